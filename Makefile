@@ -1,0 +1,35 @@
+# The two commands: `make demo` and `make test`. Everything is installed into .venv by the first one that runs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_WORKERS ?= 2
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/likewise demo --output demo
+
+test: $(VENV)/.installed-dev lint
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,paper,dev]'
+	touch $@ $(VENV)/.installed-demo
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache

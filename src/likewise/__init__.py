@@ -1,0 +1,21 @@
+"""likewise: learn from examples what "similar" means, and rank by it."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {"SLR": "slr", "SimilarityModel": "base", "load": "base"}
+
+__all__ = ["SLR", "SimilarityModel", "__version__", "load"]
+
+if TYPE_CHECKING:
+    from likewise.base import SimilarityModel, load
+    from likewise.slr import SLR
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import likewise` stays light."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'likewise' has no attribute {name!r}")
+    return getattr(import_module(f"likewise.{_WHERE[name]}"), name)

@@ -1,0 +1,99 @@
+"""The contract of every model here: two sides whose inner product is the similarity."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from likewise.metrics import mean_average_precision
+from likewise.persistence import load_model, save_model
+
+__all__ = ["SimilarityModel", "load"]
+
+
+class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A similarity that is an inner product of a query side and a gallery side.
+
+    A subclass implements `fit`, `_gallery_side` and, where the two sides differ, `_query_side`; both take validated
+    rows. What it learned lives in attributes that end with an underscore and are arrays or plain values: that is what
+    `save` writes and `load` restores.
+    """
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Gallery side of the rows of X, shape (n, r)."""
+        return self._gallery_side(self._validated(X))
+
+    def transform_query(self, X: Any) -> np.ndarray:
+        """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
+        return self._query_side(self._validated(X))
+
+    def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
+        """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
+        Q = self._validated(Q)
+        G = Q if G is None else self._validated(G)
+        return self._query_side(Q) @ self._gallery_side(G).T
+
+    def score(self, X: Any, y: Any) -> float:
+        """Mean average precision: every row is a query and ranks all other rows."""
+        X = self._validated(X)
+        return float(mean_average_precision(self._query_side(X), self._gallery_side(X), np.asarray(y)))
+
+    def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
+        """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
+        check_is_fitted(self)
+        return save_model(self, path, metrics)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote; called on the base class it reads any model."""
+        return load_model(path, {name: model for name, model in _models().items() if issubclass(model, cls)})
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return self._gallery_side(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Width of both sides; scikit-learn names the output columns by it."""
+        return self._gallery_side(np.zeros((1, self.n_features_in_))).shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def load(path: str | os.PathLike[str]) -> SimilarityModel:
+    """Read any saved model, whatever its class."""
+    return SimilarityModel.load(path)
+
+
+def project(X: Any, components: np.ndarray) -> np.ndarray:
+    """X @ components.T in X's own precision, dense whether X is sparse or not."""
+    product = X @ components.T.astype(X.dtype, copy=False)
+    return product.toarray() if sp.issparse(product) else np.asarray(product)
+
+
+def _models() -> dict[str, type]:
+    """Every concrete model by name; the baselines are known once they have been imported."""
+    found: dict[str, type] = {}
+    stack: list[type] = [SimilarityModel]
+    while stack:
+        model = stack.pop()
+        found[model.__name__] = model
+        stack.extend(model.__subclasses__())
+    return found

@@ -1,0 +1,53 @@
+"""Files that are either the old ones or the new ones, never something in between."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from likewise.errors import LikewiseError
+
+__all__ = ["atomic_write"]
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
+    """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content) if isinstance(content, bytes) else content(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise LikewiseError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where the system allows it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,173 @@
+"""Save and load models: one safetensors file with a JSON card inside, never pickle.
+
+The tensors are the fitted arrays; the card holds everything else: class, constructor parameters, scalar and label
+attributes, versions, the shape of the data, and a checksum over all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+import likewise
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.files import atomic_write
+
+__all__ = ["FORMAT", "load_model", "read_card", "read_tensors", "save_model", "write_tensors"]
+
+FORMAT = 1
+_KEY = "likewise"
+_MARK = "__ndarray__"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tensors and a card in one file
+
+
+def write_tensors(path: str | os.PathLike[str], tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Path:
+    """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
+    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    text = json.dumps({"format": FORMAT, **card}, ensure_ascii=False, sort_keys=True)
+    metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
+    return atomic_write(path, to_safetensors(tensors, metadata))
+
+
+def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_tensors` wrote; anything else is a `FileFormatError`."""
+    path = Path(path)
+    if not path.is_file():
+        raise LikewiseError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, TypeError, ValueError) as error:
+        raise FileFormatError(f"{path} is not a likewise file, or it is truncated: {error}") from error
+    return tensors, _verified_card(path, tensors, metadata)
+
+
+def _verified_card(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> dict[str, Any]:
+    if _KEY not in metadata:
+        raise FileFormatError(f"{path} is a safetensors file, but not one that likewise wrote")
+    if metadata.get("sha256") != _checksum(tensors, metadata[_KEY]):
+        raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
+    card: dict[str, Any] = json.loads(metadata[_KEY])
+    if card["format"] > FORMAT:
+        raise FileFormatError(
+            f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade likewise"
+        )
+    return card
+
+
+def _checksum(tensors: dict[str, np.ndarray], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Models: parameters and everything that ends in an underscore
+
+
+def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
+    """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
+    tensors, state = _split(_fitted_state(model))
+    card = {
+        "class": type(model).__name__,
+        "parameters": _to_json(_plain_parameters(model)),
+        "state": state,
+        "data": _describe_data(model),
+        "metrics": metrics or {},
+        "versions": _versions(),
+    }
+    return write_tensors(path, tensors, card)
+
+
+def load_model(path: str | os.PathLike[str], registry: dict[str, type]) -> Any:
+    """Rebuild a model whose class is in `registry` from the file that `save_model` wrote."""
+    tensors, card = read_tensors(path)
+    if card.get("class") not in registry:
+        expected = " or ".join(sorted(registry))
+        raise FileFormatError(f"{path} holds {card.get('class', 'no model')}, not {expected}")
+    model = registry[card["class"]](**_from_json(card["parameters"]))
+    for name, value in {**tensors, **_from_json(card["state"])}.items():
+        setattr(model, name, value)
+    return model
+
+
+def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON card of a model file: class, parameters, versions, data shape, classes and measured metrics."""
+    return read_tensors(path)[1]
+
+
+def _fitted_state(model: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+
+
+def _plain_parameters(model: Any) -> dict[str, Any]:
+    """Constructor parameters; a random generator has no place in a file and is left out."""
+    parameters = model.get_params(deep=False)
+    seed = parameters.get("random_state")
+    if seed is not None and not isinstance(seed, int | np.integer):
+        parameters["random_state"] = None
+    return parameters
+
+
+def _split(state: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Numeric arrays become tensors, everything else goes to the card."""
+    tensors = {k: v for k, v in state.items() if isinstance(v, np.ndarray) and v.dtype.kind in "biuf" and v.ndim}
+    return tensors, {k: _to_json(v) for k, v in state.items() if k not in tensors}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {_MARK: value.dtype.str, "values": [_to_json(item) for item in value.tolist()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, str | int | float | bool | type(None)):
+        return value
+    raise LikewiseError(f"cannot save a value of type {type(value).__name__}: a model file holds arrays and plain JSON")
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict) and _MARK in value:
+        return np.array(value["values"], dtype=np.dtype(value[_MARK]))
+    if isinstance(value, dict):
+        return {key: _from_json(item) for key, item in value.items()}
+    return [_from_json(item) for item in value] if isinstance(value, list) else value
+
+
+def _describe_data(model: Any) -> dict[str, Any]:
+    classes = getattr(model, "classes_", None)
+    return {
+        "n_samples": getattr(model, "n_samples_", None),
+        "n_features": getattr(model, "n_features_in_", None),
+        "n_classes": None if classes is None else len(classes),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "likewise": likewise.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
