@@ -1,0 +1,109 @@
+"""Rows in memory, dense or sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.targets import LabelTarget, class_starts
+from likewise.whitening import Whitening, whiten
+
+__all__ = ["MemoryEngine"]
+
+Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
+
+
+class MemoryEngine:
+    """Labelled rows held in memory, visited in the order of their labels.
+
+    Parameters
+    ----------
+    X : (n, d) float32 or float64, dense or CSR.
+    codes : (n,) class of each row, 0 to n_classes - 1.
+    weights : (n,) how many times each row counts, or None.
+    """
+
+    def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
+        order = np.argsort(codes, kind="stable")
+        self._X = X
+        self._order = None if np.array_equal(order, np.arange(len(codes))) else order
+        self.codes = codes[order]
+        self.weights = None if weights is None else weights[order]
+        self.starts = class_starts(self.codes, n_classes)
+        self.n_classes = n_classes
+        self.shape: tuple[int, int] = X.shape
+        self.dtype: np.dtype = X.dtype
+        self.on_block: Callable[[], None] = lambda: None  # told after each block of rows, for a progress bar
+
+    def whiten(self, alpha: float) -> Whitening:
+        """Whitening of the rows."""
+        return whiten(self._X, None if self.weights is None else self._original(self.weights), alpha)
+
+    def project(self, L: np.ndarray) -> np.ndarray:
+        """X L, rows sorted by label, in X's own precision."""
+        L, blocks = L.astype(self.dtype), row_blocks(self.shape[0])
+        product = np.empty((self.shape[0], L.shape[1]), dtype=self.dtype)
+        for block, rows in zip(blocks, ordered_map(lambda block: self.rows(block) @ L, blocks), strict=True):
+            product[block] = rows
+        return product
+
+    def class_sums(self, L: np.ndarray) -> np.ndarray:
+        """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
+        onehot = sp.csr_array(
+            (np.ones(self.shape[0]) if self.weights is None else self.weights, self.codes, range(self.shape[0] + 1)),
+            shape=(self.shape[0], self.n_classes),
+        )
+        unsorted = onehot if self._order is None else onehot[np.argsort(self._order)]
+        sums = unsorted.T @ self._X.astype(np.float64, copy=False) if sp.issparse(self._X) else unsorted.T @ self._X
+        return np.asarray(sums @ L)
+
+    def gallery(self, R: np.ndarray) -> Gallery:
+        """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
+        Q = self.project(R)
+        back = Q if self.weights is None else Q * self.weights[:, None].astype(self.dtype)
+        return Gallery(Q, back, self.starts, self.weights)
+
+    def sweep(
+        self, L: np.ndarray, gallery: Gallery, target: LabelTarget, reduce: Reduction | None = None
+    ) -> tuple[np.ndarray, float]:
+        """Sum over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
+
+        `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back.
+        """
+        L = L.astype(self.dtype)
+
+        def block_sum(block: slice) -> tuple[np.ndarray, float]:
+            rows = self.rows(block)
+            weights = None if self.weights is None else self.weights[block]
+            T, loss = deviation(np.asarray(rows @ L), self.codes[block], weights, gallery, target)
+            if weights is not None:
+                T *= weights[:, None]
+            return (rows.T @ T if reduce is None else reduce(rows, T, block)), loss
+
+        total, loss = np.zeros(()), 0.0
+        for part, part_loss in ordered_map(block_sum, row_blocks(self.shape[0])):
+            total, loss = total + part.astype(np.float64), loss + part_loss
+            self.on_block()
+        return total, loss
+
+    def take(self, chosen: np.ndarray) -> MemoryEngine:
+        """An engine over some of the rows, given by their places in label order; repetition is allowed."""
+        chosen = np.sort(chosen)
+        weights = None if self.weights is None else self.weights[chosen]
+        return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)
+
+    def rows(self, chosen: slice | np.ndarray) -> Any:
+        """Rows of X by their places in label order."""
+        return self._X[chosen if self._order is None else self._order[chosen]]
+
+    def _original(self, values: np.ndarray) -> np.ndarray:
+        """Values in label order, back in the order of X."""
+        if self._order is None:
+            return values
+        result = np.empty_like(values)
+        result[self._order] = values
+        return result

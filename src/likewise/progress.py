@@ -1,0 +1,37 @@
+"""A progress bar on standard error, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+__all__ = ["Advance", "progress_bar"]
+
+
+class Advance(Protocol):
+    """Moves a bar on, and may change its text."""
+
+    def __call__(self, steps: int = 1, text: str | None = None) -> None: ...
+
+
+@contextmanager
+def progress_bar(text: str, total: int | None, enabled: bool = True) -> Iterator[Advance]:
+    """A bar of `total` steps that is drawn on standard error if `enabled`; yields the function that moves it."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as bar:
+        task = bar.add_task(text, total=total)
+
+        def advance(steps: int = 1, text: str | None = None) -> None:
+            bar.update(task, advance=steps, description=text)
+
+        yield advance

@@ -1,0 +1,196 @@
+"""The regression on part of the pairs: the paper's Gaussian and sampled sketches, and landmarks, which are ours.
+
+Only sampling saves time: a Gaussian sketch mixes targets, and to have them it must clamp all of them first.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.linalg
+
+from likewise.engines import MemoryEngine
+from likewise.passes import Gallery
+from likewise.solvers import Problem, Step, penalty
+from likewise.targets import LabelTarget, class_starts
+from likewise.whitening import Whitening
+
+__all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "draw_landmarks", "make_sketch"]
+
+
+class SampledPairs:
+    """SLR-C: m rows drawn anew for each step stand for all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        whitening: Whitening,
+        target: LabelTarget,
+        size: int,
+        rng: np.random.Generator,
+        both_sides: bool,
+    ) -> None:
+        self.engine, self.whitening, self.target = engine, whitening, target
+        self.size, self.rng, self.both_sides = size, rng, both_sides
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """Least squares on sampled rows; for the whole matrix the columns are sampled too."""
+        rows, scale = self._draw()
+        W = self.whitening.W
+        H, _ = _normal_matrix(rows, self.whitening, scale)
+        if self.both_sides:
+            columns, column_scale = self._draw()
+            inverse, U = _normal_matrix(columns, self.whitening, column_scale)
+            back = column_scale * _solve(inverse, U.T, self.size).T
+            gallery = Gallery(U, back.astype(U.dtype), columns.starts)
+        else:
+            gallery, column_scale = self.engine.gallery(W @ B), 1.0
+        E, loss = rows.sweep(W @ A, gallery, self.target)
+        fitted = (H - _ridge(self.whitening)) @ A @ (gallery.Q.T.astype(float) @ gallery.back.astype(float))
+        new = _solve(H, fitted - scale * (W.T @ E), self.size)
+        return Step(new, scale * column_scale * loss + penalty(A, B, self.whitening), 0.0)
+
+    def _draw(self) -> tuple[MemoryEngine, float]:
+        """m rows drawn uniformly (by weight) with replacement, and what each of them stands for."""
+        n, weights = self.engine.shape[0], self.engine.weights
+        total = float(n if weights is None else weights.sum())
+        chosen = self.rng.choice(n, self.size, p=None if weights is None else weights / total)
+        rows = self.engine.take(chosen)
+        rows.weights = None  # they are in the draw already
+        return rows, total / self.size
+
+
+class GaussianSketch:
+    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        whitening: Whitening,
+        target: LabelTarget,
+        size: int,
+        rng: np.random.Generator,
+        both_sides: bool,
+    ) -> None:
+        self.engine, self.whitening, self.target = engine, whitening, target
+        self.size, self.rng, self.both_sides = size, rng, both_sides
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """Least squares on m random mixtures of the rows; for the whole matrix the columns are mixed too."""
+        W, ridge = self.whitening.W, _ridge(self.whitening)
+        gallery = self.engine.gallery(W @ B)
+        if self.both_sides:
+            _, S2, S2U = self._draw()
+            back = S2 @ _solve(S2U.T @ S2U + ridge, S2U.T, self.size).T
+            gallery = Gallery(gallery.Q, back.astype(self.engine.dtype), gallery.starts, gallery.weights)
+        root, S, SU = self._draw()
+        E, loss = self.engine.sweep(W @ A, gallery, self.target, lambda _, T, block: S[block].T @ (T / root[block] ** 2))
+        fitted = SU @ A @ (gallery.Q.T.astype(float) @ gallery.back.astype(float))
+        new = _solve(SU.T @ SU + ridge, SU.T @ (fitted - E), self.size)
+        return Step(new, loss + penalty(A, B, self.whitening), 0.0)
+
+    def _draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Square roots of the row weights, a normalised Gaussian n x m matrix with them on its rows, and SᵀU."""
+        n, weights = self.engine.shape[0], self.engine.weights
+        root = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
+        S = self.rng.standard_normal((n, self.size), dtype=np.float64) / np.sqrt(self.size)
+        S = (S * root).astype(self.engine.dtype)
+        U = self.engine.project(self.whitening.W)
+        return root, S, (S.T @ U).astype(np.float64)
+
+
+class LandmarkPairs:
+    """Every row against m gallery items, drawn once and by class, each of class c standing for n_c / m_c of them."""
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        whitening: Whitening,
+        target: LabelTarget,
+        size: int,
+        rng: np.random.Generator,
+        both_sides: bool = False,
+    ) -> None:
+        self.engine, self.whitening, self.target = engine, whitening, target
+        chosen = draw_landmarks(engine.codes, engine.n_classes, size, rng)
+        self.landmarks = engine.take(chosen)
+        self.weights = landmark_weights(engine, chosen)
+        self.landmarks.weights = None
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """A = UᵀY D V (VᵀDV)⁻¹ (BᵀKB), V the landmarks' rows of U B, D their weights, K = UᵀU; as a residual step."""
+        W, keep = self.whitening.W, self.whitening.keep[:, None]
+        V = self.landmarks.project(W @ B)
+        weighted = V * self.weights[:, None]
+        BKB = B.T @ (keep * B)
+        back = _solve(V.T @ weighted, weighted.T, len(V)).T @ BKB
+        gallery = Gallery(V, back.astype(V.dtype), self.landmarks.starts, self.weights)
+        E, loss = self.engine.sweep(W @ A, gallery, self.target)
+        new = keep * A @ BKB - W.T @ E
+        return Step(new, loss + penalty(A, B, self.whitening), 0.0)
+
+
+_SKETCHES = {"gaussian": GaussianSketch, "sample": SampledPairs, "landmarks": LandmarkPairs}
+
+
+def make_sketch(
+    name: str,
+    engine: MemoryEngine,
+    whitening: Whitening,
+    target: LabelTarget,
+    size: int,
+    rng: np.random.Generator,
+    both_sides: bool,
+) -> Problem:
+    """The regression compressed in the way that `name` says, to m = `size`, on both sides for the whole matrix."""
+    if name == "sample" and size < whitening.rank:
+        warnings.warn(
+            f"compress_size={size} is below the rank of X, {whitening.rank}: each step interpolates its sample of rows",
+            stacklevel=4,
+        )
+    return _SKETCHES[name](engine, whitening, target, size, rng, both_sides)
+
+
+def draw_landmarks(codes: np.ndarray, n_classes: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Places of about `size` items in label order, every class in proportion and none without."""
+    starts = class_starts(codes, n_classes)
+    counts = np.diff(starts)
+    share = np.minimum(np.maximum(1, np.rint(counts * min(1.0, size / len(codes))).astype(int)), counts)
+    return np.concatenate(
+        [first + rng.permutation(count)[:m] for first, count, m in zip(starts, counts, share, strict=False)]
+    )
+
+
+def landmark_weights(engine: MemoryEngine, chosen: np.ndarray) -> np.ndarray:
+    """What each landmark stands for: its class's weight over that of the class's landmarks."""
+    weights = np.ones(engine.shape[0]) if engine.weights is None else engine.weights
+    chosen = np.sort(chosen)
+    classes = engine.codes[chosen]
+    whole = np.bincount(engine.codes, weights, minlength=engine.n_classes)
+    part = np.bincount(classes, weights[chosen], minlength=engine.n_classes)
+    return weights[chosen] * (whole[classes] / part[classes])
+
+
+def _normal_matrix(rows: MemoryEngine, whitening: Whitening, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """UᵀU of sampled rows, scaled up, with the ridge; and those rows of U."""
+    U = rows.project(whitening.W)
+    return scale * (U.T.astype(np.float64) @ U) + _ridge(whitening), U
+
+
+def _ridge(whitening: Whitening) -> np.ndarray:
+    """α WᵀW = I - D: nothing without ridge."""
+    return np.diag(1.0 - whitening.keep)
+
+
+def _solve(H: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:
+    """H⁺ right for a positive semi-definite H that is singular when it comes from fewer rows than it is wide."""
+    if size >= len(H):
+        try:
+            return scipy.linalg.cho_solve(scipy.linalg.cho_factor(H, check_finite=False), right, check_finite=False)
+        except np.linalg.LinAlgError:
+            pass  # repeated rows: fall through to the pseudo-inverse
+    values, vectors = scipy.linalg.eigh(H, driver="evd", check_finite=False)
+    # U came in the data's precision, so its square is good to single-precision rounding at the best
+    kept = values > values[-1] * 1e-6
+    return (vectors[:, kept] / values[kept]) @ (vectors[:, kept].T @ right)

@@ -1,0 +1,287 @@
+"""SLR: similarity learning via adaptive regression, the paper's method over all pairs."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight
+
+from likewise.base import SimilarityModel, project
+from likewise.engines import MemoryEngine
+from likewise.errors import LikewiseError
+from likewise.labels import encode_labels
+from likewise.passes import row_blocks
+from likewise.progress import progress_bar
+from likewise.sketches import make_sketch
+from likewise.solvers import AllPairs, Iterate, Problem, accelerated, alternating, whole
+from likewise.starts import Start, fixed_start, paper_start
+from likewise.targets import LabelTarget
+from likewise.whitening import Whitening
+
+__all__ = ["SLR"]
+
+log = logging.getLogger("likewise")
+
+
+class SLR(SimilarityModel):
+    """Similarity learning via adaptive regression: the bilinear similarity qᵀ M g, learned from all pairs.
+
+    The scores of all pairs are clamped to what their labels ask for (at least δ1 for one label, at most δ2 for two)
+    and M is regressed on the result in closed form; then again. X is taken as it comes, neither centred nor scaled.
+
+    Parameters
+    ----------
+    rank : int or None, default=100
+        Rank of M; lowered to the rank of X. None learns the whole matrix (Algorithm 1).
+    adaptive : bool, default=True
+        Clamp the current scores (Algorithms 1 to 3); False regresses once on δ1 and δ2 themselves (Eqn. 3).
+    n_iter : int, default=10
+        Iterations, the paper's T.
+    margins : tuple of float, default=(1.0, 0.0)
+        δ1 and δ2.
+    compress : {"gaussian", "sample", "landmarks"} or None, default=None
+        None uses all pairs. "sample" is SLR-C and "gaussian" SLR-G, drawn anew at each step; "landmarks" compares
+        every row with the same `compress_size` rows, drawn by class. Only sampling and landmarks save time.
+    compress_size : int or None, default=None
+        The paper's m; needed with `compress`.
+    alpha : float, default=0.0
+        Ridge, in units of the mean eigenvalue of XᵀX.
+    init : {"fixed", "paper"}, default="fixed"
+        Start from the fixed label target, or as the paper does from the identity (whole) or random rows (low rank).
+    tol : float, default=0.0
+        Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
+    acceleration : {"anderson"} or None, default=None
+        Mix the last iterates where that is at least as good as the plain iteration must be.
+    random_state : int, RandomState or None, default=None
+        Seed of the sketches and of random starts.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    components_, query_components_ : (rank_, d) arrays
+        `transform` is X @ components_.T and `transform_query` is X @ query_components_.T.
+    rank_ : int
+        Rank used.
+    n_iter_ : int
+        Iterations done.
+    history_ : list of dict
+        For each iteration the objective a pair it started from ("loss") and how long it took ("seconds").
+    classes_ : array
+        Labels seen in `fit`.
+    condition_ : float
+        Condition number of X.
+    n_samples_, n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from likewise import SLR
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SLR(rank=9, n_iter=2).fit(X[:1200], y[:1200])
+    >>> model.transform(X[1200:]).shape
+    (597, 9)
+    >>> model.score(X[1200:], y[1200:]) > 0.7
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "adaptive": ["boolean"],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "margins": ["array-like"],
+        "compress": [StrOptions({"gaussian", "sample", "landmarks"}), None],
+        "compress_size": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "init": [StrOptions({"fixed", "paper"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "acceleration": [StrOptions({"anderson"}), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        rank: int | None = 100,
+        *,
+        adaptive: bool = True,
+        n_iter: int = 10,
+        margins: tuple[float, float] = (1.0, 0.0),
+        compress: str | None = None,
+        compress_size: int | None = None,
+        alpha: float = 0.0,
+        init: str = "fixed",
+        tol: float = 0.0,
+        acceleration: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.adaptive = adaptive
+        self.n_iter = n_iter
+        self.margins = margins
+        self.compress = compress
+        self.compress_size = compress_size
+        self.alpha = alpha
+        self.init = init
+        self.tol = tol
+        self.acceleration = acceleration
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn M from rows X and their labels y; a row of weight w counts as w rows."""
+        self._validate_params()
+        target = self._target()
+        X, y = self._validated_for_fit(X, y)
+        self.classes_, codes = encode_labels(y)
+        engine = _engine(X, codes, len(self.classes_), sample_weight)
+        whitening = self._whitened(engine)
+        self.rank_ = self._usable_rank(whitening)
+        rng = _generator(self.random_state)
+        start = self._start(engine, whitening, target, rng)
+        factors = self._solve(engine, whitening, target, start, rng)
+        self.query_components_, self.components_ = ((whitening.W @ factor).T.astype(X.dtype) for factor in factors)
+        self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
+        return self
+
+    def query_map(self) -> np.ndarray:
+        """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
+        self._validated(np.zeros((1, self.n_features_in_)))
+        return self.query_components_.T @ self.components_
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return project(X, self.components_)
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return project(X, self.query_components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # The parts of `fit`, in their order
+
+    def _target(self) -> LabelTarget:
+        if len(self.margins) != 2 or not self.margins[0] > self.margins[1]:
+            raise LikewiseError(f"margins={self.margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
+        return LabelTarget(float(self.margins[0]), float(self.margins[1]), adaptive=self.adaptive)
+
+    def _whitened(self, engine: MemoryEngine) -> Whitening:
+        whitening = engine.whiten(self.alpha)
+        if not whitening.rank:
+            raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
+        return whitening
+
+    def _usable_rank(self, whitening: Whitening) -> int:
+        """The rank asked for, at most that of X, and at most what is sampled."""
+        rank = whitening.rank if self.rank is None else min(self.rank, whitening.rank)
+        if self.rank is not None and rank < self.rank:
+            log.info("rank=%d is lowered to %d, the rank of X", self.rank, rank)
+        if self.compress is not None and self.compress_size is None:
+            raise LikewiseError(f"compress={self.compress!r} needs compress_size, the number of rows to compress to")
+        if self.compress is not None and self.compress_size < rank:
+            raise LikewiseError(
+                f"compress_size={self.compress_size} is below rank={rank}: "
+                "a sample must have at least as many items as the rank"
+            )
+        if self.compress is not None and self.acceleration is not None:
+            raise LikewiseError(f"acceleration={self.acceleration!r} needs all pairs: set compress=None")
+        return rank
+
+    def _start(
+        self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget, rng: np.random.Generator
+    ) -> Start:
+        rank = None if self.rank is None else self.rank_
+        if self.init == "paper":
+            return paper_start(engine, whitening, rank, rng)
+        return fixed_start(engine, whitening, target, rank, rng)
+
+    def _solve(
+        self,
+        engine: MemoryEngine,
+        whitening: Whitening,
+        target: LabelTarget,
+        start: Start,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Run the iterations; without adapting the fixed start is the solution already."""
+        self.history_: list[dict[str, float]] = []
+        self.n_iter_ = 0
+        if not self.adaptive and self.compress is None:
+            if self.rank is None or self.init == "fixed":
+                return fixed_start(engine, whitening, target, None if self.rank is None else self.rank_, rng).factors
+        if self.compress is None:
+            problem: Problem = AllPairs(engine, whitening, target)
+        else:
+            size = min(int(self.compress_size or 0), engine.shape[0])
+            problem = make_sketch(self.compress, engine, whitening, target, size, rng, both_sides=self.rank is None)
+        return self._run(engine, self._iterations(problem, start), start)
+
+    def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
+        if self.acceleration is not None:
+            return accelerated(problem, *start.factors, low_rank=self.rank is not None)
+        return (whole if self.rank is None else alternating)(problem, *start.factors)
+
+    def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> tuple[np.ndarray, np.ndarray]:
+        """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
+        factors, began = start.factors, time.perf_counter()
+        steps = self.n_iter * len(row_blocks(engine.shape[0])) * (1 if self.rank is None else 2)
+        pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
+        with progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
+            engine.on_block = advance
+            try:
+                for iterate in islice(iterations, self.n_iter):
+                    factors, now = (iterate.A, iterate.B), time.perf_counter()
+                    self.history_.append({"loss": iterate.objective / pairs, "seconds": now - began})
+                    self.n_iter_, began = self.n_iter_ + 1, now
+                    advance(0, f"learning, loss {self.history_[-1]['loss']:.4g}")
+                    if self._converged():
+                        break
+            except KeyboardInterrupt:
+                warnings.warn(f"stopped by Ctrl-C: the model is that of iteration {self.n_iter_}", stacklevel=3)
+        return factors
+
+    def _converged(self) -> bool:
+        if not self.tol or len(self.history_) < 2:
+            return False
+        before, after = self.history_[-2]["loss"], self.history_[-1]["loss"]
+        return before - after <= self.tol * before
+
+    def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        from sklearn.utils.validation import validate_data
+
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=2
+        )
+        return X, y
+
+
+def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:
+    """Rows with their weights; a row of weight zero is as if it were not there."""
+    if sample_weight is None:
+        return MemoryEngine(X, codes, n_classes)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    there = weights > 0
+    if len(np.unique(codes[there])) < 2:
+        raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
+    if np.all(weights == 1.0):
+        return MemoryEngine(X, codes, n_classes)
+    return MemoryEngine(X[there], codes[there], n_classes, weights[there])
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    if random_state is None:
+        return np.random.default_rng(0)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))

@@ -1,0 +1,137 @@
+"""The iterations of the paper in whitened coordinates: M = W K Wᵀ, K = A Bᵀ, B orthonormal.
+
+A step solves one regression in closed form: A ← Uᵀ clamp(U A (U B)ᵀ) U B. For the whole matrix B is the identity and a
+step is an iteration (Alg. 1); for low rank the two sides take turns (Alg. 3). A step majorises the squared hinge by the
+regression and minimises that, so the objective never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from likewise.engines import MemoryEngine
+from likewise.targets import LabelTarget
+from likewise.whitening import Whitening
+
+__all__ = ["AllPairs", "Iterate", "Problem", "Step", "accelerated", "alternating", "whole"]
+
+
+class Step(NamedTuple):
+    """One closed-form solution: the new A, the objective before the step, and how far it falls at least."""
+
+    A: np.ndarray
+    objective: float
+    decrease: float
+
+
+class Iterate(NamedTuple):
+    """Factors after an iteration, the objective before it, and a bound on the objective after it."""
+
+    A: np.ndarray
+    B: np.ndarray
+    objective: float
+    bound: float
+
+
+class Problem(Protocol):
+    """A regression that knows its own closed-form step."""
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """A ← Uᵀ clamp(U A (U B)ᵀ) U B, or an estimate of it."""
+
+
+class AllPairs:
+    """The regression on all pairs of rows, exact."""
+
+    def __init__(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> None:
+        self.engine, self.whitening, self.target = engine, whitening, target
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
+        W, D = self.whitening.W, self.whitening.keep[:, None]
+        E, loss = self.engine.sweep(W @ A, self.engine.gallery(W @ B), self.target)
+        new = D * A @ (B.T @ (D * B)) - W.T @ E
+        return Step(new, loss + penalty(A, B, self.whitening), float(np.sum((new - A) ** 2)))
+
+
+def penalty(A: np.ndarray, B: np.ndarray, whitening: Whitening) -> float:
+    """The ridge α(‖XM‖² + ‖MXᵀ‖²) + α²‖M‖² in whitened coordinates: the sum of K_ij² (1 - D_i D_j)."""
+    D = whitening.keep[:, None]
+    if np.all(D == 1.0):
+        return 0.0
+    return float(np.sum((A.T @ A) * (B.T @ B)) - np.sum((A.T @ (D * A)) * (B.T @ (D * B))))
+
+
+def whole(problem: Problem, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
+    """Algorithm 1: K ← Uᵀ clamp(U K Uᵀ) U; B stays the identity."""
+    while True:
+        K, objective, decrease = problem.step(K, B)
+        yield Iterate(K, B, objective, objective - decrease)
+
+
+def alternating(problem: Problem, A: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
+    """Algorithm 3: each side in turn is solved for while the other is held fixed."""
+    while True:
+        A, objective, _ = problem.step(A, B)
+        A, B = turn(A, B)
+        A, halfway, decrease = problem.step(A, B)
+        A, B = turn(A, B)
+        yield Iterate(A, B, objective, halfway - decrease)
+
+
+def turn(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exchange the sides without changing K: A = Q T makes K = Q (B Tᵀ)ᵀ, so Kᵀ has the factors (B Tᵀ, Q)."""
+    Q, T = scipy.linalg.qr(A, mode="economic", check_finite=False)
+    return B @ T.T, Q
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Anderson acceleration
+
+
+def accelerated(problem: Problem, A: np.ndarray, B: np.ndarray, *, low_rank: bool, depth: int = 5) -> Iterator[Iterate]:
+    """Anderson's mixture of the last iterates, taken only where it is at least as good as the plain step must be.
+
+    What is yielded is always a plain iteration from the best point so far. A mixture whose objective lies above the
+    bound for the plain iteration is thrown away, with the memory that led to it; the plain iteration goes on instead.
+    """
+    advance = alternating if low_rank else whole
+    best = next(advance(problem, A, B))
+    memory = [((A, B), best)]
+    yield best
+    while True:
+        mixed = len(memory) > 1
+        start = _mixture(memory, low_rank) if mixed else (best.A, best.B)
+        trial = next(advance(problem, *start))
+        if mixed and not trial.objective <= best.bound:
+            memory = []  # that iteration is lost; the next ones are plain again
+        else:
+            best = trial
+            memory = [*memory[1 - depth :], (start, trial)]
+        yield best
+
+
+def _mixture(memory: list[tuple[tuple[np.ndarray, np.ndarray], Iterate]], low_rank: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The affine combination of the last results whose residuals g(K) - K combine to the smallest norm."""
+    residuals = np.stack([(after.A @ after.B.T - x @ y.T).ravel() for (x, y), after in memory])
+    inner = residuals @ residuals.T
+    inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
+    weights = np.linalg.solve(inner, np.ones(len(inner)))
+    weights /= weights.sum()
+    results = [after for _, after in memory]
+    if not low_rank:
+        return sum(w * g.A for w, g in zip(weights, results, strict=True)), results[0].B
+    return _truncated([w * g.A for w, g in zip(weights, results, strict=True)], [g.B for g in results])
+
+
+def _truncated(left: list[np.ndarray], right: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Best approximation of the sum of left_i right_iᵀ by factors of their own width, the right one orthonormal."""
+    r = left[0].shape[1]
+    Q, R = np.linalg.qr(np.hstack(left))
+    Z, T = np.linalg.qr(np.hstack(right))
+    U, s, Vt = scipy.linalg.svd(R @ T.T, check_finite=False)
+    return Q @ (U[:, :r] * s[:r]), Z @ Vt[:r].T

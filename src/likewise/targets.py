@@ -1,0 +1,70 @@
+"""What a pair should score: an interval, [δ1, ∞) for pairs of one label and (-∞, δ2] for the others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["LabelTarget", "class_starts", "label_runs"]
+
+
+@dataclass(frozen=True)
+class LabelTarget:
+    """Intervals from labels, for rows and columns that are both sorted by label.
+
+    Attributes
+    ----------
+    same, other : the paper's δ1 and δ2.
+    adaptive : True clamps the current scores to their intervals; False asks for δ1 and δ2 themselves (Eqn. 2).
+    same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
+    """
+
+    same: float = 1.0
+    other: float = 0.0
+    adaptive: bool = True
+    same_weight: np.ndarray | None = None
+
+    def excess(self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int) -> None:
+        """Overwrite a tile of scores by S - clamp(S), how far each one lies outside its interval.
+
+        The whole tile is clamped as "other label"; the few blocks of one label are then put right. `runs` are the
+        row ranges (begin, end, class) of the tile, `starts` the columns at which classes begin, `first` its column.
+        """
+        blocks = [(S[block], block, c) for block, c in _same_label_blocks(S.shape[1], runs, starts, first)]
+        kept = [scores.copy() for scores, _, _ in blocks]
+        if self.other:
+            np.subtract(S, S.dtype.type(self.other), out=S)
+        np.maximum(S, 0, out=S)
+        for scores, (_, block, c) in zip(kept, blocks, strict=True):
+            np.subtract(scores, scores.dtype.type(self.same), out=scores)
+            np.minimum(scores, 0, out=scores)
+            S[block] = scores if self.same_weight is None else scores * scores.dtype.type(self.same_weight[c])
+
+
+def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
+    """Ranges (begin, end, class) of equal values in a sorted array."""
+    edges = np.flatnonzero(np.diff(codes)) + 1
+    begins, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(codes)]])
+    return [(int(a), int(b), int(codes[a])) for a, b in zip(begins, ends, strict=True) if b > a]
+
+
+def class_starts(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Where each class begins in a sorted array of classes: class c is [starts[c], starts[c + 1])."""
+    return np.searchsorted(codes, np.arange(n_classes + 1))
+
+
+def _same_label_blocks(
+    width: int, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
+) -> list[tuple[tuple[slice, slice], int]]:
+    """The rectangles of a tile where row and column have one label."""
+    lowest = int(np.searchsorted(starts, first, side="right")) - 1
+    blocks = []
+    for a, b, c in runs[bisect_left(runs, lowest, key=lambda run: run[2]) :]:
+        begin, end = max(int(starts[c]) - first, 0), min(int(starts[c + 1]) - first, width)
+        if begin >= width:
+            break
+        if begin < end:
+            blocks.append(((slice(a, b), slice(begin, end)), c))
+    return blocks

@@ -1,0 +1,134 @@
+"""Whitening through the Gram matrix: U = X W is orthonormal, and neither U's n x n products nor X⁺ is ever formed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+
+__all__ = ["Whitening", "gram", "whiten"]
+
+_BLOCK = 2048  # rows brought to float64 at a time
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """W = V (Σ² + αI)^(-1/2) for X = U Σ Vᵀ, with what the solvers need of it.
+
+    Attributes
+    ----------
+    W : (d, k) whitening map; k is the numerical rank of X.
+    inverse : (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction given in the input space.
+    keep : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
+    condition : condition number of X over the directions kept.
+    """
+
+    W: np.ndarray
+    inverse: np.ndarray
+    keep: np.ndarray
+    condition: float
+
+    @property
+    def rank(self) -> int:
+        return self.W.shape[1]
+
+
+def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whitening:
+    """Whitening of the rows of X (each repeated `weights` times), through the smaller of its two Gram matrices.
+
+    `alpha` is a ridge in units of the mean eigenvalue of XᵀX. Directions below the accuracy of the Gram matrix, or of
+    X's own precision, are dropped. Squaring X squares its condition number, so float64 data without ridge is whitened
+    a second time, which brings UᵀU back to the identity (CholeskyQR2).
+    """
+    n, d = X.shape
+    _check_room(min(n, d), X.shape)
+    values, V = _eigenvectors(X, weights)
+    ridge = alpha * values.sum() / d
+    kept = values > values[0] * _floor(X.shape, X.dtype)
+    values, V = values[kept], _fixed_signs(V[:, kept])
+    W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
+    if ridge == 0.0 and X.dtype == np.float64:
+        W, inverse = _whiten_again(X, weights, W, inverse)
+    return Whitening(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
+
+
+def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """XᵀX with row weights, summed in float64 over blocks of rows."""
+    d = X.shape[1]
+    total = np.zeros((d, d), order="F")
+    for first in range(0, X.shape[0], _BLOCK):
+        rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
+        if sp.issparse(rows):
+            total += (rows.T @ rows).toarray()
+        else:  # one triangle is half the work; the other is its mirror
+            total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=True)
+    return total if sp.issparse(X) else np.tril(total) + np.tril(total, -1).T
+
+
+def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
+    n, d = X.shape
+    if d <= n:
+        values, V = scipy.linalg.eigh(gram(X, weights), driver="evd", overwrite_a=True, check_finite=False)
+        return np.maximum(values[::-1], 0.0), V[:, ::-1]
+    rows = _weighted(X, weights)
+    values, U = scipy.linalg.eigh(_dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
+    values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
+    return values, _dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+
+
+def _whiten_again(
+    X: Any, weights: np.ndarray | None, W: np.ndarray, inverse: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divide W by the Cholesky factor of the UᵀU it really gives."""
+    k = W.shape[1]
+    total = np.zeros((k, k))
+    for first in range(0, X.shape[0], _BLOCK):
+        rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
+        U = np.asarray(rows @ W)
+        total += U.T @ U
+    R = np.linalg.cholesky(total).T
+    return scipy.linalg.solve_triangular(R, W.T, trans="T").T, R @ inverse
+
+
+def _weighted(rows: Any, weights: np.ndarray | None) -> Any:
+    rows = rows.astype(np.float64)
+    if weights is None:
+        return rows
+    root = np.sqrt(weights)[:, None]
+    return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
+    """Relative eigenvalue below which a direction is rounding: of the Gram matrix, or of X's own entries."""
+    return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
+
+
+def _fixed_signs(V: np.ndarray) -> np.ndarray:
+    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
+    largest = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
+    return V * np.where(largest < 0, -1.0, 1.0)
+
+
+def _check_room(size: int, shape: tuple[int, int]) -> None:
+    """Refuse in words what would otherwise end in the system's killing the process."""
+    needed, there = 4 * 8 * size**2, _physical_memory()
+    if needed > there:
+        raise LikewiseError(
+            f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, about "
+            f"{needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce the width first, for instance with TruncatedSVD"
+        )
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
