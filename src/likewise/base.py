@@ -58,6 +58,13 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
 
+    def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows as float32 or float64, dense or CSR, and as many labels."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=2
+        )
+        return X, y
+
     def _gallery_side(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 

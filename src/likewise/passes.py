@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,7 +106,7 @@ def row_blocks(n: int) -> list[slice]:
     """Blocks of at most `ROWS` rows, as equal as can be and a multiple of the threads in number."""
     rounds = -(-n // (ROWS * n_threads()))
     edges = np.linspace(0, n, min(rounds * n_threads(), n) + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if b > a]
+    return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

@@ -64,7 +64,7 @@ def _verified_card(path: Path, tensors: dict[str, np.ndarray], metadata: dict[st
     card: dict[str, Any] = json.loads(metadata[_KEY])
     if card["format"] > FORMAT:
         raise FileFormatError(
-            f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade likewise"
+            f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
         )
     return card
 

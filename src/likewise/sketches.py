@@ -6,6 +6,7 @@ Only sampling saves time: a Gaussian sketch mixes targets, and to have them it m
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
@@ -85,7 +86,9 @@ class GaussianSketch:
             back = S2 @ _solve(S2U.T @ S2U + ridge, S2U.T, self.size).T
             gallery = Gallery(gallery.Q, back.astype(self.engine.dtype), gallery.starts, gallery.weights)
         root, S, SU = self._draw()
-        E, loss = self.engine.sweep(W @ A, gallery, self.target, lambda _, T, block: S[block].T @ (T / root[block] ** 2))
+        E, loss = self.engine.sweep(
+            W @ A, gallery, self.target, lambda _, T, block: S[block].T @ (T / root[block] ** 2)
+        )
         fitted = SU @ A @ (gallery.Q.T.astype(float) @ gallery.back.astype(float))
         new = _solve(SU.T @ SU + ridge, SU.T @ (fitted - E), self.size)
         return Step(new, loss + penalty(A, B, self.whitening), 0.0)
@@ -131,7 +134,11 @@ class LandmarkPairs:
         return Step(new, loss + penalty(A, B, self.whitening), 0.0)
 
 
-_SKETCHES = {"gaussian": GaussianSketch, "sample": SampledPairs, "landmarks": LandmarkPairs}
+_SKETCHES: dict[str, Callable[..., Problem]] = {
+    "gaussian": GaussianSketch,
+    "sample": SampledPairs,
+    "landmarks": LandmarkPairs,
+}
 
 
 def make_sketch(

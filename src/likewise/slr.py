@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from likewise.base import SimilarityModel, project
 from likewise.engines import MemoryEngine
@@ -22,7 +22,7 @@ from likewise.labels import encode_labels
 from likewise.passes import row_blocks
 from likewise.progress import progress_bar
 from likewise.sketches import make_sketch
-from likewise.solvers import AllPairs, Iterate, Problem, accelerated, alternating, whole
+from likewise.solvers import AllPairs, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, paper_start
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
@@ -147,16 +147,13 @@ class SLR(SimilarityModel):
         engine = _engine(X, codes, len(self.classes_), sample_weight)
         whitening = self._whitened(engine)
         self.rank_ = self._usable_rank(whitening)
-        rng = _generator(self.random_state)
-        start = self._start(engine, whitening, target, rng)
-        factors = self._solve(engine, whitening, target, start, rng)
-        self.query_components_, self.components_ = ((whitening.W @ factor).T.astype(X.dtype) for factor in factors)
+        self._set_components(whitening.W, *self._solve(engine, whitening, target), X.dtype)
         self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
         return self
 
     def query_map(self) -> np.ndarray:
         """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
-        self._validated(np.zeros((1, self.n_features_in_)))
+        check_is_fitted(self)
         return self.query_components_.T @ self.components_
 
     def _gallery_side(self, X: Any) -> np.ndarray:
@@ -169,7 +166,7 @@ class SLR(SimilarityModel):
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    # -----------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------------------------
     # The parts of `fit`, in their order
 
     def _target(self) -> LabelTarget:
@@ -188,69 +185,67 @@ class SLR(SimilarityModel):
         rank = whitening.rank if self.rank is None else min(self.rank, whitening.rank)
         if self.rank is not None and rank < self.rank:
             log.info("rank=%d is lowered to %d, the rank of X", self.rank, rank)
-        if self.compress is not None and self.compress_size is None:
+        if self.compress is not None:
+            self._check_compression(rank)
+        return rank
+
+    def _check_compression(self, rank: int) -> None:
+        if self.compress_size is None:
             raise LikewiseError(f"compress={self.compress!r} needs compress_size, the number of rows to compress to")
-        if self.compress is not None and self.compress_size < rank:
+        if self.compress_size < rank:
             raise LikewiseError(
                 f"compress_size={self.compress_size} is below rank={rank}: "
                 "a sample must have at least as many items as the rank"
             )
-        if self.compress is not None and self.acceleration is not None:
+        if self.acceleration is not None:
             raise LikewiseError(f"acceleration={self.acceleration!r} needs all pairs: set compress=None")
-        return rank
 
-    def _start(
-        self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget, rng: np.random.Generator
-    ) -> Start:
-        rank = None if self.rank is None else self.rank_
-        if self.init == "paper":
-            return paper_start(engine, whitening, rank, rng)
-        return fixed_start(engine, whitening, target, rank, rng)
-
-    def _solve(
-        self,
-        engine: MemoryEngine,
-        whitening: Whitening,
-        target: LabelTarget,
-        start: Start,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Run the iterations; without adapting the fixed start is the solution already."""
+    def _solve(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> Start:
+        """Factors of K. A fixed target on all pairs has its solution in closed form; all else iterates."""
         self.history_: list[dict[str, float]] = []
         self.n_iter_ = 0
-        if not self.adaptive and self.compress is None:
-            if self.rank is None or self.init == "fixed":
-                return fixed_start(engine, whitening, target, None if self.rank is None else self.rank_, rng).factors
-        if self.compress is None:
-            problem: Problem = AllPairs(engine, whitening, target)
+        rank, rng = None if self.rank is None else self.rank_, _generator(self.random_state)
+        closed_form = not self.adaptive and self.compress is None and (rank is None or self.init == "fixed")
+        if closed_form or self.init == "fixed":
+            start = fixed_start(engine, whitening, target, rank, rng)
         else:
-            size = min(int(self.compress_size or 0), engine.shape[0])
-            problem = make_sketch(self.compress, engine, whitening, target, size, rng, both_sides=self.rank is None)
-        return self._run(engine, self._iterations(problem, start), start)
+            start = paper_start(engine, whitening, rank, rng)
+        if not closed_form:
+            problem = self._problem(engine, whitening, target, rng)
+            start = self._run(engine, self._iterations(problem, start), start)
+        return start if rank is None else Start(*balanced(*start))
+
+    def _problem(
+        self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget, rng: np.random.Generator
+    ) -> Problem:
+        if self.compress is None:
+            return AllPairs(engine, whitening, target)
+        size = min(int(self.compress_size or 0), engine.shape[0])
+        return make_sketch(self.compress, engine, whitening, target, size, rng, both_sides=self.rank is None)
 
     def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
         if self.acceleration is not None:
-            return accelerated(problem, *start.factors, low_rank=self.rank is not None)
-        return (whole if self.rank is None else alternating)(problem, *start.factors)
+            return accelerated(problem, *start, low_rank=self.rank is not None)
+        return (whole if self.rank is None else alternating)(problem, *start)
 
-    def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> tuple[np.ndarray, np.ndarray]:
+    def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> Start:
         """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
-        factors, began = start.factors, time.perf_counter()
+        latest, began = start, time.perf_counter()
         steps = self.n_iter * len(row_blocks(engine.shape[0])) * (1 if self.rank is None else 2)
         pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
         with progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
             engine.on_block = advance
             try:
                 for iterate in islice(iterations, self.n_iter):
-                    factors, now = (iterate.A, iterate.B), time.perf_counter()
+                    latest, now = Start(iterate.A, iterate.B), time.perf_counter()
                     self.history_.append({"loss": iterate.objective / pairs, "seconds": now - began})
                     self.n_iter_, began = self.n_iter_ + 1, now
                     advance(0, f"learning, loss {self.history_[-1]['loss']:.4g}")
                     if self._converged():
                         break
             except KeyboardInterrupt:
-                warnings.warn(f"stopped by Ctrl-C: the model is that of iteration {self.n_iter_}", stacklevel=3)
-        return factors
+                warnings.warn(f"stopped by Ctrl-C: the model is that of iteration {self.n_iter_}", stacklevel=4)
+        return latest
 
     def _converged(self) -> bool:
         if not self.tol or len(self.history_) < 2:
@@ -258,13 +253,13 @@ class SLR(SimilarityModel):
         before, after = self.history_[-2]["loss"], self.history_[-1]["loss"]
         return before - after <= self.tol * before
 
-    def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        from sklearn.utils.validation import validate_data
-
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=2
-        )
-        return X, y
+    def _set_components(self, W: np.ndarray, A: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
+        """Factors in the input space, each gallery component with its largest entry positive."""
+        L, R = W @ A, W @ B
+        largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
+        signs = np.where(largest < 0, -1.0, 1.0)
+        self.query_components_ = np.ascontiguousarray((L * signs).T, dtype=dtype)
+        self.components_ = np.ascontiguousarray((R * signs).T, dtype=dtype)
 
 
 def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:

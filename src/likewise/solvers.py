@@ -17,7 +17,7 @@ from likewise.engines import MemoryEngine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
-__all__ = ["AllPairs", "Iterate", "Problem", "Step", "accelerated", "alternating", "whole"]
+__all__ = ["AllPairs", "Iterate", "Problem", "Step", "accelerated", "alternating", "balanced", "whole"]
 
 
 class Step(NamedTuple):
@@ -89,6 +89,14 @@ def turn(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return B @ T.T, Q
 
 
+def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The factors P √s and Q √s of K = A Bᵀ = P s Qᵀ: the ones that depend on K alone, but for their signs."""
+    Q, R = scipy.linalg.qr(A, mode="economic", check_finite=False)
+    U, s, Vt = scipy.linalg.svd(R, check_finite=False)
+    s[s < s[0] * len(A) * np.finfo(float).eps] = 0.0
+    return Q @ (U * np.sqrt(s)), B @ (Vt.T * np.sqrt(s))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Anderson acceleration
 
@@ -115,7 +123,9 @@ def accelerated(problem: Problem, A: np.ndarray, B: np.ndarray, *, low_rank: boo
         yield best
 
 
-def _mixture(memory: list[tuple[tuple[np.ndarray, np.ndarray], Iterate]], low_rank: bool) -> tuple[np.ndarray, np.ndarray]:
+def _mixture(
+    memory: list[tuple[tuple[np.ndarray, np.ndarray], Iterate]], low_rank: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """The affine combination of the last results whose residuals g(K) - K combine to the smallest norm."""
     residuals = np.stack([(after.A @ after.B.T - x @ y.T).ravel() for (x, y), after in memory])
     inner = residuals @ residuals.T

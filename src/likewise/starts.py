@@ -20,13 +20,13 @@ class Start(NamedTuple):
     A: np.ndarray
     B: np.ndarray
 
-    @property
-    def factors(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.A, self.B
-
 
 def fixed_start(
-    engine: MemoryEngine, whitening: Whitening, target: LabelTarget, rank: int | None, rng: np.random.Generator
+    engine: MemoryEngine,
+    whitening: Whitening,
+    target: LabelTarget,
+    rank: int | None,
+    rng: np.random.Generator,
 ) -> Start:
     """K = UᵀYU for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes (Eqn. 3).
 

@@ -125,8 +125,8 @@ def _check_room(size: int, shape: tuple[int, int]) -> None:
     needed, there = 4 * 8 * size**2, _physical_memory()
     if needed > there:
         raise LikewiseError(
-            f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, about "
-            f"{needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce the width first, for instance with TruncatedSVD"
+            f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
+            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce the width first, by TruncatedSVD for instance"
         )
 
 

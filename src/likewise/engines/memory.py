@@ -54,7 +54,11 @@ class MemoryEngine:
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
         onehot = sp.csr_array(
-            (np.ones(self.shape[0]) if self.weights is None else self.weights, self.codes, range(self.shape[0] + 1)),
+            (
+                np.ones(self.shape[0]) if self.weights is None else self.weights,
+                self.codes,
+                range(self.shape[0] + 1),
+            ),
             shape=(self.shape[0], self.n_classes),
         )
         unsorted = onehot if self._order is None else onehot[np.argsort(self._order)]

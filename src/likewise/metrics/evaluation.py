@@ -36,9 +36,7 @@ def _answerable(problem: Problem) -> np.ndarray:
     """The queries that have a relevant item."""
     queries = np.flatnonzero(problem.relevance.counts())
     if not queries.size:
-        raise LikewiseError(
-            "no query has a relevant item: mean average precision needs one label on both sides"
-        )
+        raise LikewiseError("no query has a relevant item: mean average precision needs one label on both sides")
     return queries
 
 

@@ -113,9 +113,7 @@ def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> fl
             f"scores has shape {scores.shape} and relevant {relevant.shape}: expected two of one length"
         )
     if not np.isfinite(scores).all():
-        raise LikewiseError(
-            "scores contains NaN or infinity: every item needs a finite score to be ranked by"
-        )
+        raise LikewiseError("scores contains NaN or infinity: every item needs a finite score to be ranked by")
     if not relevant.any():
         raise LikewiseError("relevant marks no item: average precision needs at least one relevant item")
     negated = -scores.astype(np.result_type(scores, np.float32), copy=False)
@@ -183,9 +181,7 @@ def ndcg_at(k: int | None) -> Measure:
     depth = np.inf if k is None else k
 
     def measure(ranks: Ranks) -> np.ndarray:
-        gain = _discounts(
-            int((ranks.above + ranks.tied).max())
-        )  # gain[i]: all of the first i places relevant
+        gain = _discounts(int((ranks.above + ranks.tied).max()))  # gain[i]: all of the first i places relevant
         t, m = ranks.above, ranks.within(depth).astype(np.intp)
         share = np.where(m > 0, 1 / np.log2(t + 2.0), 0.0)  # right where n = 1
         many = np.flatnonzero(ranks.tied > 1)

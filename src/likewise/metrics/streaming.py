@@ -16,9 +16,7 @@ from likewise.metrics.ranks import Measure, Ties, positions, rank
 
 __all__ = ["BLOCK_BYTES", "Problem", "measure"]
 
-BLOCK_BYTES = (
-    128 << 20
-)  # of all threads together; more did not run faster, and 64 rows of 100,000 float64 still fit
+BLOCK_BYTES = 128 << 20  # of all threads together; more did not run faster, and 64 rows of 100,000 float64 still fit
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,7 @@ class Problem:
         """Check what came, each with its own sentence; `y_g=None`: Q and G are two sides of the same rows."""
         Q, G = _embeddings("Q", Q), _embeddings("G", G)
         if Q.shape[1] != G.shape[1]:
-            raise LikewiseError(
-                f"Q has {Q.shape[1]} columns and G {G.shape[1]}: an inner product needs the same width"
-            )
+            raise LikewiseError(f"Q has {Q.shape[1]} columns and G {G.shape[1]}: an inner product needs the same width")
         if y_g is None and Q.shape[0] != G.shape[0]:
             raise LikewiseError(
                 f"Q has {Q.shape[0]} rows and G {G.shape[0]}: without y_g they must be the same items; pass y_g"
@@ -117,9 +113,7 @@ def _negated_scores(problem: Problem, block: np.ndarray) -> np.ndarray:
     S = -problem.Q[block] @ problem.G.T
     S = S.toarray() if sp.issparse(S) else S
     if not np.isfinite(S).all():
-        raise LikewiseError(
-            "Q and G have scores that are NaN or infinite: scale the embeddings, or use float64"
-        )
+        raise LikewiseError("Q and G have scores that are NaN or infinite: scale the embeddings, or use float64")
     if problem.relevance.one_set:
         S[np.arange(block.size), block] = np.inf  # by position: under M an item need not be its own nearest
     return S
@@ -190,9 +184,7 @@ def _encoded(y_q: np.ndarray, y_g: np.ndarray | None) -> tuple[np.ndarray, np.nd
     try:
         codes = np.unique(y_q if y_g is None else np.concatenate([y_q, y_g]), return_inverse=True)[1]
     except TypeError:
-        raise LikewiseError(
-            "the labels mix types that cannot be compared: use all numbers or all strings"
-        ) from None
+        raise LikewiseError("the labels mix types that cannot be compared: use all numbers or all strings") from None
     return codes[: y_q.size], codes if y_g is None else codes[y_q.size :]
 
 

@@ -1,1 +1,5 @@
-"""Placeholder."""
+"""The paper: its variants by name, and its experiments."""
+
+from likewise.paper.variants import variant
+
+__all__ = ["variant"]
