@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import scipy.linalg
@@ -134,6 +135,9 @@ class LandmarkPairs:
         return Step(new, loss + penalty(A, B, self.whitening), 0.0)
 
 
+# U comes in the data's precision: below this share of the largest eigenvalue its square is rounding in float32
+_SINGULAR = 1e-6
+
 _SKETCHES: dict[str, Callable[..., Problem]] = {
     "gaussian": GaussianSketch,
     "sample": SampledPairs,
@@ -191,13 +195,13 @@ def _ridge(whitening: Whitening) -> np.ndarray:
 
 
 def _solve(H: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:
-    """H⁺ right for a positive semi-definite H that is singular when it comes from fewer rows than it is wide."""
+    """H⁺ right for a positive semi-definite H, which is singular when its rows are too few or miss a direction."""
     if size >= len(H):
-        try:
-            return scipy.linalg.cho_solve(scipy.linalg.cho_factor(H, check_finite=False), right, check_finite=False)
-        except np.linalg.LinAlgError:
-            pass  # repeated rows: fall through to the pseudo-inverse
+        with suppress(np.linalg.LinAlgError):
+            factor = scipy.linalg.cholesky(H, check_finite=False)
+            pivots = np.diagonal(factor)
+            if pivots.min() ** 2 > _SINGULAR * pivots.max() ** 2:
+                return scipy.linalg.cho_solve((factor, False), right, check_finite=False)
     values, vectors = scipy.linalg.eigh(H, driver="evd", check_finite=False)
-    # U came in the data's precision, so its square is good to single-precision rounding at the best
-    kept = values > values[-1] * 1e-6
+    kept = values > values[-1] * _SINGULAR
     return (vectors[:, kept] / values[kept]) @ (vectors[:, kept].T @ right)

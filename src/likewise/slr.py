@@ -60,7 +60,7 @@ class SLR(SimilarityModel):
     tol : float, default=0.0
         Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
     acceleration : {"anderson"} or None, default=None
-        Mix the last iterates where that is at least as good as the plain iteration must be.
+        Mix the last iterates where that is at least as good as the plain iteration must be; for `rank=None`.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -141,11 +141,12 @@ class SLR(SimilarityModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn M from rows X and their labels y; a row of weight w counts as w rows."""
         self._validate_params()
+        self._check_acceleration()
         target = self._target()
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         engine = _engine(X, codes, len(self.classes_), sample_weight)
-        whitening = self._whitened(engine)
+        whitening = engine.whiten(self.alpha)
         self.rank_ = self._usable_rank(whitening)
         self._set_components(whitening.W, *self._solve(engine, whitening, target), X.dtype)
         self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
@@ -174,11 +175,12 @@ class SLR(SimilarityModel):
             raise LikewiseError(f"margins={self.margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
         return LabelTarget(float(self.margins[0]), float(self.margins[1]), adaptive=self.adaptive)
 
-    def _whitened(self, engine: MemoryEngine) -> Whitening:
-        whitening = engine.whiten(self.alpha)
-        if not whitening.rank:
-            raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-        return whitening
+    def _check_acceleration(self) -> None:
+        if self.acceleration is not None and (self.rank is not None or self.compress is not None):
+            raise LikewiseError(
+                f"acceleration={self.acceleration!r} is for the whole matrix over all pairs, a convex problem: "
+                "set rank=None and compress=None"
+            )
 
     def _usable_rank(self, whitening: Whitening) -> int:
         """The rank asked for, at most that of X, and at most what is sampled."""
@@ -197,8 +199,6 @@ class SLR(SimilarityModel):
                 f"compress_size={self.compress_size} is below rank={rank}: "
                 "a sample must have at least as many items as the rank"
             )
-        if self.acceleration is not None:
-            raise LikewiseError(f"acceleration={self.acceleration!r} needs all pairs: set compress=None")
 
     def _solve(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> Start:
         """Factors of K. A fixed target on all pairs has its solution in closed form; all else iterates."""
@@ -225,7 +225,7 @@ class SLR(SimilarityModel):
 
     def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
         if self.acceleration is not None:
-            return accelerated(problem, *start, low_rank=self.rank is not None)
+            return accelerated(problem, *start)
         return (whole if self.rank is None else alternating)(problem, *start)
 
     def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> Start:

@@ -101,47 +101,31 @@ def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # Anderson acceleration
 
 
-def accelerated(problem: Problem, A: np.ndarray, B: np.ndarray, *, low_rank: bool, depth: int = 5) -> Iterator[Iterate]:
-    """Anderson's mixture of the last iterates, taken only where it is at least as good as the plain step must be.
+def accelerated(problem: Problem, K: np.ndarray, B: np.ndarray, depth: int = 5) -> Iterator[Iterate]:
+    """Algorithm 1 from Anderson's mixtures of the last iterates, where they are as good as a plain step must be.
 
-    What is yielded is always a plain iteration from the best point so far. A mixture whose objective lies above the
-    bound for the plain iteration is thrown away, with the memory that led to it; the plain iteration goes on instead.
+    What is yielded is always a plain step from the best point so far. A mixture whose objective lies above the bound
+    for the plain step is thrown away with the memory that led to it, and the plain iteration goes on. The whole matrix
+    only: low rank is not convex, and mixtures of its iterates ended up to 12 % above the plain iteration.
     """
-    advance = alternating if low_rank else whole
-    best = next(advance(problem, A, B))
-    memory = [((A, B), best)]
+    best = next(whole(problem, K, B))
+    memory = [(K, best.A)]
     yield best
     while True:
-        mixed = len(memory) > 1
-        start = _mixture(memory, low_rank) if mixed else (best.A, best.B)
-        trial = next(advance(problem, *start))
-        if mixed and not trial.objective <= best.bound:
-            memory = []  # that iteration is lost; the next ones are plain again
+        start = _mixture(memory) if len(memory) > 1 else best.A
+        trial = next(whole(problem, start, B))
+        if len(memory) > 1 and not trial.objective <= best.bound:
+            memory = []
         else:
             best = trial
-            memory = [*memory[1 - depth :], (start, trial)]
+            memory = [*memory[1 - depth :], (start, trial.A)]
         yield best
 
 
-def _mixture(
-    memory: list[tuple[tuple[np.ndarray, np.ndarray], Iterate]], low_rank: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The affine combination of the last results whose residuals g(K) - K combine to the smallest norm."""
-    residuals = np.stack([(after.A @ after.B.T - x @ y.T).ravel() for (x, y), after in memory])
+def _mixture(memory: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The affine combination of the last results g(K) whose residuals g(K) - K combine to the smallest norm."""
+    residuals = np.stack([(after - before).ravel() for before, after in memory])
     inner = residuals @ residuals.T
     inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
     weights = np.linalg.solve(inner, np.ones(len(inner)))
-    weights /= weights.sum()
-    results = [after for _, after in memory]
-    if not low_rank:
-        return sum(w * g.A for w, g in zip(weights, results, strict=True)), results[0].B
-    return _truncated([w * g.A for w, g in zip(weights, results, strict=True)], [g.B for g in results])
-
-
-def _truncated(left: list[np.ndarray], right: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Best approximation of the sum of left_i right_iᵀ by factors of their own width, the right one orthonormal."""
-    r = left[0].shape[1]
-    Q, R = np.linalg.qr(np.hstack(left))
-    Z, T = np.linalg.qr(np.hstack(right))
-    U, s, Vt = scipy.linalg.svd(R @ T.T, check_finite=False)
-    return Q @ (U[:, :r] * s[:r]), Z @ Vt[:r].T
+    return np.tensordot(weights / weights.sum(), np.stack([after for _, after in memory]), axes=1)

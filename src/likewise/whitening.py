@@ -49,6 +49,8 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     n, d = X.shape
     _check_room(min(n, d), X.shape)
     values, V = _eigenvectors(X, weights)
+    if not values[0] > 0:
+        raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     ridge = alpha * values.sum() / d
     kept = values > values[0] * _floor(X.shape, X.dtype)
     values, V = values[kept], _fixed_signs(V[:, kept])

@@ -35,5 +35,7 @@ def _named(name: str) -> dict[str, Any]:
         return _PLAIN[name]
     match = re.fullmatch(r"SLR-([GC])-(\d+)(k?)", name)
     if match is None or int(match[2]) == 0:
-        raise LikewiseError(f"name={name!r} is no variant of the paper: expected {', '.join(_PLAIN)}, SLR-G-m or SLR-C-m")
+        raise LikewiseError(
+            f"name={name!r} is no variant of the paper: expected {', '.join(_PLAIN)}, SLR-G-m or SLR-C-m"
+        )
     return {"compress": _COMPRESS[match[1]], "compress_size": int(match[2]) * (1000 if match[3] else 1)}
