@@ -41,8 +41,8 @@ class Options(TypedDict, total=False):
 class Evaluation:
     """How well the gallery is ranked; means are over the queries that have a relevant item.
 
-    `queries` are the rows of Q that were asked, and `per_query` holds each measure of each of them: the input of
-    `paired_test` and `bootstrap_interval`.
+    `queries` are the rows of Q that were asked, and `per_query` holds each measure of each of them: the input
+    of `paired_test` and `bootstrap_interval`.
     """
 
     mean_average_precision: float
@@ -172,8 +172,8 @@ def evaluate(
     ks : integers
         Depths of precision, recall and nDCG.
     n_queries : int, optional
-        Ask only so many queries, drawn by `random_state` from those that have a relevant item; each still ranks
-        the whole gallery, and `interval` says how far another draw might be.
+        Ask only so many queries, drawn by `random_state` from those that have a relevant item; each still
+        ranks the whole gallery, and `interval` says how far another draw might be.
     confidence : float
         Of the bootstrap interval of the mean average precision.
     """

@@ -58,9 +58,9 @@ def paired_test(
 ) -> PairedTest:
     """Test whether two models differ on the same queries, by flipping the signs of their differences.
 
-    If neither is better, every difference might as well have come with the other sign: the p-value is the share of
-    sign flips with a mean at least as far from zero. All 2ⁿ flips are taken where they are no more than
-    `n_resamples`, else that many at random (the observed one counts as drawn, so p is never 0).
+    If neither is better, every difference might as well have come with the other sign: the p-value is the
+    share of sign flips with a mean at least as far from zero. All 2ⁿ flips are taken where they are no more
+    than `n_resamples`, else that many at random (the observed one counts as drawn, so p is never 0).
     """
     a, b = _checked("per_query_a", per_query_a), _checked("per_query_b", per_query_b)
     if a.size != b.size:
