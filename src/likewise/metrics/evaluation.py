@@ -115,23 +115,17 @@ def mean_average_precision(
     return _macro(values, problem.relevance.code[queries]) if macro else float(values.mean())
 
 
-def macro_mean_average_precision(
-    Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]
-) -> float:
+def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
     """Mean over labels of the mean average precision of their queries; see `mean_average_precision`."""
     return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
 
 
-def precision_at_k(
-    Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[Options]
-) -> float:
+def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[Options]) -> float:
     """Mean share of relevant items among the first k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.precision_at(_k("k", k)), options)
 
 
-def recall_at_k(
-    Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[Options]
-) -> float:
+def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[Options]) -> float:
     """Mean share of the relevant items found among the first k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.recall_at(_k("k", k)), options)
 
@@ -146,9 +140,7 @@ def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Opt
     return _mean(Q, G, y_q, y_g, ranks.precision_at_r, options)
 
 
-def ndcg(
-    Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[Options]
-) -> float:
+def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[Options]) -> float:
     """Mean normalised discounted cumulative gain of the first k, or of all; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.gain_at(None if k is None else _k("k", k)), options)
 
@@ -245,9 +237,7 @@ def _macro(values: np.ndarray, code: np.ndarray) -> float:
 def _drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
     """So many of the queries, without repetition, in order."""
     if n_queries < 1:
-        raise LikewiseError(
-            f"n_queries={n_queries} is below 1: pass how many queries to ask, or None for all"
-        )
+        raise LikewiseError(f"n_queries={n_queries} is below 1: pass how many queries to ask, or None for all")
     rng = np.random.default_rng(random_state)
     return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
 

@@ -83,7 +83,7 @@ class Problem:
 def _embeddings(name: str, rows: Any) -> Any:
     """Rows as a float matrix that BLAS can read, float32 and float64 as they are; or as CSR."""
     sparse = sp.issparse(rows)
-    rows = rows.tocsr() if sparse else np.asarray(rows)
+    rows = rows.tocsr() if sparse else _matrix(name, rows)
     if rows.dtype.kind not in "biuf":
         raise LikewiseError(f"{name} has dtype {rows.dtype}: embeddings must be real numbers")
     if rows.ndim != 2 or 0 in rows.shape:
@@ -94,6 +94,13 @@ def _embeddings(name: str, rows: Any) -> Any:
         raise LikewiseError(f"{name} contains NaN or infinity: every embedding must be finite")
     # a strided matrix is copied once here, not by every product
     return rows if sparse or values.flags.forc else np.ascontiguousarray(rows)
+
+
+def _matrix(name: str, rows: Any) -> np.ndarray:
+    try:
+        return np.asarray(rows)
+    except ValueError:  # numpy's sentence is about "inhomogeneous shapes"
+        raise LikewiseError(f"{name} has rows of unequal length: embeddings are a matrix") from None
 
 
 def _labels(name: str, y: Any, rows_name: str, rows: Any) -> np.ndarray:

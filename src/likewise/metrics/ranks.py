@@ -118,6 +118,8 @@ def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> fl
     if scores.ndim != 1 or scores.shape != relevant.shape:
         shapes = f"scores has shape {scores.shape} and relevant {relevant.shape}"
         raise LikewiseError(f"{shapes}: expected two lists of one length")
+    if scores.dtype.kind not in "biuf":
+        raise LikewiseError(f"scores has dtype {scores.dtype}: items are ranked by real numbers")
     if not np.isfinite(scores).all():
         raise LikewiseError("scores contains NaN or infinity: items are ranked by finite scores")
     if not relevant.any():

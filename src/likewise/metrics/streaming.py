@@ -68,9 +68,7 @@ def _negated_scores(problem: Problem, block: np.ndarray) -> np.ndarray:
 def _blocks(problem: Problem, queries: np.ndarray, block_bytes: int, threads: int) -> list[np.ndarray]:
     """Queries in blocks: at least one a thread, and the blocks of all threads within the bytes."""
     if block_bytes < 1:
-        raise LikewiseError(
-            f"block_bytes={block_bytes} is below 1: pass the bytes that score blocks may take"
-        )
+        raise LikewiseError(f"block_bytes={block_bytes} is below 1: pass the bytes that score blocks may take")
     n = problem.G.shape[0]
     # beside the scores, some twelve numbers for each relevant item while it is measured
     row = n * problem.bytes_a_score + 96 * int(problem.relevance.counts(queries).max())
