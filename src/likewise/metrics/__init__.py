@@ -1,6 +1,31 @@
 """Mean average precision and its relatives: streaming from embeddings, exact under ties."""
 
-from likewise.metrics.evaluation import mean_average_precision
+from likewise.metrics.evaluation import (
+    Evaluation,
+    evaluate,
+    macro_mean_average_precision,
+    map_at_r,
+    mean_average_precision,
+    ndcg,
+    precision_at_k,
+    r_precision,
+    recall_at_k,
+)
 from likewise.metrics.ranks import average_precision
+from likewise.metrics.significance import PairedTest, bootstrap_interval, paired_test
 
-__all__ = ["average_precision", "mean_average_precision"]
+__all__ = [
+    "Evaluation",
+    "PairedTest",
+    "average_precision",
+    "bootstrap_interval",
+    "evaluate",
+    "macro_mean_average_precision",
+    "map_at_r",
+    "mean_average_precision",
+    "ndcg",
+    "paired_test",
+    "precision_at_k",
+    "r_precision",
+    "recall_at_k",
+]

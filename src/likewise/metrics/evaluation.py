@@ -1,17 +1,79 @@
-"""What people call: mean average precision and the others, and all of them in one pass."""
+"""What people call: mean average precision and its relatives, one by one or all in one pass."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import index
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.metrics import ranks
-from likewise.metrics.ranks import Ties, ties_checked
-from likewise.metrics.streaming import BLOCK_BYTES, Problem, measure
+from likewise.metrics.problem import Problem
+from likewise.metrics.ranks import Measure, Ties, ties_checked
+from likewise.metrics.significance import bootstrap_interval
+from likewise.metrics.streaming import BLOCK_BYTES, measure
 
-__all__ = ["mean_average_precision"]
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "macro_mean_average_precision",
+    "map_at_r",
+    "mean_average_precision",
+    "ndcg",
+    "precision_at_k",
+    "r_precision",
+    "recall_at_k",
+]
+
+
+class Options(TypedDict, total=False):
+    """Options every measure takes; see `mean_average_precision`."""
+
+    ties: Ties
+    block_bytes: int
+    n_threads: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How well the gallery is ranked; means are over the queries that have a relevant item.
+
+    `queries` are the rows of Q that were asked, and `per_query` holds each measure of each of them: the input
+    of `paired_test` and `bootstrap_interval`.
+    """
+
+    mean_average_precision: float
+    interval: tuple[float, float]  # of the mean average precision, by bootstrap over queries
+    macro_mean_average_precision: float  # mean over labels of the mean over their queries
+    precision: dict[int, float]  # by k
+    recall: dict[int, float]  # by k
+    map_at_r: float
+    r_precision: float
+    ndcg: float  # of the whole ranking
+    ndcg_at: dict[int, float]  # by k
+    n_queries: int  # asked
+    n_excluded: int  # without any relevant item, of all rows of Q
+    queries: np.ndarray
+    per_query: dict[str, np.ndarray]
+
+    @property
+    def average_precision(self) -> np.ndarray:
+        """Average precision of each query asked."""
+        return self.per_query["mAP"]
+
+    def summary(self) -> dict[str, Any]:
+        """The figures by name, ready for JSON."""
+        means = {name: float(values.mean()) for name, values in self.per_query.items()}
+        return {
+            **means,
+            "mAP_interval": list(self.interval),
+            "macro_mAP": self.macro_mean_average_precision,
+            "n_queries": self.n_queries,
+            "n_excluded": self.n_excluded,
+        }
 
 
 def mean_average_precision(
@@ -25,24 +87,166 @@ def mean_average_precision(
     block_bytes: int = BLOCK_BYTES,
     n_threads: int | None = None,
 ) -> float:
-    """Mean average precision of ranking the gallery for each query by inner product."""
+    """Mean average precision when each query ranks the gallery by inner product.
+
+    Parameters
+    ----------
+    Q, G : matrices of shape (n_q, r) and (n_g, r)
+        Query and gallery embeddings. Scores have their dtype. Dense, memory-mapped or sparse.
+    y_q, y_g : labels, one a row
+        An item is relevant if its label is the query's. Without y_g, Q and G are two sides of the same rows:
+        every row ranks all others, itself left out by position. Queries without a relevant item do not count.
+    ties : {"expected", "optimistic", "pessimistic"}
+        Items of one score: the mean over all their orders, relevant first, or relevant last.
+    macro : bool
+        Mean over labels of the mean over their queries, so that a rare label weighs as much as a common one.
+    block_bytes, n_threads : int
+        Memory for blocks of scores, all threads together; threads (None: as many as BLAS may use).
+
+    Examples
+    --------
+    >>> X = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.2, 0.8]]
+    >>> mean_average_precision(X, X, ["cat", "cat", "dog", "dog"])
+    1.0
+    """
+    options = Options(ties=ties, block_bytes=block_bytes, n_threads=n_threads)
+    problem, queries = _posed(Q, G, y_q, y_g)
+    values = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
+    return _macro(values, problem.relevance.code[queries]) if macro else float(values.mean())
+
+
+def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+    """Mean over labels of the mean average precision of their queries; see `mean_average_precision`."""
+    return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
+
+
+def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[Options]) -> float:
+    """Mean share of relevant items among the first k; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, ranks.precision_at(_k("k", k)), options)
+
+
+def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[Options]) -> float:
+    """Mean share of the relevant items found among the first k; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, ranks.recall_at(_k("k", k)), options)
+
+
+def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+    """MAP@R (Musgrave et al. 2020): average precision cut at R, a query's number of relevant items."""
+    return _mean(Q, G, y_q, y_g, ranks.at_r, options)
+
+
+def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+    """Mean precision among the first R, a query's number of relevant items; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, ranks.precision_at_r, options)
+
+
+def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[Options]) -> float:
+    """Mean normalised discounted cumulative gain of the first k, or of all; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, ranks.gain_at(None if k is None else _k("k", k)), options)
+
+
+def evaluate(
+    Q: Any,
+    G: Any,
+    y_q: Any,
+    y_g: Any = None,
+    *,
+    ks: Iterable[int] = (1, 10),
+    n_queries: int | None = None,
+    random_state: Any = None,
+    confidence: float = 0.95,
+    **options: Unpack[Options],
+) -> Evaluation:
+    """Every measure in one pass over the scores; Q to y_g and the options as in `mean_average_precision`.
+
+    Parameters
+    ----------
+    ks : integers
+        Depths of precision, recall and nDCG.
+    n_queries : int, optional
+        Ask only so many queries, drawn by `random_state` from those that have a relevant item; each still
+        ranks the whole gallery, and `interval` says how far another draw might be.
+    confidence : float
+        Of the bootstrap interval of the mean average precision.
+    """
+    ks = [_k("ks", k) for k in ks]
+    problem, queries = _posed(Q, G, y_q, y_g)
+    n_excluded = problem.relevance.code.size - queries.size
+    queries = queries if n_queries is None else _drawn(queries, n_queries, random_state)
+    per_query = _per_query(problem, queries, _measures(ks), options)
+    means = {name: float(values.mean()) for name, values in per_query.items()}
+    return Evaluation(
+        mean_average_precision=means["mAP"],
+        interval=bootstrap_interval(per_query["mAP"], confidence),
+        macro_mean_average_precision=_macro(per_query["mAP"], problem.relevance.code[queries]),
+        precision={k: means[f"P@{k}"] for k in ks},
+        recall={k: means[f"R@{k}"] for k in ks},
+        map_at_r=means["MAP@R"],
+        r_precision=means["R-precision"],
+        ndcg=means["nDCG"],
+        ndcg_at={k: means[f"nDCG@{k}"] for k in ks},
+        n_queries=queries.size,
+        n_excluded=n_excluded,
+        queries=queries,
+        per_query=per_query,
+    )
+
+
+def _measures(ks: list[int]) -> dict[str, Measure]:
+    """All measures by the name they have in a summary."""
+    return {
+        "mAP": ranks.whole,
+        **{f"P@{k}": ranks.precision_at(k) for k in ks},
+        **{f"R@{k}": ranks.recall_at(k) for k in ks},
+        "MAP@R": ranks.at_r,
+        "R-precision": ranks.precision_at_r,
+        "nDCG": ranks.gain_at(None),
+        **{f"nDCG@{k}": ranks.gain_at(k) for k in ks},
+    }
+
+
+def _posed(Q: Any, G: Any, y_q: Any, y_g: Any) -> tuple[Problem, np.ndarray]:
+    """The problem, and the queries that have a relevant item."""
     problem = Problem.of(Q, G, y_q, y_g)
-    queries = _answerable(problem)
-    values = measure(problem, [ranks.whole], queries, ties_checked(ties), block_bytes, n_threads)[0]
-    return _mean(values, problem.relevance.code[queries] if macro else None)
-
-
-def _answerable(problem: Problem) -> np.ndarray:
-    """The queries that have a relevant item."""
     queries = np.flatnonzero(problem.relevance.counts())
     if not queries.size:
-        raise LikewiseError("no query has a relevant item: mean average precision needs one label on both sides")
-    return queries
+        where = "y_q are all distinct" if y_g is None else "y_q and y_g have none in common"
+        raise LikewiseError(f"no query has a relevant item: the labels of {where}")
+    return problem, queries
 
 
-def _mean(values: np.ndarray, code: np.ndarray | None) -> float:
-    """Mean over queries or, given their labels' codes, mean over labels of the means over their queries."""
-    if code is None:
-        return float(values.mean())
+def _per_query(
+    problem: Problem, queries: np.ndarray, measures: dict[str, Measure], options: Options
+) -> dict[str, np.ndarray]:
+    ties_checked(options.get("ties", "expected"))
+    return dict(zip(measures, measure(problem, list(measures.values()), queries, **options), strict=True))
+
+
+def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: Options) -> float:
+    problem, queries = _posed(Q, G, y_q, y_g)
+    return float(_per_query(problem, queries, {"it": of}, options)["it"].mean())
+
+
+def _macro(values: np.ndarray, code: np.ndarray) -> float:
+    """Mean over labels of the means over their queries."""
     sizes = np.bincount(code)
-    return float((np.bincount(code, weights=values)[sizes > 0] / sizes[sizes > 0]).mean())
+    sums = np.bincount(code, weights=values)
+    return float((sums[sizes > 0] / sizes[sizes > 0]).mean())
+
+
+def _drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
+    """So many of the queries, without repetition, in order."""
+    if n_queries < 1:
+        raise LikewiseError(f"n_queries={n_queries} is below 1: pass how many queries to ask, or None for all")
+    rng = np.random.default_rng(random_state)
+    return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
+
+
+def _k(name: str, k: Any) -> int:
+    try:
+        depth = index(k)
+    except TypeError:
+        raise LikewiseError(f"{name} holds {k!r}: a depth is a whole number, 1 or more") from None
+    if depth < 1:
+        raise LikewiseError(f"{name} holds {k}: a depth is a whole number, 1 or more")
+    return depth

@@ -1,13 +1,14 @@
 """Where the relevant items of a query stand, ties included, and what each measure makes of it.
 
-A relevant item stands in a block of `tied` items with one score, `relevant_tied` of them relevant, below `above` items
-of which `relevant_above` are relevant. Those four numbers give every measure here in closed form, as its expected value
-over all orders of the tied items (McSherry & Najork, ECIR 2008): no ranking is ever written down.
+A relevant item stands in a block of `tied` items with one score, `relevant_tied` of them relevant, below
+`above` items of which `relevant_above` are relevant. Those four numbers give every measure here in closed
+form, as its expected value over all orders of the tied items (McSherry & Najork, ECIR 2008): no ranking is
+ever written down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal, get_args
@@ -23,9 +24,9 @@ Ties = Literal["expected", "optimistic", "pessimistic"]
 
 @dataclass(frozen=True)
 class Ranks:
-    """The relevant items of one or more queries, query after query, best first; one array entry an item.
+    """The relevant items of one or more queries, query after query, best first: an entry an item.
 
-    `n_relevant` has one entry a query, each at least 1.
+    `n_relevant` has an entry a query, each at least 1.
     """
 
     above: np.ndarray
@@ -40,31 +41,37 @@ class Ranks:
         return np.cumsum(self.n_relevant) - self.n_relevant
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sum of an item's values over each query."""
+        """Sum of the items' values over each query."""
         return np.add.reduceat(values, self.starts)
 
     def within(self, depth: np.ndarray | float) -> np.ndarray:
-        """How many places of an item's block lie in the first `depth` (one number, or one a query)."""
+        """How many places of an item's block lie among the first `depth` (one number, or one a query)."""
         each = np.repeat(depth, self.n_relevant) if isinstance(depth, np.ndarray) else depth
         return np.clip(each - self.above, 0, self.tied)
 
 
-Measure = Callable[[Ranks], np.ndarray]  # one number a query
+Measure = Callable[[Ranks], np.ndarray]  # a number a query
 
 
 def positions(negated: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each wanted score, in ascending order: how many of all scores are below it, and how many at or below.
+    """For each wanted score, ascending: how many of all scores are below it, and how many below or equal.
 
     Scores come negated, so that the best is the smallest. `negated` may be sorted in place.
     """
     n, r = negated.size, wanted.size
-    # A vectorised count takes about 2.6 µs + 0.3 ns an item, a sort 5 ns an item (numpy 2.4, AVX2): with one to eight
-    # relevant items of 10,000 (up to seventeen of many) it is quicker to count for each than to sort once for all.
+    # A count costs some 2.6 µs + 0.3 ns an item, a sort 5 ns an item (numpy 2.4, AVX2): for up to eight
+    # relevant items of 10,000, or sixteen of far more, counting for each is quicker than sorting once for
+    # all.
     if r * (n + 9000) < 17 * n:
-        below = [np.count_nonzero(negated < score) for score in wanted]
-        return np.array(below), np.array([np.count_nonzero(negated <= score) for score in wanted])
+        below = np.array([np.count_nonzero(negated < score) for score in wanted])
+        return below, np.array([np.count_nonzero(negated <= score) for score in wanted])
     negated.sort()
-    return negated.searchsorted(wanted, "left"), negated.searchsorted(wanted, "right")
+    below = negated.searchsorted(wanted, "left")
+    upto = below + 1
+    # Look at the next item before a second search: 10 times cheaper with 6,000 relevant items of 60,000.
+    maybe_tied = np.flatnonzero(negated.take(upto, mode="clip") == wanted)
+    upto[maybe_tied] = negated.searchsorted(wanted[maybe_tied], "right")
+    return below, upto
 
 
 def rank(above: np.ndarray, upto: np.ndarray, n_relevant: np.ndarray, ties: Ties) -> Ranks:
@@ -83,7 +90,7 @@ def rank(above: np.ndarray, upto: np.ndarray, n_relevant: np.ndarray, ties: Ties
 
 
 def _untied(ranks: Ranks, within_block: np.ndarray, ties: Ties) -> Ranks:
-    """The relevant items of each block all before its others ("optimistic") or all behind them ("pessimistic")."""
+    """The relevant items of a block all before its others ("optimistic") or behind them ("pessimistic")."""
     others = 0 if ties == "optimistic" else ranks.tied - ranks.relevant_tied
     one = np.ones_like(ranks.tied)
     above = ranks.above + others + within_block
@@ -91,7 +98,7 @@ def _untied(ranks: Ranks, within_block: np.ndarray, ties: Ties) -> Ranks:
 
 
 def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> float:
-    """Average precision of one query: (1/R) Σ (relevant among the first k)/k over the ranks k of its R relevant items.
+    """Average precision of one query: the mean, over its relevant items, of the precision at their places.
 
     Parameters
     ----------
@@ -109,11 +116,12 @@ def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> fl
     """
     scores, relevant = np.asarray(scores), np.asarray(relevant, dtype=bool)
     if scores.ndim != 1 or scores.shape != relevant.shape:
-        raise LikewiseError(
-            f"scores has shape {scores.shape} and relevant {relevant.shape}: expected two of one length"
-        )
+        shapes = f"scores has shape {scores.shape} and relevant {relevant.shape}"
+        raise LikewiseError(f"{shapes}: expected two lists of one length")
+    if scores.dtype.kind not in "biuf":
+        raise LikewiseError(f"scores has dtype {scores.dtype}: items are ranked by real numbers")
     if not np.isfinite(scores).all():
-        raise LikewiseError("scores contains NaN or infinity: every item needs a finite score to be ranked by")
+        raise LikewiseError("scores contains NaN or infinity: items are ranked by finite scores")
     if not relevant.any():
         raise LikewiseError("relevant marks no item: average precision needs at least one relevant item")
     negated = -scores.astype(np.result_type(scores, np.float32), copy=False)
@@ -131,9 +139,9 @@ def ties_checked(ties: str) -> Any:
 def _precision_sum(ranks: Ranks, depth: np.ndarray | float) -> np.ndarray:
     """Σ over the first `depth` places of precision there × relevance there, expected, for each query.
 
-    A block gives (r/n) Σ_{i=1..m} (R′ + 1 + (i − 1)(r − 1)/(n − 1))/(t + i), where m of its n places are within the
-    depth; with H = Σ 1/(t + i) that is (r/n)((R′ + 1)H + (r − 1)/(n − 1)(m − (t + 1)H)). Each of its r relevant items
-    carries one r-th.
+    A block gives (r/n) Σ_{i=1..m} (R′ + 1 + (i − 1)(r − 1)/(n − 1))/(t + i), where m of its n places are in
+    the depth; with H = Σ 1/(t + i) that is (r/n)((R′ + 1)H + (r − 1)/(n − 1)(m − (t + 1)H)). Each of its r
+    relevant items carries one r-th of it.
     """
     m = ranks.within(depth)
     share = np.where(m > 0, (ranks.relevant_above + 1) / (ranks.above + 1), 0.0)  # right where n = 1
@@ -151,7 +159,7 @@ def whole(ranks: Ranks) -> np.ndarray:
     return _precision_sum(ranks, np.inf) / ranks.n_relevant
 
 
-def map_at_r(ranks: Ranks) -> np.ndarray:
+def at_r(ranks: Ranks) -> np.ndarray:
     """Average precision cut at R, the number of relevant items."""
     return _precision_sum(ranks, ranks.n_relevant) / ranks.n_relevant
 
@@ -162,26 +170,26 @@ def _hits(ranks: Ranks, depth: np.ndarray | float) -> np.ndarray:
 
 
 def precision_at(k: int) -> Measure:
-    """Share of relevant items among the first k places."""
+    """Share of relevant items among the first k places; places beyond the gallery hold none."""
     return lambda ranks: _hits(ranks, k) / k
 
 
 def recall_at(k: int) -> Measure:
-    """Share of the relevant items that is among the first k places."""
+    """Share of the relevant items that stands in the first k places."""
     return lambda ranks: _hits(ranks, k) / ranks.n_relevant
 
 
-def r_precision(ranks: Ranks) -> np.ndarray:
+def precision_at_r(ranks: Ranks) -> np.ndarray:
     """Precision at R, the number of relevant items."""
     return _hits(ranks, ranks.n_relevant) / ranks.n_relevant
 
 
-def ndcg_at(k: int | None) -> Measure:
-    """Normalised discounted cumulative gain, relevance 1 or 0, discount 1/log2(1 + place); None: the whole ranking."""
+def gain_at(k: int | None) -> Measure:
+    """nDCG of the first k places (None: of all), relevance 1 or 0, discounted by 1/log2(1 + place)."""
     depth = np.inf if k is None else k
 
     def measure(ranks: Ranks) -> np.ndarray:
-        gain = _discounts(int((ranks.above + ranks.tied).max()))  # gain[i]: all of the first i places relevant
+        gain = _discounts(int((ranks.above + ranks.tied).max()))
         t, m = ranks.above, ranks.within(depth).astype(np.intp)
         share = np.where(m > 0, 1 / np.log2(t + 2.0), 0.0)  # right where n = 1
         many = np.flatnonzero(ranks.tied > 1)
@@ -192,8 +200,8 @@ def ndcg_at(k: int | None) -> Measure:
 
 
 def _discounts(n: int) -> np.ndarray:
-    """Running sums of 1/log2(1 + place) for 0 to n places."""
-    return _discount_table(1 << max(10, n.bit_length()))[: n + 1]
+    """Running sums of 1/log2(1 + place) over the first 0, 1 … n places (at least)."""
+    return _discount_table(1 << max(10, n.bit_length()))
 
 
 @cache
@@ -204,16 +212,16 @@ def _discount_table(n: int) -> np.ndarray:
 
 _SMALL = 64
 _H = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, _SMALL + 1))])
+_SERIES = ((1, 2.0), (2, -12.0), (4, 120.0), (6, -252.0))  # H(x) = ln x + γ + Σ x^-power / divisor + O(x^-8)
 
 
 def _harmonic(t: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Σ_{i=1..n} 1/(t + i) to rounding: a difference of harmonic numbers would lose digits where t is large.
+    """Σ_{i=1..n} 1/(t + i) to rounding: differences of harmonic numbers would lose digits where t is large.
 
-    The places up to 64 come from a table, the rest from Euler and Maclaurin's series for ln, differences taken term by
-    term; its first omitted term is below 1e-16 of the sum.
+    The places up to 64 come from a table, the others from the asymptotic series, subtracted term by term;
+    what it leaves out is below 1e-15 of the sum.
     """
-    small = _H[np.minimum(t + n, _SMALL).astype(np.intp)] - _H[np.minimum(t, _SMALL).astype(np.intp)]
+    small = _H[np.minimum(t + n, _SMALL).astype(np.intp)] - _H[np.minimum(t, _SMALL)]
     a, b = np.maximum(t, _SMALL).astype(np.float64), np.maximum(t + n, _SMALL).astype(np.float64)
-    series: Sequence[tuple[int, float]] = ((1, 2.0), (2, -12.0), (4, 120.0), (6, -252.0))
-    tail = sum((b**-power - a**-power) / divisor for power, divisor in series)
+    tail = sum((b**-power - a**-power) / divisor for power, divisor in _SERIES)
     return small + np.log1p((b - a) / a) + tail

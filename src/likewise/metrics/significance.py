@@ -1,0 +1,117 @@
+"""How sure is a mean over queries, and is one model better than another on the same queries?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+
+__all__ = ["PairedTest", "bootstrap_interval", "paired_test"]
+
+_CHUNK = 1 << 21  # numbers drawn at a time: bounds the memory, whatever the queries and resamples
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """Mean difference a − b over the same queries, its bootstrap interval, and a two-sided p-value."""
+
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+    n_queries: int
+
+
+def bootstrap_interval(
+    per_query: Any, confidence: float = 0.95, n_resamples: int = 2000, random_state: Any = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean over queries: how far other queries might have moved it.
+
+    Examples
+    --------
+    >>> low, high = bootstrap_interval([0.2, 0.4, 0.6, 0.8])
+    >>> low < 0.5 < high
+    True
+    """
+    values = _checked("per_query", per_query)
+    if not 0 < confidence < 1:
+        raise LikewiseError(f"confidence={confidence} is outside (0, 1): 0.95 is usual")
+    rng = np.random.default_rng(random_state)
+    means = [
+        values[rng.integers(values.size, size=(rows, values.size))].mean(axis=1)
+        for rows in _chunks(_resamples(n_resamples), values.size)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def paired_test(
+    per_query_a: Any,
+    per_query_b: Any,
+    *,
+    confidence: float = 0.95,
+    n_resamples: int = 10_000,
+    random_state: Any = 0,
+) -> PairedTest:
+    """Test whether two models differ on the same queries, by flipping the signs of their differences.
+
+    If neither is better, every difference might as well have come with the other sign: the p-value is the
+    share of sign flips with a mean at least as far from zero. All 2ⁿ flips are taken where they are no more
+    than `n_resamples`, else that many at random (the observed one counts as drawn, so p is never 0).
+    """
+    a, b = _checked("per_query_a", per_query_a), _checked("per_query_b", per_query_b)
+    if a.size != b.size:
+        sizes = f"per_query_a has {a.size} values and per_query_b {b.size}"
+        raise LikewiseError(f"{sizes}: a paired test needs the same queries for both")
+    d = a - b
+    p_value = _sign_flip(d, _resamples(n_resamples), random_state)
+    interval = bootstrap_interval(d, confidence, n_resamples, random_state)
+    return PairedTest(float(d.mean()), interval, p_value, d.size)
+
+
+def _sign_flip(d: np.ndarray, n_resamples: int, random_state: Any) -> float:
+    """Share of sign flips of d whose sum is at least as far from zero as d's own."""
+    exact = 2**d.size <= n_resamples if d.size < 64 else False
+    flips = _all_flips(d.size) if exact else _drawn_flips(d.size, n_resamples, random_state)
+    total = d.sum()
+    far = abs(total) - 1e-12 * np.abs(d).sum()  # equal sums in another order differ by rounding
+    extreme = sum(int(np.count_nonzero(np.abs(total - 2 * (flip @ d)) >= far)) for flip in flips)
+    return extreme / 2**d.size if exact else (1 + extreme) / (1 + n_resamples)
+
+
+def _all_flips(n: int) -> Iterator[np.ndarray]:
+    """Every choice of the n signs to flip, as rows of 0 and 1."""
+    for rows in np.array_split(np.arange(2**n), max(1, 2**n * n // _CHUNK)):
+        yield (rows[:, None] >> np.arange(n) & 1).astype(np.float64)
+
+
+def _drawn_flips(n: int, n_resamples: int, random_state: Any) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng(random_state)
+    for rows in _chunks(n_resamples, n):
+        drawn = rng.integers(256, size=(rows, -(-n // 8)), dtype=np.uint8)
+        yield np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
+
+
+def _chunks(n_resamples: int, n: int) -> Iterator[int]:
+    """Sizes that add up to the resamples, each small enough for the memory."""
+    rows = max(1, _CHUNK // n)
+    for start in range(0, n_resamples, rows):
+        yield min(rows, n_resamples - start)
+
+
+def _resamples(n_resamples: int) -> int:
+    if n_resamples < 1:
+        raise LikewiseError(f"n_resamples={n_resamples} is below 1: 2000 is usual")
+    return n_resamples
+
+
+def _checked(name: str, values: Any) -> np.ndarray:
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or not values.size:
+        raise LikewiseError(f"{name} has shape {values.shape}: expected one value a query, at least one")
+    if not np.isfinite(values).all():
+        raise LikewiseError(f"{name} contains NaN or infinity: leave out queries without a value")
+    return values
