@@ -1,0 +1,54 @@
+"""One command, one table: what we measure against the machine's own GEMM and against rivals, in one run.
+
+usage: python -m benchmarks [NAME ...]     the modules bench_NAME.py of this folder; all of them by default
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from rich.console import Console
+from rich.table import Table
+
+import likewise
+
+COLUMNS = ("what", "ours", "rival", "ratio", "goal")
+
+
+def main() -> None:
+    here = Path(__file__).parent
+    names = sys.argv[1:] or sorted(path.stem.removeprefix("bench_") for path in here.glob("bench_*.py"))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(machine())
+    table = Table(*COLUMNS)
+    for name in names:
+        for row in import_module(f"benchmarks.bench_{name}").rows():
+            table.add_row(*(f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in COLUMNS))
+            Console(stderr=True).print(f"{name}: {row['what']}: {row['ratio']}")
+    console.print(table)
+
+
+def machine() -> str:
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in open("/proc/cpuinfo", errors="ignore")
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return (
+        f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}, "
+        f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, likewise {likewise.__version__}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Time and memory, measured the same way everywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+
+def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
+    """The shortest of a few runs: what the machine can do when nothing else disturbs it."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def gemm_rate(size: int = 4096, dtype: type = np.float32) -> float:
+    """Floating-point operations a second of a square matrix product with all threads."""
+    A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)
+    return 2 * size**3 / best_seconds(lambda: A @ A, 5)
+
+
+def peak_bytes(prepare: str, run: str) -> int:
+    """By how much `run` raises the peak resident memory of a process that has executed `prepare`."""
+    script = f"""
+import resource
+{prepare}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{run}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    return int(output.split()[-1])
+
+
+def clusters(n: int, d: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Overlapping Gaussian classes in float32, the bench data of every row that needs labelled rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    centres = 0.3 * rng.standard_normal((n_classes, d), dtype=np.float32)
+    return centres[y] + rng.standard_normal((n, d), dtype=np.float32), y
