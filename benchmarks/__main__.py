@@ -36,14 +36,9 @@ def main() -> None:
 
 
 def machine() -> str:
-    model = next(
-        (
-            line.split(":")[1].strip()
-            for line in open("/proc/cpuinfo", errors="ignore")
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     return (
         f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}, "
         f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, likewise {likewise.__version__}"
