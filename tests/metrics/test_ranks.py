@@ -5,7 +5,7 @@ from math import fsum
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score
 
@@ -112,6 +112,10 @@ def test_counting_and_sorting_find_the_same_positions(r):
 
 @settings(deadline=None)
 @given(t=st.integers(0, 2_000_000), n=st.integers(1, 3000))
+@example(t=0, n=3000)
+@example(t=63, n=1)
+@example(t=64, n=1)  # where the series begins and is worst
+@example(t=65, n=2)
 def test_harmonic_sums_keep_their_digits_far_down_the_ranking(t, n):
     exact = fsum(1 / i for i in range(t + 1, t + n + 1))
     assert ranks._harmonic(np.array([t]), np.array([n]))[0] == pytest.approx(exact, rel=3e-14)

@@ -64,9 +64,9 @@ class Problem:
         y_q, y_g = _labels("y_q", y_q, "Q", Q), None if y_g is None else _labels("y_g", y_g, "G", G)
         return cls(Q.astype(dtype, copy=False), G.astype(dtype, copy=False), Relevance.by_label(y_q, y_g))
 
-    def scores(self, queries: np.ndarray) -> np.ndarray:
-        """Inner products of some queries with the whole gallery, dense, in the dtype of the embeddings."""
-        S: Any = self.Q[queries] @ self._gallery
+    def negated_scores(self, queries: np.ndarray) -> np.ndarray:
+        """Minus the inner products of some queries with all of the gallery, in the dtype of the embeddings."""
+        S: Any = -self.Q[queries] @ self._gallery
         return S if isinstance(S, np.ndarray) else S.toarray()
 
     @cached_property

@@ -68,7 +68,7 @@ def paired_test(
         raise LikewiseError(f"{sizes}: a paired test needs the same queries for both")
     d = a - b
     p_value = _sign_flip(d, _resamples(n_resamples), random_state)
-    interval = bootstrap_interval(d, confidence, n_resamples, random_state)
+    interval = bootstrap_interval(d, confidence, random_state=random_state)
     return PairedTest(float(d.mean()), interval, p_value, d.size)
 
 

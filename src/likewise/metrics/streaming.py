@@ -43,7 +43,7 @@ def measure(
 
 def _block_positions(problem: Problem, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Positions of the relevant items of a block of queries, and how many each query has."""
-    S = _negated_scores(problem, block)
+    S = _masked_scores(problem, block)
     n_relevant = problem.relevance.counts(block)
     ends = np.cumsum(n_relevant)
     above, upto = np.empty((2, ends[-1]), dtype=np.intp)
@@ -54,12 +54,11 @@ def _block_positions(problem: Problem, block: np.ndarray) -> tuple[np.ndarray, n
     return above, upto, n_relevant
 
 
-def _negated_scores(problem: Problem, block: np.ndarray) -> np.ndarray:
+def _masked_scores(problem: Problem, block: np.ndarray) -> np.ndarray:
     """Minus the scores of a block, with the query itself behind everything."""
-    S = problem.scores(block)
+    S = problem.negated_scores(block)
     if not np.isfinite(S).all():
         raise LikewiseError("Q and G give scores beyond the range of their dtype: scale them, or use float64")
-    np.negative(S, out=S)
     if problem.relevance.one_set:
         S[np.arange(block.size), block] = np.inf  # by position: an item need not be its own nearest
     return S
