@@ -1,14 +1,15 @@
-"""Labels of rows: from whatever people have to class numbers."""
+"""Labels and weights of rows: from whatever people have to class numbers and counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
 from likewise.errors import LikewiseError
 
-__all__ = ["encode_labels"]
+__all__ = ["checked_weights", "encode_labels"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -36,3 +37,19 @@ def _check_missing(y: np.ndarray) -> None:
         return
     if missing:
         raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
+
+
+def checked_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> tuple[np.ndarray | None, Any]:
+    """Weights of the rows that count, None if all weigh one, and which rows those are.
+
+    A row of weight zero is as if it were not there.
+    """
+    if sample_weight is None:
+        return None, slice(None)
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    there = weights > 0
+    if len(np.unique(codes[there])) < 2:
+        raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
+    if np.all(weights == 1.0):
+        return None, slice(None)
+    return weights[there], there

@@ -11,16 +11,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from likewise.base import SimilarityModel, project
 from likewise.engines import MemoryEngine
 from likewise.errors import LikewiseError
-from likewise.labels import encode_labels
+from likewise.labels import checked_weights, encode_labels
 from likewise.passes import row_blocks
 from likewise.progress import progress_bar
+from likewise.randomness import generator
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, paper_start
@@ -204,7 +204,7 @@ class SLR(SimilarityModel):
         """Factors of K. A fixed target on all pairs has its solution in closed form; all else iterates."""
         self.history_: list[dict[str, float]] = []
         self.n_iter_ = 0
-        rank, rng = None if self.rank is None else self.rank_, _generator(self.random_state)
+        rank, rng = None if self.rank is None else self.rank_, generator(self.random_state)
         closed_form = not self.adaptive and self.compress is None and (rank is None or self.init == "fixed")
         if closed_form or self.init == "fixed":
             start = fixed_start(engine, whitening, target, rank, rng)
@@ -264,19 +264,5 @@ class SLR(SimilarityModel):
 
 def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:
     """Rows with their weights; a row of weight zero is as if it were not there."""
-    if sample_weight is None:
-        return MemoryEngine(X, codes, n_classes)
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    there = weights > 0
-    if len(np.unique(codes[there])) < 2:
-        raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
-    if np.all(weights == 1.0):
-        return MemoryEngine(X, codes, n_classes)
-    return MemoryEngine(X[there], codes[there], n_classes, weights[there])
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
-    if random_state is None:
-        return np.random.default_rng(0)
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    weights, there = checked_weights(sample_weight, X, codes)
+    return MemoryEngine(X[there], codes[there], n_classes, weights)

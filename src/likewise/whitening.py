@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["Whitening", "gram", "whiten"]
+__all__ = ["Whitening", "check_room", "gram", "whiten"]
 
 _BLOCK = 2048  # rows brought to float64 at a time
 
@@ -47,7 +47,7 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
     n, d = X.shape
-    _check_room(min(n, d), X.shape)
+    check_room(min(n, d), X.shape)
     values, V = _eigenvectors(X, weights)
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
@@ -122,7 +122,7 @@ def _fixed_signs(V: np.ndarray) -> np.ndarray:
     return V * np.where(largest < 0, -1.0, 1.0)
 
 
-def _check_room(size: int, shape: tuple[int, int]) -> None:
+def check_room(size: int, shape: tuple[int, int]) -> None:
     """Refuse in words what would otherwise end in the system's killing the process."""
     needed, there = 4 * 8 * size**2, _physical_memory()
     if needed > there:

@@ -1,0 +1,160 @@
+"""The anchored map: the paper's clamp on cosines, held close to the fixed solution by a ridge.
+
+Rows are F, in the eigenbasis of their own Gram matrix, so that (FᵀF + λI)⁻¹ is a division. Targets are rows P of width
+r, and the map that fits them is L(P) = (FᵀF + λI)⁻¹ FᵀP; only FᵀP is ever held. Starting from the class target P₀, the
+cosines of the mapped rows are clamped as SLR clamps its scores, and what is missing, Δ, is added to the target:
+P ← (1 - b) P + b (P₀ + κΔ). The fixed point is the first-order condition of
+
+    κ q² ½ Σ v w (clamp(c) - c)² + ½ ‖(FᵀF + λI)^½ (L - L₀)‖²,
+
+a ridge regression anchored at the fixed solution L₀.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from likewise.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.sketches import draw_landmarks
+from likewise.targets import LabelTarget, class_starts
+
+__all__ = ["LabelledRows", "adapt", "class_means", "fixed_target", "labelled_rows"]
+
+SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
+ROUNDS = 4
+LARGEST_RHO = 0.999
+LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows F sorted by label, eigenvalues g of FᵀF, and the columns that every row is compared with.
+
+    `unit` is the mean eigenvalue, in which λ is given; `size` is the weight of each class, `column_weights` what each
+    column stands for.
+    """
+
+    F: np.ndarray
+    g: np.ndarray
+    unit: float
+    codes: np.ndarray
+    weights: np.ndarray
+    size: np.ndarray
+    columns: np.ndarray
+    column_weights: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.size)
+
+
+def labelled_rows(
+    F: np.ndarray,
+    g: np.ndarray,
+    unit: float,
+    codes: np.ndarray,
+    n_classes: int,
+    weights: np.ndarray | None,
+    n_landmarks: int | None,
+    rng: np.random.Generator,
+) -> LabelledRows:
+    """Sort rows by label and draw the columns, by class; all rows if they are no more than `n_landmarks`."""
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    weights = np.ones(len(codes)) if weights is None else weights[order]
+    size = np.bincount(codes, weights, minlength=n_classes)
+    if n_landmarks is None or n_landmarks >= len(codes):
+        columns = np.arange(len(codes))
+    else:
+        columns = np.sort(draw_landmarks(codes, n_classes, n_landmarks, rng))
+    drawn = np.bincount(codes[columns], weights[columns], minlength=n_classes)
+    column_weights = weights[columns] * (size[codes[columns]] / drawn[codes[columns]])
+    return LabelledRows(F[order], g, unit, codes, weights, size, columns, column_weights)
+
+
+def fixed_target(rows: LabelledRows, ridge: float, lda: bool) -> np.ndarray:
+    """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
+
+    With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
+    """
+    K = class_sums(rows.F, rows) / np.sqrt(np.maximum(rows.size, np.finfo(float).tiny))
+    rho, E = scipy.linalg.eigh(K.T @ (K / (rows.g + ridge * rows.unit)[:, None]))
+    rho, E = np.clip(rho[:0:-1], 1e-12, LARGEST_RHO), E[:, :0:-1]  # the least is the constant direction
+    scale = 1 / np.sqrt(rho * (1 - rho)) if lda else np.ones_like(rho)
+    scale *= np.sqrt(rows.size.sum() / np.sum(scale**2))
+    return K @ (E * scale)
+
+
+def adapt(rows: LabelledRows, target: np.ndarray, ridge: float, pull: float, confidence: float) -> np.ndarray:
+    """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution."""
+    divisor = (rows.g + ridge * rows.unit)[:, None]
+    damping = 0.5 if pull <= 1 else 0.3
+    FP = target
+    for _ in range(ROUNDS if pull else 0):
+        push = _push(rows, FP / divisor, confidence)
+        FP = (1 - damping) * FP + damping * (target + pull * push)
+    return FP / divisor
+
+
+def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
+    """FᵀΔ: by how much the clamp wants each row's image moved, Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i.
+
+    R_ij = v_i w_ij (clamp(c_ij) - c_ij), with w = 1/n_c for one class and C/n for two. R differs from its transpose by
+    the row confidence v alone, so one pass with two sums, of z_j and of v_j z_j, gives both.
+    """
+    Z = rows.F @ L.astype(rows.F.dtype)
+    norms = np.maximum(np.linalg.norm(Z, axis=1), np.finfo(Z.dtype).tiny)
+    z = Z / norms[:, None]
+    q = np.sqrt(np.average(norms.astype(float) ** 2, weights=rows.weights))
+    reach = q * np.minimum(q / norms, LARGEST_PUSH)
+    v = _confidence(z, rows, confidence)
+    other = rows.n_classes / rows.size.sum()
+    gallery = _columns(z, v, rows)
+    clamp = LabelTarget(SAME, OTHER, same_weight=1 / np.maximum(rows.size, 1e-300) / other)
+
+    def block_sum(block: slice) -> np.ndarray:
+        excess, _ = deviation(z[block], rows.codes[block], None, gallery, clamp)
+        wanted = -other * (v[block, None] * excess[:, : L.shape[1]] + excess[:, L.shape[1] :])
+        wanted -= z[block] * np.sum(z[block] * wanted, axis=1, keepdims=True)
+        wanted *= (reach * rows.weights)[block, None]
+        return rows.F[block].T @ wanted.astype(rows.F.dtype)
+
+    return sum(map(_double, ordered_map(block_sum, row_blocks(len(z)))), np.zeros_like(L))
+
+
+def _columns(z: np.ndarray, v: np.ndarray, rows: LabelledRows) -> Gallery:
+    """The columns of the pass, with the two sums it takes."""
+    Q = z[rows.columns]
+    weighted = Q * rows.column_weights[:, None]
+    back = np.hstack([weighted, weighted * v[rows.columns, None]]).astype(z.dtype)
+    return Gallery(Q, back, class_starts(rows.codes[rows.columns], rows.n_classes))
+
+
+def _confidence(z: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
+    """v_i = clip(mean cosine with its own class / scale, 0, 1)²: a row that sits among others pulls little."""
+    if not scale:
+        return np.ones(len(z))
+    mean = np.einsum("ij,ij->i", z, class_means(z, rows)[rows.codes])
+    return np.clip(mean / scale, 0, 1) ** 2
+
+
+def class_sums(V: np.ndarray, rows: LabelledRows) -> np.ndarray:
+    """Weighted sum of the rows of V in each class, a column a class, in float64."""
+    starts = class_starts(rows.codes, rows.n_classes)
+    sums = np.zeros((V.shape[1], rows.n_classes))
+    for c in np.flatnonzero(np.diff(starts)):
+        part = slice(starts[c], starts[c + 1])
+        sums[:, c] = rows.weights[part].astype(V.dtype) @ V[part]
+    return sums
+
+
+def class_means(V: np.ndarray, rows: LabelledRows) -> np.ndarray:
+    """Weighted mean of the rows of V in each class, a row a class."""
+    return (class_sums(V, rows) / np.maximum(rows.size, np.finfo(float).tiny)).T
+
+
+def _double(part: np.ndarray) -> np.ndarray:
+    return part.astype(np.float64)

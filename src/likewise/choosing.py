@@ -1,0 +1,239 @@
+"""The settings of an anchored map, chosen on held-out rows: kernel, ridge and geometry, then how far to adapt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from likewise import holdout
+from likewise.anchoring import LabelledRows, adapt, class_means, fixed_target, labelled_rows
+from likewise.heads import Head
+from likewise.holdout import Split
+from likewise.inputs import Basis, Features, basis, mean_square_distance
+
+__all__ = ["Data", "Fitted", "Journal", "Preparation", "Search", "Setting", "choose", "choose_posterior", "head_of"]
+
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
+TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the search; `width` is γ in units of 1 / mean squared distance, and 0 is the linear map."""
+
+    width: float = 0.0
+    ridge: float = 0.1
+    lda: bool = False
+    pull: float = 0.0
+    confidence: float = 1.0
+    input: float = 0.0
+    constant: float = 0.0
+    raw: bool = False
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True)
+class Data:
+    """Unit rows with their classes and weights."""
+
+    X: Any
+    codes: np.ndarray
+    n_classes: int
+    weights: np.ndarray | None
+
+    def part(self, rows: np.ndarray) -> Data:
+        weights = None if self.weights is None else self.weights[rows]
+        return Data(self.X[rows], self.codes[rows], self.n_classes, weights)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        w = np.ones(self.X.shape[0]) if self.weights is None else self.weights
+        return np.asarray(w @ self.X / w.sum())
+
+    def centred(self, X: Any) -> np.ndarray:
+        """Rows less the mean of this data, dense."""
+        return np.asarray((X.toarray() if hasattr(X, "toarray") else X) - self.mean, dtype=X.dtype)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Rows in the eigenbasis of their features: what all maps of one width have in common."""
+
+    data: Data
+    features: Features
+    basis: Basis
+    rows: LabelledRows
+
+    def map(self, setting: Setting) -> np.ndarray:
+        """The anchored map L of one setting, in the eigenbasis."""
+        target = fixed_target(self.rows, setting.ridge, setting.lda)
+        return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How rows are brought into their eigenbasis: the number of kernel landmarks and of columns, and a seed."""
+
+    kernel_size: int
+    n_landmarks: int | None
+    seed: int
+
+    def __call__(self, data: Data, width: float) -> Fitted:
+        rng = np.random.default_rng(self.seed)
+        features = self._kernel(data, width, rng) if width else Features()
+        phi = features(data.X)
+        found = basis(phi, data.weights, features.metric())
+        rows = labelled_rows(
+            found.rows(phi), found.g, found.unit, data.codes, data.n_classes, data.weights, self.n_landmarks, rng
+        )
+        return Fitted(data, features, found, rows)
+
+    def _kernel(self, data: Data, width: float, rng: np.random.Generator) -> Features:
+        landmarks = data.X[np.sort(rng.permutation(data.X.shape[0])[: self.kernel_size])]
+        landmarks = landmarks.toarray() if hasattr(landmarks, "toarray") else np.asarray(landmarks)
+        return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12))
+
+
+def head_of(fitted: Fitted, L: np.ndarray, setting: Setting) -> Head:
+    """The head of a map: lengths and class means of the training images."""
+    rows = fitted.rows
+    Z = rows.F @ L.astype(rows.F.dtype)
+    scale = np.sqrt(np.average(np.einsum("ij,ij->i", Z, Z, dtype=np.float64), weights=rows.weights))
+    input_scale = np.sqrt(max(mean_square_distance(fitted.data.X, fitted.data.weights) / 2, 1e-12))
+    head = Head(float(scale) or 1.0, setting.input, float(input_scale), setting.constant, setting.raw)
+    if not setting.temperature:
+        return head
+    z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(Z.dtype).tiny)
+    return replace(head, means=class_means(z, rows), temperature=setting.temperature)
+
+
+class Journal:
+    """What was tried, for `cv_results_`."""
+
+    def __init__(self, on_note: Callable[[], None] = lambda: None) -> None:
+        self.tried: list[dict[str, Any]] = []
+        self.on_note = on_note
+
+    def note(self, parameters: dict[str, Any], value: float, seconds: float) -> float:
+        self.tried.append({"params": parameters, "mean_test_score": value, "seconds": seconds})
+        self.on_note()
+        return value
+
+    def value(self, parameters: dict[str, Any]) -> float:
+        """The score of something already tried."""
+        return next((row["mean_test_score"] for row in self.tried if row["params"] == parameters), -np.inf)
+
+    def results(self) -> dict[str, list[Any]]:
+        return {key: [row[key] for row in self.tried] for key in ("params", "mean_test_score", "seconds")}
+
+
+class Search:
+    """Scores settings on the held-out parts of some splits; what settings share is computed once a width."""
+
+    def __init__(self, data: Data, splits: list[Split], prepare: Preparation, journal: Journal) -> None:
+        self.data, self.splits, self.prepare, self.journal = data, splits, prepare, journal
+        self._width, self._folds = -1.0, list[tuple[Fitted, np.ndarray]]()
+
+    def score(self, setting: Setting) -> float:
+        """Mean over the splits of the mAP of held-out rows."""
+        began = time.perf_counter()
+        folds = zip(self.splits, self._at(setting.width), strict=True)
+        values = [self._score(split, *fold, setting) for split, fold in folds]
+        values = [value for value in values if np.isfinite(value)]
+        mean = float(np.mean(values)) if values else -np.inf
+        return self.journal.note(asdict(setting), mean, time.perf_counter() - began)
+
+    def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
+        """The setting with the highest score; `first` has been tried, and has to be beaten."""
+        chosen, value = first, -np.inf if first is None else self.journal.value(asdict(first))
+        for setting in settings:
+            score = self.score(setting)
+            if chosen is None or score > value:
+                chosen, value = setting, score
+        assert chosen is not None
+        return chosen
+
+    def _at(self, width: float) -> list[tuple[Fitted, np.ndarray]]:
+        """Training parts prepared for a kernel width, with their held-out rows in the same basis; one width is kept."""
+        if width != self._width:
+            self._folds = []
+            for split in self.splits:
+                fitted = self.prepare(self.data.part(split.train), width)
+                held = self.data.X[split.held]
+                self._folds.append((fitted, fitted.basis.rows(fitted.features(held))))
+            self._width = width
+        return self._folds
+
+    def _score(self, split: Split, fitted: Fitted, held: np.ndarray, setting: Setting) -> float:
+        L = fitted.map(setting)
+        head, L = head_of(fitted, L, setting), L.astype(held.dtype)
+        Z = head(held @ L, lambda: fitted.data.centred(self.data.X[split.held]))
+        Z, codes = self._repeated(Z, split.held)
+        if np.all(np.bincount(codes)[codes] > 1):
+            return holdout.score(Z, codes, Z[:0], codes[:0])
+        order = np.argsort(fitted.data.codes, kind="stable")
+        train = head(fitted.rows.F @ L, lambda: fitted.data.centred(fitted.data.X[order]))
+        return holdout.score(Z, codes, *self._repeated(train, split.train[order]))
+
+    def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A weight means repetition here too, where it is a whole number."""
+        weights, codes = self.data.weights, self.data.codes[rows]
+        if weights is None or not np.array_equal(weights, np.rint(weights)):
+            return Z, codes
+        times = weights[rows].astype(int)
+        return Z.repeat(times, axis=0), codes.repeat(times)
+
+
+def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> Setting:
+    """Width, ridge and geometry without adapting; then how far to adapt, at that ridge and twice it; then the head.
+
+    `fixed` are the settings that the caller has decided.
+    """
+    start = search.best(
+        replace(Setting(**fixed), width=width, ridge=ridge, lda=lda, pull=0.0)
+        for width in widths
+        for ridge in _options(fixed, "ridge", RIDGES)
+        for lda in _options(fixed, "lda", (False, True))
+    )
+    adapted = search.best(
+        (
+            replace(start, ridge=ridge, pull=pull, confidence=confidence)
+            for ridge in _options(fixed, "ridge", (start.ridge, 2 * start.ridge))
+            for confidence, pull in _adapting(fixed)
+        ),
+        first=None if fixed.get("pull") else start,
+    )
+    return search.best(_heads(adapted, search.data.n_classes), first=adapted)
+
+
+def choose_posterior(search: Search, setting: Setting, fixed: dict[str, Any]) -> Setting:
+    """The temperature of the posterior, for a map chosen by its cosine."""
+    plain = replace(setting, raw=False)
+    return search.best(replace(plain, temperature=t) for t in _options(fixed, "temperature", TEMPERATURES))
+
+
+def _heads(setting: Setting, n_classes: int) -> list[Setting]:
+    """The plain cosine of the input is always a candidate; two classes need a second coordinate."""
+    heads = [replace(setting, raw=True)]
+    if n_classes == 2:
+        heads += [replace(setting, constant=c) for c in (0.3, 1.0, 3.0)]
+        heads += [replace(setting, input=c) for c in (0.3, 1.0, 3.0)]
+    return heads
+
+
+def _adapting(fixed: dict[str, Any]) -> list[tuple[float, float]]:
+    """Pairs (confidence, pull) to try; one of them decided leaves the other's choices, both leave one."""
+    if fixed.get("pull", 1.0) == 0.0:
+        return []
+    pairs = [(fixed.get("confidence", s), fixed.get("pull", k)) for s, k in ADAPTING]
+    return list(dict.fromkeys(pairs))
+
+
+def _options(fixed: dict[str, Any], name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (fixed[name],) if name in fixed else otherwise

@@ -1,0 +1,79 @@
+"""Choosing by what was held out: splits of rows or of classes, scored by mean average precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from likewise.metrics import mean_average_precision
+
+__all__ = ["Split", "class_splits", "row_splits", "score"]
+
+HELD_SHARE = 0.3
+MOST_HELD = 5_000  # more held-out rows cost time and change no choice
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers to learn from, and held-out ones to rank by."""
+
+    train: np.ndarray
+    held: np.ndarray
+
+
+def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any = None) -> list[Split]:
+    """One stratified holdout if cv is None, else what scikit-learn makes of cv (a number, a splitter, a list).
+
+    `there` tells which rows count; the splits are over those, numbered anew.
+    """
+    there = np.arange(len(codes)) if there is None else np.arange(len(codes))[there]
+    if cv is None:
+        return _stratified(codes[there], rng)
+    number = np.full(len(codes), -1)
+    number[there] = np.arange(len(there))
+    splits = check_cv(cv, codes, classifier=True).split(np.zeros((len(codes), 1)), codes)
+    return [Split(*(part[part >= 0] for part in (number[train], number[held]))) for train, held in splits]
+
+
+def _stratified(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
+    """30 % of each class; at least one, and one at least stays."""
+    share = min(HELD_SHARE, MOST_HELD / len(codes))
+    held = [rng.permutation(rows)[: max(1, round(share * len(rows)))] for rows in _by_class(codes) if len(rows) > 1]
+    if not held:
+        return []
+    chosen = np.sort(np.concatenate(held))
+    return [Split(np.setdiff1d(np.arange(len(codes)), chosen), chosen)]
+
+
+def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int = 2) -> list[Split]:
+    """Half of the classes held out, both ways, a few times."""
+    splits = []
+    for _ in range(repeats):
+        half = np.isin(codes, rng.permutation(np.unique(codes))[::2])
+        one, other = np.flatnonzero(half), np.flatnonzero(~half)
+        splits += [Split(one, other), Split(other, one)]
+    return splits
+
+
+def score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> float:
+    """mAP of held-out rows Z among themselves; those alone in their class rank the training rows instead.
+
+    nan if no query has anything to find.
+    """
+    together = np.bincount(codes)[codes] > 1
+    alone = ~together & np.isin(codes, codes_train)
+    total = 0.0
+    if together.any():
+        total += together.sum() * mean_average_precision(Z, Z, codes)
+    if alone.any():
+        total += alone.sum() * mean_average_precision(Z[alone], Z_train, codes[alone], codes_train)
+    queries = together.sum() + alone.sum()
+    return float(total / queries) if queries else float("nan")
+
+
+def _by_class(codes: np.ndarray) -> list[np.ndarray]:
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)

@@ -1,0 +1,102 @@
+"""What an anchored map is given: L2-normalised rows, or their RBF kernel with landmarks, in an eigenbasis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from likewise.whitening import check_room, gram
+
+__all__ = ["Basis", "Features", "basis", "mean_square_distance", "unit_rows"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Unit rows as they are (landmarks None), or exp(-γ ‖x - l‖²) for each landmark l."""
+
+    landmarks: np.ndarray | None = None
+    gamma: float = 0.0
+
+    def __call__(self, X: Any) -> Any:
+        """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""
+        return X if self.landmarks is None else _rbf(X, self.landmarks, self.gamma)
+
+    def metric(self) -> np.ndarray | None:
+        """The inner products of the features' coefficients: the landmarks' own kernel matrix (Nyström), or I."""
+        if self.landmarks is None:
+            return None
+        K = _rbf(self.landmarks, self.landmarks, self.gamma).astype(np.float64)
+        K[np.diag_indices_from(K)] += 1e-6  # float32 kernels: below this there is only rounding
+        return K
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Eigenvectors V of the centred Gram matrix of some features: F = features V - offset has FᵀF = diag(g)."""
+
+    V: np.ndarray
+    g: np.ndarray
+    offset: np.ndarray
+    unit: float
+
+    def rows(self, features: Any) -> np.ndarray:
+        """F, in the precision of the features."""
+        return np.asarray(features @ self.V.astype(features.dtype)) - self.offset.astype(features.dtype)
+
+
+def basis(features: Any, weights: np.ndarray | None, metric: np.ndarray | None) -> Basis:
+    """Eigenbasis of the centred features; with a metric K the eigenvectors satisfy VᵀKV = I."""
+    n, q = features.shape
+    check_room(min(n, q) if metric is None else q, (n, q))
+    w = np.ones(n) if weights is None else weights
+    mean = np.asarray(w @ features, dtype=np.float64) / w.sum()
+    if metric is None and n < q:
+        V, g = _dual(features, mean, w)
+    else:
+        G = gram(features, weights) - w.sum() * np.outer(mean, mean)
+        values, vectors = scipy.linalg.eigh(
+            G, metric, driver="evd" if metric is None else "gvd", overwrite_a=True, check_finite=False
+        )
+        V, g = vectors[:, ::-1], values[::-1]
+    kept = g > max(g[0], 0.0) * 1e-10
+    V, g = V[:, kept], g[kept]
+    return Basis(V, g, mean @ V, float(g.sum() / max(q if metric is None else len(g), 1)))
+
+
+def _dual(features: Any, mean: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same through the n x n inner products, where rows are fewer than columns."""
+    dense = features.toarray() if sp.issparse(features) else features
+    rows = (dense.astype(np.float64) - mean) * np.sqrt(w)[:, None]
+    values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
+    g = np.maximum(values[::-1], 0.0)
+    return rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g
+
+
+def unit_rows(X: Any) -> Any:
+    """Rows of length one; a zero row stays zero."""
+    return normalize(X)
+
+
+def mean_square_distance(X: Any, weights: np.ndarray | None) -> float:
+    """Mean of ‖x_i - x_j‖² over all pairs: 2 (mean ‖x‖² - ‖mean x‖²), no pair visited."""
+    w = np.ones(X.shape[0]) if weights is None else weights
+    squares = np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)).ravel()
+    mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
+    return float(2 * (w @ squares / w.sum() - mean @ mean))
+
+
+def _rbf(X: Any, landmarks: np.ndarray, gamma: float) -> np.ndarray:
+    """exp(-γ ‖x - l‖²) through one matrix product, in the precision of X."""
+    squares = np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)).reshape(-1, 1)
+    K = np.asarray(X @ landmarks.T.astype(X.dtype))
+    K *= 2
+    K -= squares
+    K -= np.einsum("ij,ij->i", landmarks, landmarks)
+    np.minimum(K, 0, out=K)
+    K *= K.dtype.type(gamma)
+    return np.exp(K, out=K)

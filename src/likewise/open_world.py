@@ -1,0 +1,121 @@
+"""Classes that were never seen: a closed-form family of maps that contains the plain cosine.
+
+S_w and S_b are the covariances within and between classes. The map first whitens S_w, shrunk to its mean by a; then it
+weighs the directions of S_b by (b′ / (b′ + 1))^p, b′ = b + h mean(b), since unseen classes vary a little in every
+direction. a = 1, p = 0 is the plain cosine, p = 0 is WCCN, h = 0 is LDA's subspace, p = ½ is close to PLDA.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+import scipy.linalg
+
+from likewise.choosing import Data, Journal
+from likewise.heads import unit
+from likewise.holdout import Split
+from likewise.metrics import mean_average_precision
+from likewise.whitening import check_room, gram
+
+__all__ = ["Member", "choose_member", "member_map"]
+
+SHRINK = (0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
+SPREAD = (0.3, 1.0, 3.0, 10.0)
+POWER = (0.0, 0.25, 0.5, 0.75)
+MOST_HELD = 2_000  # more held-out rows cost time and change no choice
+
+
+@dataclass(frozen=True)
+class Member:
+    """One map of the family: shrinkage a, spread h and power p. The default is the plain cosine."""
+
+    shrink: float = 1.0
+    spread: float = 1.0
+    power: float = 0.0
+
+
+@dataclass(frozen=True)
+class Directions:
+    """T_a Q and the variances b between classes along it, for one shrinkage."""
+
+    T: np.ndarray
+    b: np.ndarray
+
+    def weights(self, member: Member) -> np.ndarray:
+        raised = self.b + member.spread * self.b.mean()
+        return (raised / (raised + 1)) ** member.power
+
+
+def member_map(data: Data, member: Member) -> np.ndarray:
+    """The map (d, d) of one member, learned from the classes of `data`."""
+    directions = _directions(*_scatter(data), member.shrink)
+    return directions.T * directions.weights(member)
+
+
+def choose_member(data: Data, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Member:
+    """The member that ranks held-out classes best: shrinkage first, then spread and power around it."""
+    folds = [_Fold(data, split, rng) for split in splits]
+    tried: dict[Member, float] = {}
+
+    def score(member: Member) -> float:
+        if member not in tried:
+            began = time.perf_counter()
+            tried[member] = float(np.mean([fold.score(member) for fold in folds]))
+            journal.note(asdict(member), tried[member], time.perf_counter() - began)
+        return tried[member]
+
+    if not folds:
+        return Member()
+    first = max([Member(), *(Member(a, 1.0, p) for a, p in product(SHRINK, (0.0, 0.5)))], key=score)
+    at = SHRINK.index(first.shrink)
+    near = SHRINK[max(at - 1, 0) : at + 2]
+    best = max([first, *(Member(first.shrink, h, p) for h, p in product(SPREAD, POWER[1:]))], key=score)
+    return max([best, *(Member(a, best.spread, best.power) for a in near)], key=score)
+
+
+class _Fold:
+    """One split by class: directions from the classes seen, rows of those held out."""
+
+    def __init__(self, data: Data, split: Split, rng: np.random.Generator) -> None:
+        seen = data.part(split.train)
+        held = np.sort(rng.permutation(split.held)[:MOST_HELD])
+        self.X, self.codes = seen.centred(data.X[held]), data.codes[held]
+        self.scatter = _scatter(seen)
+        self.rotated = lru_cache(maxsize=2)(self._rotated)
+
+    def _rotated(self, shrink: float) -> tuple[Directions, np.ndarray]:
+        directions = _directions(*self.scatter, shrink)
+        return directions, self.X @ directions.T.astype(self.X.dtype)
+
+    def score(self, member: Member) -> float:
+        directions, Z = self.rotated(member.shrink)
+        Z = unit(Z * directions.weights(member).astype(Z.dtype))
+        return float(mean_average_precision(Z, Z, self.codes))
+
+
+def _scatter(data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Covariances within and between classes, S_w and S_b."""
+    check_room(data.X.shape[1], data.X.shape)
+    w = np.ones(data.X.shape[0]) if data.weights is None else data.weights
+    present, codes = np.unique(data.codes, return_inverse=True)
+    onehot = np.zeros((len(present), len(codes)), dtype=data.X.dtype)
+    onehot[codes, np.arange(len(codes))] = w
+    size = np.bincount(codes, w)
+    means = np.asarray(onehot @ data.X, dtype=np.float64) / size[:, None]
+    total = gram(data.X, data.weights) / w.sum()
+    about_zero = (means * (size / w.sum())[:, None]).T @ means
+    centre = data.mean.astype(np.float64)
+    return total - about_zero, about_zero - np.outer(centre, centre)
+
+
+def _directions(S_w: np.ndarray, S_b: np.ndarray, shrink: float) -> Directions:
+    values, V = scipy.linalg.eigh(S_w, driver="evd", check_finite=False)
+    values = np.maximum(values, 0.0)
+    shrunk = (1 - shrink) * values + shrink * values.mean()
+    T = V / np.sqrt(np.maximum(shrunk, 1e-12 * max(shrunk.max(), 1e-300)))
+    b, Q = scipy.linalg.eigh(T.T @ S_b @ T, driver="evd", check_finite=False)
+    return Directions(T @ Q, np.maximum(b, 0.0))
