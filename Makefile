@@ -9,8 +9,9 @@ PYTEST_WORKERS ?= 2
 demo: $(VENV)/.installed-demo
 	$(BIN)/likewise demo --output demo
 
+# One BLAS thread in each test process: two processes with two threads each only wait for each other.
 test: $(VENV)/.installed-dev lint
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -177,7 +177,8 @@ class AnchoredSLR(SimilarityModel):
             warnings.warn(
                 "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine", stacklevel=3
             )
-        splits = class_splits(data.codes, rng) if data.n_classes >= 4 else []
+        repeats = 2 if data.n_classes > 20 else 4  # few classes make a noisy holdout
+        splits = class_splits(data.codes, rng, repeats) if data.n_classes >= 4 else []
         member = choose_member(data, splits, journal, rng) if splits else Member()
         T = member_map(data, member)
         self._keep(Features(), T, data.mean @ T, Head())

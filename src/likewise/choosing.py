@@ -109,7 +109,8 @@ def head_of(fitted: Fitted, L: np.ndarray, setting: Setting) -> Head:
     head = Head(float(scale) or 1.0, setting.input, float(input_scale), setting.constant, setting.raw)
     if not setting.temperature:
         return head
-    z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(Z.dtype).tiny)
+    order = np.argsort(fitted.data.codes, kind="stable")
+    z = head(Z, lambda: fitted.data.centred(fitted.data.X[order]))
     return replace(head, means=class_means(z, rows), temperature=setting.temperature)
 
 

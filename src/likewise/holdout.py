@@ -48,7 +48,7 @@ def _stratified(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
     return [Split(np.setdiff1d(np.arange(len(codes)), chosen), chosen)]
 
 
-def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int = 2) -> list[Split]:
+def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> list[Split]:
     """Half of the classes held out, both ways, a few times."""
     splits = []
     for _ in range(repeats):

@@ -57,24 +57,27 @@ def member_map(data: Data, member: Member) -> np.ndarray:
 
 
 def choose_member(data: Data, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Member:
-    """The member that ranks held-out classes best: shrinkage first, then spread and power around it."""
+    """The member that ranks held-out classes best: shrinkage first, then spread and power around it.
+
+    Few classes make a noisy holdout, so a member that is not better than the plain cosine by more than the standard
+    error of their difference over the splits gives way to it.
+    """
     folds = [_Fold(data, split, rng) for split in splits]
-    tried: dict[Member, float] = {}
+    tried: dict[Member, np.ndarray] = {}
 
     def score(member: Member) -> float:
         if member not in tried:
             began = time.perf_counter()
-            tried[member] = float(np.mean([fold.score(member) for fold in folds]))
-            journal.note(asdict(member), tried[member], time.perf_counter() - began)
-        return tried[member]
+            tried[member] = np.array([fold.score(member) for fold in folds])
+            journal.note(asdict(member), float(tried[member].mean()), time.perf_counter() - began)
+        return float(tried[member].mean())
 
-    if not folds:
-        return Member()
     first = max([Member(), *(Member(a, 1.0, p) for a, p in product(SHRINK, (0.0, 0.5)))], key=score)
     at = SHRINK.index(first.shrink)
-    near = SHRINK[max(at - 1, 0) : at + 2]
     best = max([first, *(Member(first.shrink, h, p) for h, p in product(SPREAD, POWER[1:]))], key=score)
-    return max([best, *(Member(a, best.spread, best.power) for a in near)], key=score)
+    best = max([best, *(Member(a, best.spread, best.power) for a in SHRINK[max(at - 1, 0) : at + 2])], key=score)
+    gain = tried[best] - tried[Member()]
+    return best if gain.mean() > gain.std() / np.sqrt(len(gain)) else Member()
 
 
 class _Fold:
