@@ -53,6 +53,7 @@ class FRML(LinearBaseline):
         batch: int = 5,
         effort: float = 0.1,
         decay: float = 9.0,
+        trust: float = 1.0,
         rescale: bool = True,
         normalize: bool = True,
         grid: tuple[float, ...] = (0.1, 0.01, 1.0, 10.0),
@@ -66,6 +67,7 @@ class FRML(LinearBaseline):
         self.batch = batch
         self.effort = effort
         self.decay = decay
+        self.trust = trust
         self.rescale = rescale
         self.normalize = normalize
         self.grid = grid
@@ -110,7 +112,7 @@ class FRML(LinearBaseline):
             for t in range(n_iter):
                 q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
-                retract(L, q, z, weights * X.dtype.type(-eta / self.batch))
+                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), X.dtype.type(self.trust))
         return L
 
 
@@ -175,7 +177,7 @@ def draw(
 
 
 @compiled
-def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray) -> None:
+def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trust: float) -> None:
     """Move L, in place, along Σ δ q qᵀ by the second-order retraction; z are the rows qL.
 
     With h = (LᵀL)⁻¹Lᵀqᵀ and D = diag(δ): p = qᵀD, h₁ = hD, s = hᵀh₁, and
@@ -185,6 +187,11 @@ def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray) -> N
     ht = np.ascontiguousarray(h.T)
     h1 = h * delta
     s = np.dot(ht, h1)
+    size = np.sqrt(np.sum(s * s))
+    if size > trust:
+        h1 *= trust / size
+        delta = delta * trust / size
+        s *= trust / size
     half, eighths = L.dtype.type(0.5), L.dtype.type(0.375)
     p = np.ascontiguousarray(q.T) * delta
     along = np.dot(L, h1)

@@ -27,6 +27,7 @@ class NCA(LinearBaseline):
         n_components: int = 100,
         n_inputs: int = 200,
         max_rows: int | None = 4000,
+        scale: float = 1.0,
         max_iter: int = 50,
         normalize: bool = True,
         random_state: Any = None,
@@ -34,6 +35,7 @@ class NCA(LinearBaseline):
         self.n_components = n_components
         self.n_inputs = n_inputs
         self.max_rows = max_rows
+        self.scale = scale
         self.max_iter = max_iter
         self.normalize = normalize
         self.random_state = random_state
@@ -45,7 +47,7 @@ class NCA(LinearBaseline):
         seed = int(generator(self.random_state).integers(2**31))
         pca = PCA(min(self.n_inputs, *rows.shape), svd_solver="full", random_state=seed).fit(rows)
         Z = pca.transform(rows)
-        scale = neighbour_scale(Z)
+        scale = neighbour_scale(Z) * self.scale
         subset = stratified_subset(codes, self.max_rows, seed)
         L = self._learn(Z[subset] * scale, codes[subset], seed) * scale
         self.components_ = (L @ pca.components_).astype(X.dtype)
