@@ -2,6 +2,7 @@
 
 from likewise.baselines.frml import FRML
 from likewise.baselines.lda import LDA
+from likewise.baselines.lmnn import LMNN
 from likewise.baselines.logistic import LogisticPosterior
 from likewise.baselines.nca import NCA
 from likewise.baselines.oasis import OASIS
@@ -9,4 +10,16 @@ from likewise.baselines.ridge import RidgeOneHot
 from likewise.baselines.simple import Cosine, Euclid
 from likewise.baselines.whitening import RCA, Whitening
 
-__all__ = ["FRML", "LDA", "NCA", "OASIS", "RCA", "Cosine", "Euclid", "LogisticPosterior", "RidgeOneHot", "Whitening"]
+__all__ = [
+    "FRML",
+    "LDA",
+    "LMNN",
+    "NCA",
+    "OASIS",
+    "RCA",
+    "Cosine",
+    "Euclid",
+    "LogisticPosterior",
+    "RidgeOneHot",
+    "Whitening",
+]

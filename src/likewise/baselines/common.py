@@ -11,9 +11,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from likewise.base import SimilarityModel, project
+from likewise.baselines.tuning import Sides
 from likewise.errors import LikewiseError
 
-__all__ = ["Baseline", "LinearBaseline", "distance_sides", "squared_distances", "unit_rows"]
+__all__ = [
+    "Baseline",
+    "LinearBaseline",
+    "check_option",
+    "compare",
+    "distance_sides",
+    "linear_sides",
+    "squared_distances",
+    "unit_rows",
+]
 
 DENSE_LIMIT = 4 * 2**30
 """A sparse matrix whose dense form takes more bytes than this is refused by the models that need it dense."""
@@ -63,20 +73,26 @@ class LinearBaseline(Baseline):
     offset_: np.ndarray
     metric_: str
 
-    def _embed(self, X: Any) -> np.ndarray:
-        rows = unit_rows(X) if self.normalize else X
-        Z = project(rows, self.components_)
-        Z -= self.offset_.astype(Z.dtype, copy=False)
-        return Z
-
     def _sides(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        return compare(self._embed(X), self.metric_)
+        rows = unit_rows(X) if self.normalize else X
+        return linear_sides(self.components_, self.offset_, self.metric_)(rows)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         return self._sides(X)[1]
 
     def _query_side(self, X: Any) -> np.ndarray:
         return self._sides(X)[0]
+
+
+def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sides:
+    """Rows to the two sides of x ↦ components·x − offset, in the precision of the rows."""
+
+    def sides(X: Any) -> tuple[np.ndarray, np.ndarray]:
+        Z = project(X, components)
+        Z -= offset.astype(Z.dtype, copy=False)
+        return compare(Z, metric)
+
+    return sides
 
 
 def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:

@@ -15,12 +15,13 @@ import numpy as np
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from likewise.baselines.common import LinearBaseline, compare, unit_rows
+from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.tuning import Setting, Sides, choose, generator
 
 __all__ = ["FRML"]
+
 
 class FRML(LinearBaseline):
     """Minus the squared distance after a d×r map learned for ranking.
@@ -38,6 +39,9 @@ class FRML(LinearBaseline):
         Steps, and rows drawn for each.
     effort : float
         Share ρ of the other classes' rows that is drawn at most in search of a violator.
+    trust : float
+        Longest step that the retraction, an expansion of second order, is asked to follow: the norm of s, which is the
+        relative change of M, is kept below it. Without a bound (`inf`) a step too long makes L collapse.
     rescale : bool
         Scale X to a mean squared nearest-neighbour distance of 1, which gives `step` a meaning across data sets.
     normalize : bool
@@ -95,7 +99,7 @@ class FRML(LinearBaseline):
 
         def candidate(setting: Setting) -> Sides:
             L = self._learn(X, y, setting["step"], steps)
-            return lambda rows: compare(rows @ L, "distance")
+            return linear_sides(L.T, np.zeros(L.shape[1]), "distance")
 
         return candidate
 

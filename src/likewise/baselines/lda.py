@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.baselines.common import LinearBaseline, compare, unit_rows
+from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -65,7 +65,7 @@ class LDA(LinearBaseline):
 
         def candidate(setting: Setting) -> Sides:
             directions = discriminants(classes, covariance, setting["shrinkage"], self.n_components)
-            return lambda rows: compare((rows - classes.mean) @ directions.T, self.metric_)
+            return linear_sides(directions, directions @ classes.mean, self.metric_)
 
         return candidate
 

@@ -55,7 +55,7 @@ class OASIS(Baseline):
         normalize: bool = True,
         symmetrize: bool = False,
         psd: bool = False,
-        grid: tuple[float, ...] = (0.1, 0.001, 0.01, 1.0),
+        grid: tuple[float, ...] = (0.1, 0.01, 1.0),
         pilot: float = 0.1,
         engine: str = "blocked",
         random_state: Any = None,

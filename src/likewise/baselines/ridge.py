@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.baselines.common import LinearBaseline, compare, unit_rows
+from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -48,10 +48,8 @@ class RidgeOneHot(LinearBaseline):
         settings = [{"alpha": a} for a in (self.grid if self.alpha == "auto" else [self.alpha])]
         best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
         self.alpha_ = float(best["alpha"])
-        problem = _Problem.of(rows, codes)
-        coefficients = problem.solve(self.alpha_)
-        self.components_ = coefficients.astype(X.dtype)
-        self.offset_ = (coefficients @ problem.mean - problem.priors).astype(X.dtype)
+        coefficients, offset = _Problem.of(rows, codes).solve(self.alpha_)
+        self.components_, self.offset_ = coefficients.astype(X.dtype), offset.astype(X.dtype)
         self.metric_ = "cosine"
         return self
 
@@ -59,8 +57,7 @@ class RidgeOneHot(LinearBaseline):
         problem = _Problem.of(X, y)
 
         def candidate(setting: Setting) -> Sides:
-            coefficients = problem.solve(setting["alpha"])
-            return lambda rows: compare((rows - problem.mean) @ coefficients.T + problem.priors, "cosine")
+            return linear_sides(*problem.solve(setting["alpha"]), "cosine")
 
         return candidate
 
@@ -82,8 +79,9 @@ class _Problem:
         moments = priors[:, None] * ((classes.centres - classes.mean) @ covariance.vectors)
         return cls(classes.mean, priors, covariance, moments)
 
-    def solve(self, alpha: float) -> np.ndarray:
-        """Coefficients (k, d) of the ridge regression with intercept."""
+    def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (k, d) of the ridge regression and its negative intercepts (k,)."""
         values = self.covariance.values
         damped = values + max(alpha, np.finfo(np.float64).eps * len(values)) * values.mean()
-        return (self.moments / damped) @ self.covariance.vectors.T
+        coefficients = (self.moments / damped) @ self.covariance.vectors.T
+        return coefficients, coefficients @ self.mean - self.priors

@@ -53,9 +53,7 @@ def stratified_holdout(y: np.ndarray, random_state: Any = None) -> tuple[np.ndar
     """
     rng = generator(random_state)
     share = min(HELD_SHARE, HELD_LIMIT / len(y))
-    held = [
-        rng.permutation(rows)[: max(2, round(share * len(rows)))] for rows in _rows_by_class(y) if len(rows) >= 4
-    ]
+    held = [rng.permutation(rows)[: max(2, round(share * len(rows)))] for rows in _rows_by_class(y) if len(rows) >= 4]
     if not held:
         return None
     chosen = np.sort(np.concatenate(held))

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.baselines.common import LinearBaseline, check_option, compare, unit_rows
+from likewise.baselines.common import LinearBaseline, check_option, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -52,7 +52,7 @@ class _Whitener(LinearBaseline):
 
         def candidate(setting: Setting) -> Sides:
             T = covariance.whitener(setting["shrinkage"])
-            return lambda rows: compare((rows - mean) @ T.T, self.metric)
+            return linear_sides(T, T @ mean, self.metric)
 
         return candidate
 
