@@ -1,0 +1,121 @@
+"""What the baselines share: checked training data, unit rows, and a distance written as an inner product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from likewise.base import SimilarityModel, project
+from likewise.baselines.tuning import Sides
+from likewise.errors import LikewiseError
+
+__all__ = [
+    "Baseline",
+    "LinearBaseline",
+    "check_option",
+    "compare",
+    "distance_sides",
+    "linear_sides",
+    "squared_distances",
+    "unit_rows",
+]
+
+DENSE_LIMIT = 4 * 2**30
+"""A sparse matrix whose dense form takes more bytes than this is refused by the models that need it dense."""
+
+
+def unit_rows(X: Any) -> Any:
+    """Rows of X at length 1, sparse or dense, in X's own precision; a zero row stays zero."""
+    return normalize(X)
+
+
+def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides whose inner product is −‖a − b‖² = [2a, −‖a‖², −1] · [b, 1, ‖b‖²]."""
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None]
+    ones = np.ones_like(squares)
+    return np.hstack([2 * Z, -squares, -ones]), np.hstack([Z, ones, squares])
+
+
+def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """‖a − b‖² for every row of A and of B, never below zero."""
+    D = A @ B.T
+    D *= -2
+    D += np.einsum("ij,ij->i", A, A)[:, None]
+    D += np.einsum("ij,ij->i", B, B)[None, :]
+    return np.maximum(D, 0, out=D)
+
+
+class Baseline(SimilarityModel):
+    """A rival: checks its training data in one place."""
+
+    def _training_data(self, X: Any, y: Any, dtype: Any = (np.float64, np.float32)) -> tuple[np.ndarray, np.ndarray]:
+        """Dense rows and class codes 0 … k − 1; sets `classes_` and `n_samples_`."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=list(dtype), ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            name = type(self).__name__
+            raise LikewiseError(f"y has one class, {self.classes_[0]!r}: {name} needs at least two to tell apart")
+        self.n_samples_ = X.shape[0]
+        return _dense(X), codes
+
+
+class LinearBaseline(Baseline):
+    """A linear map `components_` of (unit) rows, less `offset_`, compared by cosine or by Euclidean distance."""
+
+    normalize: bool
+    components_: np.ndarray
+    offset_: np.ndarray
+    metric_: str
+
+    def _sides(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        rows = unit_rows(X) if self.normalize else X
+        return linear_sides(self.components_, self.offset_, self.metric_)(rows)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return self._sides(X)[1]
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return self._sides(X)[0]
+
+
+def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sides:
+    """Rows to the two sides of x ↦ components·x − offset, in the precision of the rows."""
+
+    def sides(X: Any) -> tuple[np.ndarray, np.ndarray]:
+        Z = project(X, components)
+        Z -= offset.astype(Z.dtype, copy=False)
+        return compare(Z, metric)
+
+    return sides
+
+
+def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides of embedded rows under "cosine" or "distance"."""
+    if metric == "distance":
+        return distance_sides(Z)
+    Z = unit_rows(Z)
+    return Z, Z
+
+
+def check_option(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Refuse a value that is not one of `allowed`, in words."""
+    if value not in allowed:
+        raise LikewiseError(f"{name}={value!r} is not known: expected {' or '.join(map(repr, allowed))}")
+
+
+def _dense(X: Any) -> np.ndarray:
+    if not sp.issparse(X):
+        return np.asarray(X)
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if size > DENSE_LIMIT:
+        raise LikewiseError(
+            f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
+            "reduce it first, for example with TruncatedSVD"
+        )
+    return X.toarray()

@@ -1,0 +1,202 @@
+"""FRML: a ranking loss on a fixed-rank distance, by stochastic steps on the manifold (Lim & Lanckriet 2014).
+
+The distance is ‖Lᵀ(x − y)‖² with L (d×r). A step draws rows i, a row j of i's class, and rows k of other classes until
+one violates the margin, d_ik < d_ij + 1; the number of draws estimates the rank of j, whose weight is ω. The gradient
+with respect to M = LLᵀ is then a sum of a few dyads, Σ δ q qᵀ, and the step goes along it by a second-order retraction
+on the positive semidefinite matrices of rank r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.compiling import compiled
+from likewise.baselines.scaling import neighbour_scale
+from likewise.baselines.tuning import Setting, Sides, choose, generator
+
+__all__ = ["FRML"]
+
+
+class FRML(LinearBaseline):
+    """Minus the squared distance after a d×r map learned for ranking.
+
+    Parameters
+    ----------
+    rank : int
+        Width r of the map; lowered to the rank of X where that is smaller.
+    step : float or "auto"
+        First step n₀; steps fall as n₀/(1 + decay·t/n_iter). "auto" takes the best of `grid` on held-out training rows
+        after `pilot * n_iter` steps.
+    lam : float
+        Weight λ of the pull between rows of one class against the ranking loss.
+    n_iter, batch : int
+        Steps, and rows drawn for each.
+    effort : float
+        Share ρ of the other classes' rows that is drawn at most in search of a violator.
+    trust : float
+        Longest step that the retraction, an expansion of second order, is asked to follow: the norm of s, which is the
+        relative change of M, is kept below it. Without a bound (`inf`) a step too long makes L collapse.
+    rescale : bool
+        Scale X to a mean squared nearest-neighbour distance of 1, which gives `step` a meaning across data sets.
+    normalize : bool
+        Scale rows to length 1 first.
+    """
+
+    def __init__(
+        self,
+        rank: int = 100,
+        step: float | str = "auto",
+        lam: float = 0.01,
+        n_iter: int = 20_000,
+        batch: int = 5,
+        effort: float = 0.1,
+        decay: float = 9.0,
+        trust: float = 1.0,
+        rescale: bool = True,
+        normalize: bool = True,
+        grid: tuple[float, ...] = (0.1, 0.01, 1.0, 10.0),
+        pilot: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.step = step
+        self.lam = lam
+        self.n_iter = n_iter
+        self.batch = batch
+        self.effort = effort
+        self.decay = decay
+        self.trust = trust
+        self.rescale = rescale
+        self.normalize = normalize
+        self.grid = grid
+        self.pilot = pilot
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn L from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = unit_rows(X) if self.normalize else X
+        mean = rows.mean(axis=0)
+        scale = neighbour_scale(rows) if self.rescale else 1.0
+        scaled = (rows - mean) * rows.dtype.type(scale)
+        settings = [{"step": s} for s in (self.grid if self.step == "auto" else [self.step])]
+        best, self.cv_results_ = choose(settings, self._pilot, scaled, codes, self.random_state)
+        self.step_ = float(best["step"])
+        L = self._learn(scaled, codes, self.step_, self.n_iter) * scale
+        self.components_ = np.ascontiguousarray(L.T, dtype=X.dtype)
+        self.offset_ = self.components_ @ mean
+        self.metric_ = "distance"
+        return self
+
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+        steps = max(1, round(self.pilot * self.n_iter))
+
+        def candidate(setting: Setting) -> Sides:
+            L = self._learn(X, y, setting["step"], steps)
+            return linear_sides(L.T, np.zeros(L.shape[1]), "distance")
+
+        return candidate
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, step: float, n_iter: int) -> np.ndarray:
+        rng = generator(self.random_state)
+        order = np.argsort(y, kind="stable")
+        X, y = np.ascontiguousarray(X[order]), y[order]
+        L = _start(X, self.rank)
+        sizes = np.bincount(y)
+        size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
+        phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
+        batches = _batches(np.flatnonzero(size > 1), self.batch, rng)
+        with threadpool_limits(1, "blas"):  # products this small only lose by threads
+            for t in range(n_iter):
+                q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
+                eta = step / (1 + self.decay * t / n_iter)
+                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), X.dtype.type(self.trust))
+        return L
+
+
+def _start(X: np.ndarray, rank: int) -> np.ndarray:
+    """The leading principal directions, (d, r): of full column rank, as the manifold asks."""
+    pca = PCA(min(rank, X.shape[1], len(X) - 1), svd_solver="full").fit(X)
+    kept = pca.explained_variance_ > pca.explained_variance_[0] * np.finfo(np.float32).eps
+    return np.ascontiguousarray(pca.components_[kept].T)
+
+
+def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """`size` of the rows at a time, in one random order after the other."""
+    left = rng.permutation(rows)
+    while True:
+        while len(left) < size:
+            left = np.concatenate([left, rng.permutation(rows)])
+        yield left[:size]
+        left = left[size:]
+
+
+@compiled
+def draw(
+    L: np.ndarray,
+    X: np.ndarray,
+    first: np.ndarray,
+    size: np.ndarray,
+    phi: np.ndarray,
+    anchors: np.ndarray,
+    lam: float,
+    effort: float,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Differences q (c, d), their images z = qL and weights w of a gradient Σ w q qᵀ; X is sorted by class.
+
+    `first` and `size` tell for each row where its class starts and how many it has.
+    """
+    n, d = X.shape
+    q = np.empty((2 * len(anchors), d), dtype=X.dtype)
+    z = np.empty((2 * len(anchors), L.shape[1]), dtype=X.dtype)
+    weights = np.empty(2 * len(anchors), dtype=X.dtype)
+    c = 0
+    for i in anchors:
+        others = n - size[i]
+        j = first[i] + int(rng.random() * (size[i] - 1))
+        j += j >= i
+        q[c] = X[i] - X[j]
+        z[c] = np.dot(q[c], L)
+        weights[c] = lam
+        margin = np.sum(z[c] * z[c]) + 1
+        for draws in range(1, max(1, int(effort * others)) + 1):
+            k = (first[i] + size[i] + int(rng.random() * others)) % n
+            q[c + 1] = X[i] - X[k]
+            z[c + 1] = np.dot(q[c + 1], L)
+            if np.sum(z[c + 1] * z[c + 1]) < margin:
+                omega = phi[others // draws] / phi[others]
+                weights[c] += (1 - lam) * omega
+                weights[c + 1] = -(1 - lam) * omega
+                c += 1
+                break
+        c += 1
+    return q[:c], z[:c], weights[:c]
+
+
+@compiled
+def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trust: float) -> None:
+    """Move L, in place, along Σ δ q qᵀ by the second-order retraction; z are the rows qL.
+
+    With h = (LᵀL)⁻¹Lᵀqᵀ and D = diag(δ): p = qᵀD, h₁ = hD, s = hᵀh₁, and
+    L += (p − ½Lh₁ + (−½p + ⅜Lh₁)s) hᵀ.
+    """
+    h = np.linalg.solve(np.dot(L.T, L), np.ascontiguousarray(z.T))
+    ht = np.ascontiguousarray(h.T)
+    h1 = h * delta
+    s = np.dot(ht, h1)
+    size = np.sqrt(np.sum(s * s))
+    if size > trust:
+        h1 *= trust / size
+        delta = delta * trust / size
+        s *= trust / size
+    half, eighths = L.dtype.type(0.5), L.dtype.type(0.375)
+    p = np.ascontiguousarray(q.T) * delta
+    along = np.dot(L, h1)
+    L += np.dot(p - half * along + np.dot(eighths * along - half * p, s), ht)

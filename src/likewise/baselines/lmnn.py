@@ -1,0 +1,219 @@
+"""LMNN: pull a row's nearest rows of its class closer than any row of another class (Weinberger & Saul 2009).
+
+With d the squared distance after the map L (r×d) and T(i) the k nearest rows of i's class in the input, it minimises
+
+    μ Σ_{i, j ∈ T(i)} d_ij + (1 − μ) Σ_{i, j ∈ T(i), l of another class} [1 + d_ij − d_il]₊
+
+by L-BFGS over a working set of impostors l, looked up anew every few iterations. Both sums are over weighted pairs, so
+the gradient goes through a sparse graph Laplacian and no outer product is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.decomposition import PCA
+
+from likewise.baselines.common import LinearBaseline, linear_sides, squared_distances, unit_rows
+from likewise.baselines.tuning import Setting, Sides, choose, generator, stratified_subset
+
+__all__ = ["LMNN"]
+
+BLOCK = 512
+
+
+class LMNN(LinearBaseline):
+    """Minus the squared distance after a map learned for large margins between neighbours.
+
+    Parameters
+    ----------
+    rank : int
+        Rows r of the map, which starts from the leading principal directions.
+    k : int or "auto"
+        Target neighbours of a row, 3 in the paper; a class with fewer other members has as many as it has.
+    mu : float or "auto"
+        Weight of the pull against the push, .5 in the paper. "auto" for either takes the best of `grid_k` and
+        `grid_mu` on held-out training rows after `n_pilot` rounds.
+    n_rounds, n_iter : int
+        Times that impostors are looked up, and L-BFGS iterations between two of them.
+    max_impostors : int
+        Nearest impostors of a row that the working set holds.
+    max_rows : int or None
+        Rows whose triplets a round takes into account; with more training rows they are drawn anew each round.
+    normalize : bool
+        Scale rows to length 1 first.
+    """
+
+    def __init__(
+        self,
+        rank: int = 100,
+        k: int | str = "auto",
+        mu: float | str = "auto",
+        n_rounds: int = 6,
+        n_iter: int = 15,
+        max_impostors: int = 50,
+        max_rows: int | None = 10_000,
+        normalize: bool = True,
+        grid_k: tuple[int, ...] = (3, 10, 30),
+        grid_mu: tuple[float, ...] = (0.5, 0.2),
+        n_pilot: int = 2,
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.k = k
+        self.mu = mu
+        self.n_rounds = n_rounds
+        self.n_iter = n_iter
+        self.max_impostors = max_impostors
+        self.max_rows = max_rows
+        self.normalize = normalize
+        self.grid_k = grid_k
+        self.grid_mu = grid_mu
+        self.n_pilot = n_pilot
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn L from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = unit_rows(X) if self.normalize else X
+        mean = rows.mean(axis=0)
+        best, self.cv_results_ = choose(self._settings(), self._pilot, rows - mean, codes, self.random_state)
+        self.k_, self.mu_ = int(best["k"]), float(best["mu"])
+        L = self._learn(rows - mean, codes, self.k_, self.mu_, self.n_rounds)
+        self.components_ = L.astype(X.dtype)
+        self.offset_ = self.components_ @ mean
+        self.metric_ = "distance"
+        return self
+
+    def _settings(self) -> list[Setting]:
+        ks = self.grid_k if self.k == "auto" else (self.k,)
+        mus = self.grid_mu if self.mu == "auto" else (self.mu,)
+        return [{"k": k, "mu": mu} for mu in mus for k in ks]
+
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+        def candidate(setting: Setting) -> Sides:
+            L = self._learn(X, y, setting["k"], setting["mu"], self.n_pilot)
+            return linear_sides(L, np.zeros(len(L)), "distance")
+
+        return candidate
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, n_rounds: int) -> np.ndarray:
+        rng = generator(self.random_state)
+        T = target_neighbours(X, y, k)
+        L = _start(X, T, self.rank)
+        for _ in range(n_rounds):
+            anchors = stratified_subset(y, self.max_rows, rng)
+            problem = working_set(L, X, y, T, anchors, self.max_impostors)
+            if not len(problem.impostors):
+                break
+            L = _minimise(problem, X, L, mu, self.n_iter)
+        return L
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Target pairs (i, j) and impostor pairs (i, l); a triplet is one of each with the same i."""
+
+    targets: np.ndarray  # (n, k) rows j, −1 where a class has too few members or i is no anchor
+    anchors: np.ndarray  # (p,) row i of each impostor pair
+    impostors: np.ndarray  # (p,) its row l
+
+
+def target_neighbours(X: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest rows of each row's class, (n, k); −1 where there are fewer."""
+    T = np.full((len(X), k), -1)
+    for code in range(y.max() + 1):
+        rows = np.flatnonzero(y == code)
+        D = squared_distances(X[rows], X[rows])
+        np.fill_diagonal(D, np.inf)
+        kept = min(k, len(rows) - 1)
+        T[rows, :kept] = rows[np.argsort(D, axis=1, kind="stable")[:, :kept]]
+    return T
+
+
+def working_set(L: np.ndarray, X: np.ndarray, y: np.ndarray, T: np.ndarray, rows: np.ndarray, most: int) -> Triplets:
+    """The triplets of `rows` that violate the margin under L, at most the `most` nearest impostors of a row."""
+    Z = X @ L.T.astype(X.dtype)
+    rows = rows[T[rows, 0] >= 0]
+    reach = 1 + np.where(T >= 0, pair_distances(Z, T), -np.inf).max(axis=1)
+    found = [_impostors(Z, y, block, reach, most) for block in np.array_split(rows, max(1, -(-len(rows) // BLOCK)))]
+    targets = np.full_like(T, -1)
+    targets[rows] = T[rows]
+    return Triplets(targets, *np.concatenate(found, axis=1))
+
+
+def _impostors(Z: np.ndarray, y: np.ndarray, rows: np.ndarray, reach: np.ndarray, most: int) -> np.ndarray:
+    """Pairs (i, l), as two lines, with l of another class nearer to i than `reach`."""
+    D = squared_distances(Z[rows], Z)
+    D[y[rows][:, None] == y] = np.inf
+    most = min(most, D.shape[1])
+    nearest = np.argpartition(D, most - 1, axis=1)[:, :most]
+    inside = np.take_along_axis(D, nearest, axis=1) < reach[rows][:, None]
+    return np.stack([np.repeat(rows, inside.sum(axis=1)), nearest[inside]])
+
+
+def pair_distances(Z: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Squared distances of each row to its targets, (n, k); 0 where there is none."""
+    difference = Z[:, None, :] - Z[T]
+    return np.where(T >= 0, np.einsum("ikr,ikr->ik", difference, difference), 0)
+
+
+def objective(L: np.ndarray, X: np.ndarray, problem: Triplets, mu: float) -> tuple[float, np.ndarray]:
+    """The loss over the triplets of `problem` and its gradient with respect to L."""
+    Z = X @ L.T
+    i, l = problem.anchors, problem.impostors
+    near = pair_distances(Z, problem.targets)
+    margin = 1 + near[i] - _distances(Z, i, l)[:, None]
+    margin *= (margin > 0) & (problem.targets[i] >= 0)
+    active = margin > 0
+    loss = mu * near.sum() + (1 - mu) * margin.sum()
+    pushed = np.stack([np.bincount(i, column, len(X)) for column in active.T], axis=1)
+    pull = mu + (1 - mu) * pushed
+    return float(loss), _gradient(Z, X, problem, pull, (mu - 1) * active.sum(axis=1))
+
+
+def _gradient(Z: np.ndarray, X: np.ndarray, problem: Triplets, pull: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """Gradient of Σ w_ij‖z_i − z_j‖² with respect to L: 2 (Λ Z)ᵀ X, Λ the Laplacian of the weights."""
+    n = len(X)
+    i, slot = np.nonzero(problem.targets >= 0)
+    rows = np.concatenate([i, problem.anchors])
+    columns = np.concatenate([problem.targets[i, slot], problem.impostors])
+    weights = np.concatenate([pull[i, slot], push]).astype(Z.dtype)
+    S = sp.csr_matrix((weights, (rows, columns)), shape=(n, n))
+    S = S + S.T
+    degrees = np.asarray(S.sum(axis=1))
+    return 2 * (degrees * Z - S @ Z).T @ X
+
+
+def _distances(Z: np.ndarray, i: np.ndarray, l: np.ndarray) -> np.ndarray:
+    """‖z_i − z_l‖² of pairs, in pieces that stay in the cache."""
+    D = np.empty(len(i), Z.dtype)
+    for at in range(0, len(i), 4096):
+        piece = slice(at, at + 4096)
+        difference = Z[i[piece]] - Z[l[piece]]
+        D[piece] = np.einsum("ij,ij->i", difference, difference)
+    return D
+
+
+def _start(X: np.ndarray, T: np.ndarray, rank: int) -> np.ndarray:
+    """Principal directions, (r, d), scaled so that the root mean square distance to the last target is 1."""
+    L = PCA(min(rank, *X.shape), svd_solver="full").fit(X).components_
+    last = pair_distances(X @ L.T, T)[np.arange(len(T)), (T >= 0).sum(axis=1) - 1]
+    scale = float(last[T[:, 0] >= 0].mean()) if (T[:, 0] >= 0).any() else 0.0
+    return L / np.sqrt(scale) if scale > 0 else L
+
+
+def _minimise(problem: Triplets, X: np.ndarray, L: np.ndarray, mu: float, n_iter: int) -> np.ndarray:
+    pairs = max(1, int((problem.targets >= 0).sum()))
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = objective(flat.reshape(L.shape).astype(X.dtype), X, problem, mu)
+        return value / pairs, gradient.astype(np.float64).ravel() / pairs
+
+    found = minimize(loss, L.astype(np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": n_iter})
+    return found.x.reshape(L.shape)

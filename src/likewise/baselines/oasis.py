@@ -1,0 +1,184 @@
+"""OASIS: a bilinear similarity learned on-line from triplets (Chechik et al. 2010).
+
+Steps: a query p, a relevant p⁺, an irrelevant p⁻; z = p⁺ − p⁻; loss l = 1 − pᵀWz. If l > 0 then
+W ← W + τ p zᵀ with τ = min(C, l / (‖p‖²‖z‖²)).
+
+Done step by step this reads the d×d matrix once a step and writes it once a violated step: memory traffic is all its
+cost. The triplets do not depend on W, so a block of them can be drawn ahead: with W₀ the matrix before the block,
+
+    p_iᵀ W z_i = p_iᵀ W₀ z_i + Σ_{j < i} τ_j (p_iᵀp_j)(z_jᵀz_i),
+
+so one product with W₀, two Gram matrices and a short recursion give every τ of the block exactly, and one product adds
+all its updates. Same steps, same result but for rounding, at the speed of matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from likewise.base import project
+from likewise.baselines.common import Baseline, check_option, unit_rows
+from likewise.baselines.compiling import compiled
+from likewise.baselines.tuning import Setting, Sides, choose, generator
+
+__all__ = ["OASIS"]
+
+Triplets = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class OASIS(Baseline):
+    """Passive-aggressive triplets on a d×d matrix; ranks by qᵀWx.
+
+    Parameters
+    ----------
+    C : float or "auto"
+        Aggressiveness: the largest step. "auto" takes the best of `grid` on held-out training rows after
+        `pilot * n_steps` steps.
+    n_steps : int
+        Triplets seen.
+    normalize : bool
+        Scale rows to length 1 first, as its authors do.
+    symmetrize, psd : bool
+        Make W symmetric, or also positive semidefinite, at the end.
+    engine : "blocked" or "steps"
+        Exact blocks through matrix products, or one compiled step after the other, as published (needs numba to
+        be fast). Both see the same triplets.
+    """
+
+    def __init__(
+        self,
+        C: float | str = "auto",
+        n_steps: int = 1_000_000,
+        normalize: bool = True,
+        symmetrize: bool = False,
+        psd: bool = False,
+        grid: tuple[float, ...] = (0.1, 0.01, 1.0),
+        pilot: float = 0.1,
+        engine: str = "blocked",
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.n_steps = n_steps
+        self.normalize = normalize
+        self.symmetrize = symmetrize
+        self.psd = psd
+        self.grid = grid
+        self.pilot = pilot
+        self.engine = engine
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn W from rows X and labels y."""
+        check_option("engine", self.engine, ("blocked", "steps"))
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X).astype(np.float32)
+        settings = [{"C": C} for C in self.grid] if self.C == "auto" else [{"C": self.C}]
+        best, self.cv_results_ = choose(settings, self._pilot, rows, codes, self.random_state)
+        self.C_ = float(best["C"])
+        W = self._learn(rows, codes, self.C_, self.n_steps)
+        self.W_ = _finish(W, self.symmetrize or self.psd, self.psd)
+        return self
+
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Any:
+        steps = max(1, round(self.pilot * self.n_steps))
+
+        def candidate(setting: Setting) -> Sides:
+            W = self._learn(X, y, setting["C"], steps)
+            return lambda rows: (rows @ W, rows)
+
+        return candidate
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, C: float, n_steps: int) -> np.ndarray:
+        learn = learn_blocked if self.engine == "blocked" else learn_steps
+        block = int(np.clip(X.shape[1] // 4, 64, 256))
+        return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)
+
+    def _rows(self, X: Any) -> Any:
+        return unit_rows(X) if self.normalize else X
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        rows = self._rows(X)
+        return np.asarray(rows) if isinstance(rows, np.ndarray) else rows.toarray()
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return project(self._rows(X), self.W_.T)
+
+
+def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) -> Iterator[Triplets]:
+    """Blocks of row numbers (p, p⁺, p⁻): p uniform, p⁺ uniform in its class, p⁻ uniform outside of it."""
+    n = len(y)
+    order = np.argsort(y, kind="stable")
+    sizes = np.bincount(y)
+    starts = np.cumsum(sizes) - sizes
+    for first in range(0, n_steps, block):
+        p, u, v = rng.random((3, min(block, n_steps - first)))
+        p = (p * n).astype(np.intp)
+        size, start = sizes[y[order[p]]], starts[y[order[p]]]
+        positive = start + (u * size).astype(np.intp)
+        negative = (start + size + (v * (n - size)).astype(np.intp)) % n
+        yield order[p], order[positive], order[negative]
+
+
+def learn_blocked(X: np.ndarray, blocks: Iterator[Triplets], C: float) -> np.ndarray:
+    """W after all triplets, a block at a time."""
+    W = np.eye(X.shape[1], dtype=X.dtype)
+    for p, positive, negative in blocks:
+        P, Z = X[p], X[positive] - X[negative]
+        scores = np.einsum("ij,ij->i", P @ W, Z)
+        tau = steps_of_block(scores, (P @ P.T) * (Z @ Z.T), C)
+        moved = np.flatnonzero(tau)
+        W += (P[moved] * tau[moved, None]).T @ Z[moved]
+    return W
+
+
+@compiled
+def steps_of_block(scores: np.ndarray, H: np.ndarray, C: float) -> np.ndarray:
+    """The τ of each triplet of a block, given its scores under W₀ and H_ij = (p_iᵀp_j)(z_iᵀz_j)."""
+    scores = scores.copy()
+    tau = np.zeros_like(scores)
+    for i in range(len(scores)):
+        loss = 1 - scores[i]
+        if loss > 0 and H[i, i] > 0:
+            tau[i] = min(C, loss / H[i, i])
+            scores[i + 1 :] += tau[i] * H[i, i + 1 :]
+    return tau
+
+
+def learn_steps(X: np.ndarray, blocks: Iterator[Triplets], C: float) -> np.ndarray:
+    """W after all triplets, one rank-one update after the other, in place."""
+    W = np.eye(X.shape[1], dtype=X.dtype)
+    for p, positive, negative in blocks:
+        take_steps(W, X[p], X[positive] - X[negative], X.dtype.type(C))
+    return W
+
+
+@compiled
+def take_steps(W: np.ndarray, P: np.ndarray, Z: np.ndarray, C: float) -> None:
+    """The published algorithm on W for one triplet (p, z) after the other, in place."""
+    d = W.shape[0]
+    for p, z in zip(P, Z):  # noqa: B905 (numba knows no strict)
+        score = W.dtype.type(0)
+        for a in range(d):
+            row = W.dtype.type(0)
+            for b in range(d):
+                row += W[a, b] * z[b]
+            score += p[a] * row
+        size = np.sum(p * p) * np.sum(z * z)
+        if score < 1 and size > 0:
+            tau = min(C, (1 - score) / size)
+            for a in range(d):
+                step = tau * p[a]
+                for b in range(d):
+                    W[a, b] += step * z[b]
+
+
+def _finish(W: np.ndarray, symmetrize: bool, psd: bool) -> np.ndarray:
+    if symmetrize:
+        W = (W + W.T) / 2
+    if psd:
+        values, vectors = np.linalg.eigh(W.astype(np.float64))
+        W = ((vectors * np.maximum(values, 0)) @ vectors.T).astype(W.dtype)
+    return W
