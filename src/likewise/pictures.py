@@ -154,7 +154,7 @@ def encode_png(image: Any) -> bytes:
 
 
 def _compressed(pixels: np.ndarray) -> bytes:
-    """Each row after its filter byte: 0 as it is, 2 as the difference to the row above; the shorter result."""
+    """Each row after its filter byte: 0 as it is, 2 the difference to the row above; the shorter wins."""
     rows = pixels.reshape(pixels.shape[0], -1)
     differences = np.diff(rows, axis=0, prepend=np.zeros((1, rows.shape[1]), dtype=np.uint8))
     candidates = [np.insert(rows, 0, 0, axis=1), np.insert(differences, 0, 2, axis=1)]

@@ -31,7 +31,7 @@ class Panel:
 
 
 def nearest(Q: np.ndarray, G: np.ndarray, k: int, own: np.ndarray | None = None) -> np.ndarray:
-    """The k rows of G that score highest with each row of Q; `own` is each query's own place in G, left out."""
+    """The k rows of G that score highest with each row of Q, without the query's own place `own`."""
     scores = np.asarray(Q @ G.T, dtype=np.float64)
     if own is not None:
         scores[np.arange(len(scores)), own] = -np.inf
@@ -46,8 +46,8 @@ def choose_queries(
 ) -> tuple[np.ndarray, int]:
     """Draw n queries, two thirds of them among those for which the methods' numbers of hits differ.
 
-    Classes are spread as far as they go. Which of the methods does better plays no part. Returns the queries and
-    how many of them were drawn among the differing.
+    Classes are spread as far as they go. Which of the methods does better plays no part. Returns the queries
+    and how many of them were drawn among the differing.
     """
     table = np.asarray(hits)
     differs = (table != table[0]).any(axis=0)
