@@ -217,9 +217,7 @@ def _class_sizes(facts: Survey) -> Iterator[Finding]:
     if facts.k < 2 or facts.k == sizes.sum():
         return
     if singles := int((sizes == 1).sum()):
-        yield _finding(
-            "single-classes", "warning", f"{singles} of {facts.k} classes {_have(singles)} one row only"
-        )
+        yield _finding("single-classes", "warning", f"{singles} of {facts.k} classes {_have(singles)} one row only")
     if sizes.max() >= _IMBALANCE * sizes.min():
         what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
         yield _finding("imbalance", "warning", what)

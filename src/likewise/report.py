@@ -16,7 +16,7 @@ _STYLE = """
   --card: #1d2026; --rule: #30343c; --bar: #3b5ea8; --best: #6d9bff; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
+main { max-width: 68rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 p { max-width: 44rem; } .lead { color: var(--soft); font-size: 1.1rem; margin-top: 0; }
@@ -103,9 +103,7 @@ def table(
     numbers = {i for i, name in enumerate(columns) if name in digits or name in numeric}
     head = "".join(f"<th{_class(i in numbers)}>{escape(name)}</th>" for i, name in enumerate(columns))
     head += "" if drawn is None else "<th></th>"
-    body = "".join(
-        _row(columns, row, numbers, digits, drawn, place == best) for place, row in enumerate(rows)
-    )
+    body = "".join(_row(columns, row, numbers, digits, drawn, place == best) for place, row in enumerate(rows))
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.pictures import Colour, above, beside, fitted, framed, padded, words
+from likewise.pictures import INK, Colour, above, beside, fitted, framed, padded, words
 
 __all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
 
@@ -23,11 +23,12 @@ _RULE: Colour = (222, 224, 228)
 
 @dataclass(frozen=True)
 class Panel:
-    """What one method found: its heading, and for each query the gallery rows it ranks first, best first."""
+    """What one method found: a heading, the gallery rows to show for each query, and a word over each column of them."""
 
     heading: str
     found: np.ndarray
     subheading: str = ""
+    columns: Sequence[str] = ()
 
 
 def nearest(Q: np.ndarray, G: np.ndarray, k: int, own: np.ndarray | None = None) -> np.ndarray:
@@ -41,10 +42,8 @@ def nearest(Q: np.ndarray, G: np.ndarray, k: int, own: np.ndarray | None = None)
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
-def choose_queries(
-    hits: Sequence[np.ndarray], y: np.ndarray, n: int, seed: int = 0
-) -> tuple[np.ndarray, int]:
-    """Draw n queries, two thirds of them among those for which the methods' numbers of hits differ.
+def choose_queries(hits: Sequence[np.ndarray], y: np.ndarray, n: int, seed: int = 0) -> tuple[np.ndarray, int]:
+    """Draw n queries, two thirds of them where the methods' numbers of hits, an array a method, differ.
 
     Classes are spread as far as they go. Which of the methods does better plays no part. Returns the queries
     and how many of them were drawn among the differing.
@@ -71,10 +70,12 @@ def retrieval_strips(
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
     asked = [framed(fitted(image, cell), QUERY) for image in queries]
-    columns = [_column("query", "", asked)]
+    named = any(panel.columns for panel in panels)
+    columns = [_column("query", "", asked, [words(" ")] if named else [])]
     for panel in panels:
         rows = [_row(panel.found[i], gallery, y_g == y_q[i], cell) for i in range(len(queries))]
-        columns.append(_column(panel.heading, panel.subheading, rows))
+        over = [_column_words(panel.columns or " ", asked[0].shape[1], cell)] if named else []
+        columns.append(_column(panel.heading, panel.subheading, rows, over))
     body = beside(_ruled(columns), gap=cell // 4, align=1.0)
     return padded(above([body, _legend()], gap=cell // 3), cell // 3)
 
@@ -83,15 +84,21 @@ def _row(found: np.ndarray, gallery: Sequence[Any], same: np.ndarray, cell: int)
     return beside([framed(fitted(gallery[j], cell), HIT if same[j] else MISS) for j in found], gap=cell // 10)
 
 
-def _column(heading: str, subheading: str, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """A heading of two lines, always two so that columns stay level, over the rows."""
-    head = above([words(heading or " "), words(subheading or " ", scale=2, colour=_GREY)], gap=6)
-    return above([head, above(rows, gap=8)], gap=12)
+def _column(heading: str, subheading: str, rows: Sequence[np.ndarray], over: Sequence[np.ndarray] = ()) -> np.ndarray:
+    """A heading of two lines over the rows."""
+    head = [words(line or " ", colour=colour) for line, colour in ((heading, INK), (subheading, _GREY))]
+    return above([above(head, gap=6), *over, above(rows, gap=8)], gap=12)
+
+
+def _column_words(names: Sequence[str], width: int, cell: int) -> np.ndarray:
+    """A word over the middle of each column."""
+    blank = np.full((1, width, 3), 255, dtype=np.uint8)
+    return beside([above([words(name, colour=_GREY), blank], align=0.5) for name in names], gap=cell // 10)
 
 
 def _ruled(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A thin line between one column and the next."""
-    line = np.full((columns[0].shape[0], 2, 3), _RULE, dtype=np.uint8)
+    line = np.full((max(column.shape[0] for column in columns), 2, 3), _RULE, dtype=np.uint8)
     return [part for column in columns for part in (line, column)][1:]
 
 
@@ -99,8 +106,7 @@ def _legend() -> np.ndarray:
     entries = ((QUERY, "query"), (HIT, "same label"), (MISS, "other label"))
     swatch = [np.full((14, 14, 3), colour, dtype=np.uint8) for colour, _ in entries]
     named = [
-        beside([square, words(text, colour=_GREY)], gap=8)
-        for square, (_, text) in zip(swatch, entries, strict=True)
+        beside([square, words(text, colour=_GREY)], gap=8) for square, (_, text) in zip(swatch, entries, strict=True)
     ]
     return beside(named, gap=28)
 

@@ -160,12 +160,8 @@ class _Walk:
         present, starts = np.unique(codes[order], return_index=True)
         if len(present):
             sorted_rows = block[order]
-            self.class_low[present] = np.minimum(
-                self.class_low[present], np.minimum.reduceat(sorted_rows, starts)
-            )
-            self.class_high[present] = np.maximum(
-                self.class_high[present], np.maximum.reduceat(sorted_rows, starts)
-            )
+            self.class_low[present] = np.minimum(self.class_low[present], np.minimum.reduceat(sorted_rows, starts))
+            self.class_high[present] = np.maximum(self.class_high[present], np.maximum.reduceat(sorted_rows, starts))
 
     def take_sparse_columns(self, X: Any) -> None:
         """All figures on the columns of a sparse X at once; its rows that are not finite are empty."""
@@ -199,11 +195,7 @@ class _Walk:
 
     def duplicate_columns(self) -> int:
         """Columns that repeat an earlier one; constant ones are counted as such and not here."""
-        kept = [
-            digest.digest()
-            for digest, still in zip(self.column_hashes, self.constant(), strict=True)
-            if not still
-        ]
+        kept = [digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still]
         return len(kept) - len(set(kept))
 
     def telling_columns(self) -> int:
@@ -272,9 +264,7 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     step = max(1, _BLOCK // max(1, side))
     for start in range(0, max(n, d), step):
         stop = start + step
-        block = (
-            X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
-        )
+        block = X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
         block = (block.toarray() if is_sparse(block) else np.asarray(block)).astype(np.float64, copy=False)
         G += block.T @ block if d <= n else block @ block.T
     return G
@@ -287,9 +277,7 @@ def _classes(y: np.ndarray | None, missing: np.ndarray) -> tuple[list[Any], np.n
         return [], codes
     present = y[~missing]
     # A mix of types cannot be sorted; text can.
-    classes, inverse = np.unique(
-        present if present.dtype.kind != "O" else present.astype(str), return_inverse=True
-    )
+    classes, inverse = np.unique(present if present.dtype.kind != "O" else present.astype(str), return_inverse=True)
     codes[~missing] = inverse
     return classes.tolist(), codes
 

@@ -21,7 +21,8 @@ __all__ = ["app", "main"]
 VERBS = ("demo", "features", "fit", "evaluate", "doctor")
 
 _EPILOG = (
-    "Exit codes: 0 done; 1 doctor found something serious; 2 bad input or usage; 3 a fault of likewise; 130 stopped by Ctrl-C."
+    "Exit codes: 0 done; 1 doctor found something serious; 2 bad input or usage; 3 a fault of likewise; "
+    "130 stopped by Ctrl-C."
 )
 
 app = typer.Typer(

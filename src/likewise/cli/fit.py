@@ -39,7 +39,9 @@ def register(app: typer.Typer) -> None:
 
 def fit(
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The file to write.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="The file to write.", show_default=False)
+    ],
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,

@@ -19,11 +19,15 @@ Labels = Annotated[
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option("--label-column", metavar="NAME", help="Column or .npz key of the labels. [dim]Default: label, y, target.[/]"),
+    typer.Option(
+        "--label-column", metavar="NAME", help="Column or .npz key of the labels. [dim]Default: label, y, target.[/]"
+    ),
 ]
 FeatureName = Annotated[
     str | None,
-    typer.Option("--features", metavar="NAME", help="Parquet column or .npz key of the features, where there are several."),
+    typer.Option(
+        "--features", metavar="NAME", help="Parquet column or .npz key of the features, where there are several."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -51,8 +55,7 @@ def labelled(table: Any) -> Any:
 
 def load_model(path: Path) -> Any:
     """Read any model; importing the rooms makes their classes known to the reader."""
-    import likewise.baselines
-    import likewise.slr
-    from likewise import load
+    from likewise import SLR, baselines, load
 
+    _ = SLR, baselines  # imported for the sake of their classes
     return load(path)

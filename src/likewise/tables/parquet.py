@@ -44,9 +44,7 @@ def _known(path: Path, columns: list[str], asked: str | None, usual: tuple[str, 
     return asked or next((lowered[name] for name in usual if name in lowered), None)
 
 
-def _rows(
-    path: Path, frame: Any, features: str | None, taken: set[str | None], notes: list[str]
-) -> np.ndarray:
+def _rows(path: Path, frame: Any, features: str | None, taken: set[str | None], notes: list[str]) -> np.ndarray:
     """The embedding column if there is one, the numeric columns otherwise."""
     columns = [column for column in frame.column_names if column not in taken]
     if features is not None:
@@ -87,9 +85,7 @@ def _embeddings(path: Path, frame: Any, column: str) -> np.ndarray:
     widths = pc.list_value_length(values).to_numpy(zero_copy_only=False)
     if (widths != widths[0]).any():
         row = np.flatnonzero(widths != widths[0])[0]
-        raise LikewiseError(
-            f"row {row + 1} of {path} has {widths[row]} numbers in {column!r}: expected {widths[0]}"
-        )
+        raise LikewiseError(f"row {row + 1} of {path} has {widths[row]} numbers in {column!r}: expected {widths[0]}")
     flat = values.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(values), int(widths[0]))
 

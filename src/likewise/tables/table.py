@@ -48,9 +48,7 @@ class Table:
             raise LikewiseError(f"{self.source} has {len(missing)} rows and not one of them has a label")
         names = None if self.names is None else [self.names[i] for i in kept]
         note = f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"
-        return replace(
-            self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=[*self.notes, note]
-        )
+        return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=[*self.notes, note])
 
 
 def is_sparse(X: Any) -> bool:

@@ -54,9 +54,7 @@ def rows_of(file: Iterable[str], source: str, delimiter: str | None = None) -> I
         raise FileFormatError(f"{source} is not a table of text: {error}") from error
 
 
-def read_csv(
-    file: Iterable[str], source: str, label_column: str | None = None, delimiter: str | None = None
-) -> Table:
+def read_csv(file: Iterable[str], source: str, label_column: str | None = None, delimiter: str | None = None) -> Table:
     """Rows, labels and names from lines of text."""
     rows = (row for row in rows_of(file, source, delimiter) if any(cell.strip() for cell in row))
     head = list(islice(rows, _SNIFFED + 1))
@@ -78,9 +76,7 @@ def _has_header(head: list[list[str]], label_column: str | None) -> bool:
     counted = first == [str(i) for i in range(len(first))]  # the names pandas gives to columns without one
     if named or asked or counted or not any(map(_is_number, first)):
         return True
-    return len(head) > 1 and any(
-        not _is_number(a) and _is_number(b) for a, b in zip(first, head[1], strict=False)
-    )
+    return len(head) > 1 and any(not _is_number(a) and _is_number(b) for a, b in zip(first, head[1], strict=False))
 
 
 def _layout(
@@ -111,9 +107,7 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
     numbers, labels, names = array("d"), list[str](), list[str]()
     for line, row in enumerate(rows, start=first_line):
         if len(row) != len(layout.columns):
-            raise LikewiseError(
-                f"row {line} of {source} has {len(row)} cells: expected {len(layout.columns)}"
-            )
+            raise LikewiseError(f"row {line} of {source} has {len(row)} cells: expected {len(layout.columns)}")
         try:
             numbers.extend([float(row[i]) for i in layout.features])
         except ValueError:
@@ -154,9 +148,7 @@ def _number(cell: str, column: str, line: int, source: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        raise LikewiseError(
-            f"row {line} of {source} has {cell!r} in column {column!r}: expected a number"
-        ) from None
+        raise LikewiseError(f"row {line} of {source} has {cell!r} in column {column!r}: expected a number") from None
 
 
 def _shortened(columns: list[str], most: int = 8) -> str:
