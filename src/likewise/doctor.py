@@ -19,7 +19,7 @@ Severity = Literal["serious", "warning", "note"]
 
 _NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that one notices in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
-_CONDITION = 1e6  # its square, in the Gram matrix, leaves four digits of float64
+_CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
 _IMBALANCE = 20.0  # largest over smallest class
 
 

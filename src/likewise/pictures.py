@@ -82,7 +82,7 @@ def padded(image: Any, margin: int, background: Colour = WHITE) -> np.ndarray:
 def words(text: str, scale: int = 2, colour: Colour = INK, background: Colour = WHITE) -> np.ndarray:
     """One line of text, in capitals."""
     dots = np.kron(lettering(text), np.ones((scale, scale), dtype=bool))
-    return np.where(dots[:, :, None], np.uint8(colour), np.uint8(background)).astype(np.uint8)
+    return np.where(dots[:, :, None], np.array(colour), np.array(background)).astype(np.uint8)
 
 
 # ------------------------------------------------------------------------------------------------------------

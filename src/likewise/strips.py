@@ -23,7 +23,7 @@ _RULE: Colour = (222, 224, 228)
 
 @dataclass(frozen=True)
 class Panel:
-    """What one method found: a heading, the gallery rows to show for each query, and a word over each column of them."""
+    """What one method found: a heading, the gallery rows to show for each query, a word over each column."""
 
     heading: str
     found: np.ndarray

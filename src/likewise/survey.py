@@ -248,8 +248,9 @@ def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:
     if not exact:
         good = np.sort(np.random.default_rng(0).choice(good, _LARGEST_GRAM, replace=False))
     values = eigvalsh(_gram(X, good), overwrite_a=True, check_finite=False)
-    # Rounding in the Gram matrix is of this size, so what lies below it is not there.
-    floor = values[-1] * max(len(good), d) * np.finfo(np.float64).eps
+    # What lies below the rounding of the Gram matrix, or of X's own entries, is not there; as in whitening.
+    eps = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps
+    floor = values[-1] * max(max(len(good), d) * np.finfo(np.float64).eps, float(8 * eps) ** 2)
     kept = values[values > max(floor, 0.0)]
     if not len(kept):
         return 0, exact, None

@@ -29,7 +29,7 @@ class Verbs(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a verb."""
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: note(f"warning: {_sentence(message)}")  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *_, **__: note(f"warning: {_sentence(message)}")
             try:
                 return super().invoke(ctx)
             except (KeyboardInterrupt, MemoryError, OSError, ValueError, ArithmeticError) as error:

@@ -60,7 +60,7 @@ class _Run:
     name: str
     model: Any
     sides: tuple[np.ndarray, np.ndarray]
-    figures: dict[str, float]
+    figures: dict[str, Any]
     seconds: float
 
 
@@ -152,16 +152,16 @@ def _picture(data: _Data, runs: list[_Run], seed: int) -> tuple[np.ndarray, str]
         Panel(f"{when}: {run.name}", places[chosen], f"mAP {run.figures['mAP']:.3f}", [f"#{p}" for p in _PLACES])
         for when, run, places in zip(("before", "after"), (before, after), found, strict=True)
     ]
-    picture = retrieval_strips(data.images[chosen], data.images, panels, data.y_q[chosen], data.y_q)
+    picture = retrieval_strips(list(data.images[chosen]), list(data.images), panels, data.y_q[chosen], data.y_q)
     return picture, _caption(hits, differing)
 
 
 def _caption(hits: list[np.ndarray], differing: int) -> str:
     better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
     return (
-        "Queries are framed green, results with the query's label red, others blue. Shown are the results at places "
+        "Queries are framed green, results with the query's label red, others blue. Results are shown at places "
         f"{', '.join(map(str, _PLACES[:-1]))} and {_PLACES[-1]} of each ranking. The {_SHOWN} queries are a seeded "
-        f"draw, {differing} of them among those for which the number of hits at these places differs, whichever is better. "
+        f"draw, {differing} of them among those where the number of hits at these places differs, whichever is better. "
         f"Of all {len(hits[0])} test digits, learning has more hits there for {better}, fewer for {worse} and "
         f"as many for {len(hits[0]) - better - worse}."
     )
@@ -174,7 +174,7 @@ def _caption(hits: list[np.ndarray], differing: int) -> str:
 def _report(data: _Data, runs: list[_Run], png: bytes, caption: str, command: str) -> str:
     rows = [[run.name, run.figures["mAP"], run.figures["P@1"], run.seconds] for run in runs]
     scores = [run.figures["mAP"] for run in runs]
-    low, high = _named(runs, _AFTER).figures["mAP_interval"]  # type: ignore[misc]
+    low, high = _named(runs, _AFTER).figures["mAP_interval"]
     columns = ("method", "mAP", "P@1", "seconds to fit")
     parts = [
         report.heading("Before and after"),

@@ -42,9 +42,7 @@ def _from_csv(path: Path, column: str | None) -> list[str]:
     place, header = _place(path, [cell.strip() for cell in rows[0]], column)
     short = next((i for i, row in enumerate(rows, start=1) if len(row) <= place), None)
     if short is not None:
-        raise LikewiseError(
-            f"row {short} of {path} has {len(rows[short - 1])} cells: its label should be cell {place + 1}"
-        )
+        raise LikewiseError(f"row {short} of {path} has no cell {place + 1}, where its label should be")
     return [row[place].strip() for row in rows[header:]]
 
 

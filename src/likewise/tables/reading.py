@@ -84,7 +84,7 @@ def _read_folder(path: Path) -> Table:
         return _read_store(path)
     array = next((path / f"{name}.npy" for name in _PAIRS if (path / f"{name}.npy").is_file()), None)
     if array is None:
-        raise LikewiseError(f"{path} is a folder without features.npy, X.npy or embeddings.npy: expected {_EXPECTED}")
+        raise LikewiseError(f"{path} is a folder without features.npy: expected {_EXPECTED}")
     labels = next((path / name for name in _PAIR_LABELS if (path / name).is_file()), None)
     table = read_npy(array)
     return table if labels is None else replace(table, y=read_labels(labels))

@@ -84,7 +84,7 @@ def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     try:
         # Only the shortest spelling counts as a number: "007" and "1_0" are names.
         numbers = [int(value) for value in text]
-        return np.array(numbers) if [str(i) for i in numbers] == text else np.array(text)
+        return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
     except (ValueError, OverflowError):
         return np.array(text)
 
