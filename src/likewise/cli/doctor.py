@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
+from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
-from likewise.doctor import Finding, Findings, examine
+
+if TYPE_CHECKING:
+    from likewise.doctor import Finding, Findings
 
 __all__ = ["register"]
 
@@ -43,6 +48,8 @@ def doctor(
 ) -> None:
     """Examine a table and print what was found."""
     table = load_table(data, labels, label_column, features)
+    from likewise.doctor import examine
+
     with working("examining"):
         findings = examine(table.X, table.y)
     emit_json({"source": table.source, **findings.to_dict()}) if as_json else _show(table.source, findings)
@@ -52,18 +59,18 @@ def doctor(
 
 def _show(source: str, findings: Findings) -> None:
     console = results()
-    console.print(Text(f"{source}: {_size(findings)}", style="bold"))
+    console.print(Text(f"{source}: {_size(findings)}", style="bold"), soft_wrap=True)
     for finding in findings:
         _show_finding(console, finding)
     console.print(_conclusion(findings))
 
 
-def _show_finding(console: object, finding: Finding) -> None:
+def _show_finding(console: Console, finding: Finding) -> None:
     mark, style = _MARKS[finding.severity]
-    console.print()  # type: ignore[attr-defined]
-    console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))  # type: ignore[attr-defined]
+    console.print()
+    console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
     for line in (finding.effect, f"→ {finding.remedy}"):
-        console.print(Padding(Text(line), (0, 0, 0, 2)))  # type: ignore[attr-defined]
+        console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
 
 
 def _size(findings: Findings) -> str:

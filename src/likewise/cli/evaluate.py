@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from rich.table import Table as Grid
 
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_table
@@ -80,7 +78,7 @@ def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tu
     return learned, raw
 
 
-def _matched(y_q: np.ndarray, y_g: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
     """Labels of both sides in one type: a file may hold '3' where the other holds 3."""
     if y_g is None or (y_q.dtype.kind in "iu") == (y_g.dtype.kind in "iu"):
         return y_q, y_g
@@ -91,8 +89,8 @@ def _remark_on_classes(model: Any, asked: Any) -> None:
     known = getattr(model, "classes_", None)
     if known is None:
         return
-    names = set(np.unique(asked.y).astype(str))
-    unseen = len(names - set(np.asarray(known).astype(str)))
+    names = set(map(str, asked.y.tolist()))
+    unseen = len(names - set(map(str, known.tolist())))
     if unseen:
         note(f"{unseen} of {len(names)} classes in {asked.source} were not seen in training")
 
@@ -112,6 +110,8 @@ def _outcome(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any) -> dic
 
 
 def _show(outcome: dict[str, Any]) -> None:
+    from rich.table import Table as Grid
+
     console = results()
     learned, raw = outcome["model"], outcome["raw_cosine"]
     console.print(f"{learned['n_queries']:,} queries from {outcome['queries']}", markup=False, soft_wrap=True)

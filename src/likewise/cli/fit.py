@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
@@ -162,7 +161,7 @@ def _summary(
         "method": method.lower(),
         "rows": table.X.shape[0],
         "columns": table.X.shape[1],
-        "classes": len(np.unique(table.y)),
+        "classes": len(set(table.y.tolist())),
         "rank": getattr(model, "rank_", None),
         "iterations": getattr(model, "n_iter_", None),
         "loss": history[-1]["loss"] if history else None,
