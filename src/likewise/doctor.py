@@ -42,6 +42,7 @@ class Findings:
     n_columns: int
     n_classes: int | None
     rank: int | None
+    rank_is_exact: bool
     condition: float | None
     findings: list[Finding] = field(default_factory=list)
 
@@ -85,7 +86,7 @@ def examine(X: Any, y: Any = None) -> Findings:
     order = {"serious": 0, "warning": 1, "note": 2}
     found.sort(key=lambda finding: order[finding.severity])
     k = None if labels is None else len(facts.class_sizes)
-    return Findings(n, d, k, facts.rank, facts.condition, found)
+    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found)
 
 
 def _checked(X: Any) -> Any:

@@ -15,7 +15,8 @@ from likewise.tables.table import is_missing, is_sparse
 __all__ = ["Survey", "survey"]
 
 _BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
-_LARGEST_GRAM = 4096  # its eigenvalues take seconds, not minutes; beyond it the rank is measured on a sample
+_LARGEST_GRAM = 4096  # its eigenvalues take seconds, not minutes
+_SAMPLE = 2048  # rows on which the rank is measured where the Gram matrix would be larger
 _LARGEST_CLASS_TABLE = 20_000_000  # classes × columns for the search of the label among the features
 
 
@@ -246,7 +247,7 @@ def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:
         return None, False, None
     exact = min(n, d) <= _LARGEST_GRAM
     if not exact:
-        good = np.sort(np.random.default_rng(0).choice(good, _LARGEST_GRAM, replace=False))
+        good = np.sort(np.random.default_rng(0).choice(good, _SAMPLE, replace=False))
     values = eigvalsh(_gram(X, good), overwrite_a=True, check_finite=False)
     # What lies below the rounding of the Gram matrix, or of X's own entries, is not there; as in whitening.
     eps = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps

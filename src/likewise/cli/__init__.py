@@ -62,4 +62,4 @@ for _verb in VERBS:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="likewise")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
@@ -70,13 +70,15 @@ def _show_finding(console: Console, finding: Finding) -> None:
     console.print()
     console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
     for line in (finding.effect, f"→ {finding.remedy}"):
-        console.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
+        indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
+        console.print(Text(indented), soft_wrap=True)
 
 
 def _size(findings: Findings) -> str:
     parts = [f"{findings.n_rows:,} rows", f"{findings.n_columns:,} columns"]
     parts += [] if findings.n_classes is None else [f"{findings.n_classes:,} classes"]
-    parts += [] if findings.rank is None else [f"rank {findings.rank:,}"]
+    at_least = "" if findings.rank_is_exact else "at least "
+    parts += [] if findings.rank is None else [f"rank {at_least}{findings.rank:,}"]
     parts += [] if findings.condition is None else [f"condition number {findings.condition:.3g}"]
     return ", ".join(parts)
 

@@ -26,7 +26,7 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
   likewise fit train.csv -o model.likewise
   likewise fit train.npy --labels train.txt -o model.likewise --rank 64
   likewise fit train.npz -o model.likewise --alpha 0.1 --test test.npz
-  likewise fit big.npy --labels y.npy -o big.likewise --compress landmarks --compress-size 2000
+  likewise fit big.npz -o big.likewise --compress landmarks --compress-size 2000
   cat train.csv | likewise fit - -o model.likewise --json
 """
 
