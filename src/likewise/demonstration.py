@@ -131,17 +131,19 @@ def _picture(data: Digits, runs: list[Run], seed: int) -> tuple[np.ndarray, str]
         for when, run, places in zip(("before", "after"), (before, after), found, strict=True)
     ]
     picture = retrieval_strips(list(data.images[chosen]), list(data.images), panels, data.y_q[chosen], data.y_q)
-    return picture, _caption(hits, differing)
+    firsts = (before.figures["P@1"], after.figures["P@1"])
+    return picture, _caption(hits, differing, firsts)
 
 
-def _caption(hits: list[np.ndarray], differing: int) -> str:
+def _caption(hits: list[np.ndarray], differing: int, firsts: tuple[float, float]) -> str:
     better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
     return (
         "Queries are framed green, results with the query's label red, others blue. Results are shown at places "
         f"{', '.join(map(str, _PLACES[:-1]))} and {_PLACES[-1]} of each ranking. The {_SHOWN} queries are a seeded "
         f"draw, {differing} of them among those where the number of hits at these places differs, whichever is better. "
         f"Of all {len(hits[0])} test digits, learning has more hits there for {better}, fewer for {worse} and "
-        f"as many for {len(hits[0]) - better - worse}."
+        f"as many for {len(hits[0]) - better - worse}. The places are spread over the ranking, as mAP is; at place 1 "
+        f"alone, {_BEFORE} is right for {firsts[0]:.1%} of the digits and {_AFTER} for {firsts[1]:.1%}."
     )
 
 

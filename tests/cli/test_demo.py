@@ -71,6 +71,11 @@ def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
     more, fewer, same = map(int, found.groups())
     assert more + fewer + same == 540
     assert fewer > 0
+    firsts = {row["method"]: row["P@1"] for row in demo[0]["methods"]}
+    assert (
+        f"cosine is right for {firsts['cosine']:.1%} of the digits and SLR for {firsts['SLR']:.1%}"
+        in demo[0]["caption"]
+    )
     assert "seeded draw, 4 of them among those where the number of hits" in demo[0]["caption"]
 
 
