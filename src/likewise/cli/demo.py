@@ -1,0 +1,80 @@
+"""`likewise demo`: learn on scikit-learn's digits, compare, and show before and after."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from likewise.cli.console import emit_json, results, working
+from likewise.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from likewise.demonstration import Demonstration
+
+__all__ = ["register"]
+
+_HELP = """Learn on a small set of handwritten digits, compare with the usual choices, and show before and after.
+
+Takes seconds and needs no files. Writes [bold]strips.png[/bold] (what is found for a few queries before and after
+learning), [bold]report.html[/bold] (one self-contained page) and [bold]demo.likewise[/bold] (the learned model).
+
+[bold]Examples[/bold]
+
+\b
+  likewise demo
+  likewise demo --output /tmp/demo --seed 3
+  likewise demo --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("demo", help=_HELP)(demo)
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write to.")] = Path(
+        "likewise-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn, compare, write."""
+    with working("learning on 70 % of the digits"):
+        from likewise.demonstration import demonstrate
+
+        shown = demonstrate(seed)
+    command = shlex.join(["likewise", "demo", "--output", str(output), "--seed", str(seed)])
+    files = shown.write(output, command)
+    _emit(shown, files) if as_json else _show(shown, files)
+
+
+def _show(shown: Demonstration, files: dict[str, Path]) -> None:
+    from rich.table import Table as Grid
+
+    console, data = results(), shown.data
+    console.print(f"digits: {len(data.X):,} to learn from, {len(data.Q):,} to test; each test digit ranks all others")
+    grid = Grid("method", "mAP", "P@1", "seconds")
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for run in shown.runs:
+        grid.add_row(run.name, f"{run.figures['mAP']:.3f}", f"{run.figures['P@1']:.3f}", f"{run.seconds:.3f}")
+    console.print(grid)
+    for path in files.values():
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+def _emit(shown: Demonstration, files: dict[str, Path]) -> None:
+    emit_json(
+        {
+            "n_train": len(shown.data.X),
+            "n_test": len(shown.data.Q),
+            "seed": shown.seed,
+            "methods": [{"method": run.name, **run.figures, "seconds": run.seconds} for run in shown.runs],
+            "caption": shown.caption,
+            "files": {name: str(path) for name, path in files.items()},
+        }
+    )

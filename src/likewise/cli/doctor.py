@@ -1,0 +1,91 @@
+"""`likewise doctor`: what in the data will hurt."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from likewise.cli.console import SERIOUS, emit_json, results, working
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
+
+if TYPE_CHECKING:
+    from likewise.doctor import Finding, Findings
+
+__all__ = ["register"]
+
+_HELP = """Explain what in the data will hurt, and what to do about it.
+
+Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and repeated
+columns, the label among the features, classes of one, imbalance, rank, condition number and fewer rows than columns.
+Exits with 1 if something serious was found.
+
+[bold]Examples[/bold]
+
+\b
+  likewise doctor photos.csv
+  likewise doctor embeddings.npy --labels labels.txt
+  likewise doctor embeddings.parquet --json | jq .findings
+"""
+
+_MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("doctor", help=_HELP)(doctor)
+
+
+def doctor(
+    data: Data,
+    labels: Labels = None,
+    label_column: LabelColumn = None,
+    features: FeatureName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Examine a table and print what was found."""
+    table = load_table(data, labels, label_column, features)
+    from likewise.doctor import examine
+
+    with working("examining"):
+        findings = examine(table.X, table.y)
+    emit_json({"source": table.source, **findings.to_dict()}) if as_json else _show(table.source, findings)
+    if findings.serious:
+        raise typer.Exit(SERIOUS)
+
+
+def _show(source: str, findings: Findings) -> None:
+    console = results()
+    console.print(Text(f"{source}: {_size(findings)}", style="bold"), soft_wrap=True)
+    for finding in findings:
+        _show_finding(console, finding)
+    console.print(_conclusion(findings))
+
+
+def _show_finding(console: Console, finding: Finding) -> None:
+    mark, style = _MARKS[finding.severity]
+    console.print()
+    console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
+    for line in (finding.effect, f"→ {finding.remedy}"):
+        indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
+        console.print(Text(indented), soft_wrap=True)
+
+
+def _size(findings: Findings) -> str:
+    parts = [f"{findings.n_rows:,} rows", f"{findings.n_columns:,} columns"]
+    parts += [] if findings.n_classes is None else [f"{findings.n_classes:,} classes"]
+    at_least = "" if findings.rank_is_exact else "at least "
+    parts += [] if findings.rank is None else [f"rank {at_least}{findings.rank:,}"]
+    parts += [] if findings.condition is None else [f"condition number {findings.condition:.3g}"]
+    return ", ".join(parts)
+
+
+def _conclusion(findings: Findings) -> Text:
+    if not findings.findings:
+        return Text("\nNothing found that will hurt.", style="green")
+    counts = {kind: sum(finding.severity == kind for finding in findings) for kind in _MARKS}
+    names = {"serious": "serious", "warning": "warnings", "note": "notes"}
+    return Text("\n" + ", ".join(f"{counts[kind]} {names[kind]}" for kind in _MARKS), style="bold")

@@ -1,0 +1,133 @@
+"""`likewise evaluate`: how well does a model rank, and how much better is that than raw cosine?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli.console import emit_json, note, results, working
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_table
+
+__all__ = ["register"]
+
+_HELP = """Measure how well a model ranks, with raw cosine beside it.
+
+Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
+for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are left
+out and counted. The interval is a bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
+
+[bold]Examples[/bold]
+
+\b
+  likewise evaluate model.likewise test.csv
+  likewise evaluate model.likewise test.npy --labels test.txt --k 1 --k 5 --k 20
+  likewise evaluate model.likewise test.npz --gallery train.npz
+  likewise evaluate model.likewise test.parquet --json | jq .model.mAP
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("evaluate", help=_HELP)(evaluate)
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that likewise fit wrote.", show_default=False)],
+    data: Data,
+    labels: Labels = None,
+    label_column: LabelColumn = None,
+    features: FeatureName = None,
+    gallery: Annotated[
+        str | None, typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows, not the queries' own.")
+    ] = None,
+    gallery_labels: Annotated[
+        Path | None, typer.Option("--gallery-labels", metavar="FILE", help="Labels of the gallery, one a row.")
+    ] = None,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")
+    ] = None,
+    queries: Annotated[int | None, typer.Option(help="Ask only so many queries, drawn at random.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Load, measure twice, print."""
+    fitted = load_model(model)
+    asked = labelled(load_table(data, labels, label_column, features))
+    ranked = None if gallery is None else labelled(load_table(gallery, gallery_labels, label_column, features))
+    _remark_on_classes(fitted, asked)
+    options = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
+    with working(f"measuring {asked.X.shape[0]:,} queries"):
+        learned, raw = _measure(fitted, asked, ranked, options)
+    outcome = _outcome(model, asked, ranked, learned, raw)
+    emit_json(outcome) if as_json else _show(outcome)
+
+
+def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The evaluation of the model, and of the cosine of the rows as they came."""
+    from sklearn.preprocessing import normalize
+
+    from likewise.metrics import evaluate as measured
+
+    y_q, y_g = _matched(asked.y, None if ranked is None else ranked.y)
+    G = asked.X if ranked is None else ranked.X
+    learned = measured(model.transform_query(asked.X), model.transform(G), y_q, y_g, **options)
+    Q = normalize(asked.X)
+    raw = measured(Q, Q if ranked is None else normalize(ranked.X), y_q, y_g, **options)
+    return learned, raw
+
+
+def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
+    """Labels of both sides in one type: a file may hold '3' where the other holds 3."""
+    if y_g is None or (y_q.dtype.kind in "iu") == (y_g.dtype.kind in "iu"):
+        return y_q, y_g
+    return y_q.astype(str), y_g.astype(str)
+
+
+def _remark_on_classes(model: Any, asked: Any) -> None:
+    known = getattr(model, "classes_", None)
+    if known is None:
+        return
+    names = set(map(str, asked.y.tolist()))
+    unseen = len(names - set(map(str, known.tolist())))
+    if unseen:
+        note(f"{unseen} of {len(names)} classes in {asked.source} were not seen in training")
+
+
+def _outcome(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
+    from likewise.metrics import paired_test
+
+    test = paired_test(learned.average_precision, raw.average_precision)
+    return {
+        "file": str(path),
+        "queries": asked.source,
+        "gallery": asked.source if ranked is None else ranked.source,
+        "model": learned.summary(),
+        "raw_cosine": raw.summary(),
+        "gain": {"mAP": test.difference, "mAP_interval": list(test.interval), "p_value": test.p_value},
+    }
+
+
+def _show(outcome: dict[str, Any]) -> None:
+    from rich.table import Table as Grid
+
+    console = results()
+    learned, raw = outcome["model"], outcome["raw_cosine"]
+    console.print(f"{learned['n_queries']:,} queries from {outcome['queries']}", markup=False, soft_wrap=True)
+    if learned["n_excluded"]:
+        console.print(f"{learned['n_excluded']:,} queries without a relevant row were left out")
+    grid = Grid("", "model", "raw cosine")
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for name in [key for key in learned if not key.startswith("n_")]:
+        grid.add_row(name.replace("_", " "), *(_figure(side[name]) for side in (learned, raw)))
+    console.print(grid)
+    gain = outcome["gain"]
+    console.print(
+        f"mAP gain {gain['mAP']:+.4f}, 95 % interval {_figure(gain['mAP_interval'])}, p = {gain['p_value']:.2g}"
+    )
+
+
+def _figure(value: float | list[float]) -> str:
+    return " to ".join(f"{v:.4f}" for v in value) if isinstance(value, list) else f"{value:.4f}"

@@ -1,0 +1,186 @@
+"""`likewise fit`: learn a similarity from rows and labels."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
+from likewise.errors import LikewiseError
+
+__all__ = ["methods", "register"]
+
+_HELP = """Learn a similarity from rows and labels, and save it as one file.
+
+Rows without a label are left out. Ctrl-C stops the learning, keeps the last full iteration and saves that.
+
+[bold]Examples[/bold]
+
+\b
+  likewise fit train.csv -o model.likewise
+  likewise fit train.npy --labels train.txt -o model.likewise --rank 64
+  likewise fit train.npz -o model.likewise --alpha 0.1 --test test.npz
+  likewise fit big.npz -o big.likewise --compress landmarks --compress-size 2000
+  cat train.csv | likewise fit - -o model.likewise --json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("fit", help=_HELP)(fit)
+
+
+def fit(
+    data: Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="The file to write.", show_default=False)
+    ],
+    labels: Labels = None,
+    label_column: LabelColumn = None,
+    features: FeatureName = None,
+    method: Annotated[str, typer.Option(help="slr, slr-fixed, or a baseline such as cosine or lda.")] = "slr",
+    rank: Annotated[int | None, typer.Option(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Learn the whole matrix instead of a rank.")] = False,
+    n_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
+    compress: Annotated[str | None, typer.Option(help="gaussian, sample or landmarks.")] = None,
+    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
+    acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="DATA", help="Also measure mAP on this table; kept in the file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read, fit, save, and say what came out."""
+    asked = {
+        "rank": rank,
+        "n_iter": n_iter,
+        "alpha": alpha,
+        "compress": compress,
+        "compress_size": compress_size,
+        "tol": tol,
+        "acceleration": acceleration,
+        "random_state": seed,
+    }
+    model = _model(method, {name: value for name, value in asked.items() if value is not None}, whole)
+    _check_writable(output)
+    table = labelled(load_table(data, labels, label_column, features))
+    seconds, stopped = _fit(model, table)
+    metrics = {} if test is None else _measured(model, load_table(test, None, label_column, features))
+    model.save(output, metrics)
+    _report(_summary(model, method, table, output, seconds, metrics), as_json)
+    if stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def methods() -> dict[str, tuple[type, dict[str, Any]]]:
+    """Every method by its name on the command line: a class, and the parameters the name stands for."""
+    import likewise.baselines as baselines
+    from likewise import SLR
+    from likewise.base import SimilarityModel
+
+    found: dict[str, tuple[type, dict[str, Any]]] = {"slr": (SLR, {}), "slr-fixed": (SLR, {"adaptive": False})}
+    for name in getattr(baselines, "__all__", ()):
+        candidate = getattr(baselines, name)
+        if isinstance(candidate, type) and issubclass(candidate, SimilarityModel):
+            found[name.lower()] = (candidate, {})
+    return found
+
+
+def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
+    """An unfitted model; an option that its class does not know is an error."""
+    known = methods()
+    if method.lower() not in known:
+        raise LikewiseError(f"--method {method} is not known: expected one of {', '.join(known)}")
+    if whole and "rank" in asked:
+        raise LikewiseError("--whole and --rank exclude each other: the whole matrix has no rank to choose")
+    kind, preset = known[method.lower()]
+    parameters = set(kind().get_params())
+    asked = {**asked, "rank": None} if whole else asked
+    for name in asked.keys() - parameters:
+        option = "whole" if whole and name == "rank" else "seed" if name == "random_state" else name.replace("_", "-")
+        raise LikewiseError(f"--{option} has no meaning for the method {method}")
+    return kind(**preset, **asked)
+
+
+def _check_writable(output: Path) -> None:
+    """Say now, not after an hour of learning, that the result has no place to go."""
+    if not output.parent.is_dir():
+        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
+    if output.is_dir():
+        raise LikewiseError(f"--output {output} is a folder: expected a file to write")
+
+
+def _fit(model: Any, table: Any) -> tuple[float, bool]:
+    """Fit with a bar on a terminal; returns the seconds and whether Ctrl-C ended it early."""
+    shows_bar = sys.stderr.isatty() and "verbose" in model.get_params()
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if shows_bar:
+                model.set_params(verbose=1).fit(table.X, table.y)
+                model.set_params(verbose=0)
+            else:
+                with working(f"learning from {table.X.shape[0]:,} rows"):
+                    model.fit(table.X, table.y)
+        except ValueError as error:
+            raise _explained(error, table) from error
+    for warning in caught:
+        note(f"warning: {warning.message}")
+    return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
+
+
+def _explained(error: ValueError, table: Any) -> Exception:
+    first = (str(error).splitlines() or [""])[0].rstrip(".")
+    if "NaN" in first or "infinity" in first:
+        return LikewiseError(f"{table.source}: {first}; likewise doctor tells more")
+    return error
+
+
+def _measured(model: Any, table: Any) -> dict[str, float]:
+    table = labelled(table)
+    with working("measuring"):
+        return {"mAP": model.score(table.X, table.y), "n_test": float(table.X.shape[0])}
+
+
+def _summary(
+    model: Any, method: str, table: Any, output: Path, seconds: float, metrics: dict[str, float]
+) -> dict[str, Any]:
+    history = getattr(model, "history_", None) or []
+    return {
+        "model": str(output),
+        "method": method.lower(),
+        "rows": table.X.shape[0],
+        "columns": table.X.shape[1],
+        "classes": len(set(table.y.tolist())),
+        "rank": getattr(model, "rank_", None),
+        "iterations": getattr(model, "n_iter_", None),
+        "loss": history[-1]["loss"] if history else None,
+        "seconds": round(seconds, 3),
+        "mAP": metrics.get("mAP"),
+    }
+
+
+def _report(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit_json(summary)
+        return
+    console = results()
+    rows, columns, classes = (f"{summary[name]:,}" for name in ("rows", "columns", "classes"))
+    console.print(f"{summary['method']} on {rows} rows, {columns} columns, {classes} classes", markup=False)
+    parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
+    parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
+    parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
+    console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
+    if summary["mAP"] is not None:
+        console.print(f"test mAP {summary['mAP']:.4f}")
+    console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)

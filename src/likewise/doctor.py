@@ -1,0 +1,352 @@
+"""What in the data will hurt, what it does, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+from likewise.survey import Survey, survey
+from likewise.tables.table import is_sparse
+
+__all__ = ["Finding", "Findings", "examine"]
+
+Severity = Literal["serious", "warning", "note"]
+
+_NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that one notices in a ranking
+_COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
+_CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
+_IMBALANCE = 20.0  # largest over smallest class
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing in the data: how bad, what it is, what it does to a model, what to do."""
+
+    code: str
+    severity: Severity
+    what: str
+    effect: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings, the worst first, and the figures they rest on."""
+
+    n_rows: int
+    n_columns: int
+    n_classes: int | None
+    rank: int | None
+    rank_is_exact: bool
+    condition: float | None
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def serious(self) -> bool:
+        """Whether anything found will break a fit or make its figures worthless."""
+        return any(finding.severity == "serious" for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __contains__(self, code: object) -> bool:
+        return any(finding.code == code for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `likewise doctor --json` prints them."""
+        return {**asdict(self), "serious": self.serious}
+
+
+def examine(X: Any, y: Any = None) -> Findings:
+    """Look for what will hurt in rows X and labels y.
+
+    X may be dense, memory-mapped or sparse; it is read in blocks, so memory stays at one block, a few numbers
+    a row and one Gram matrix of at most 4,096 × 4,096.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> findings = examine(np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), ["a", "a", "b"])
+    >>> [finding.code for finding in findings]
+    ['zero-rows', 'single-classes', 'two-classes']
+    """
+    X = _checked(X)
+    n, d = X.shape
+    labels = None if y is None else _labels(y, n)
+    facts = survey(X, labels)
+    found = [finding for look in _LOOKS for finding in look(facts)]
+    order = {"serious": 0, "warning": 1, "note": 2}
+    found.sort(key=lambda finding: order[finding.severity])
+    k = None if labels is None else len(facts.class_sizes)
+    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found)
+
+
+def _checked(X: Any) -> Any:
+    X = sp.csr_array(X) if is_sparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.dtype.kind not in "biuf":
+        raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
+    if X.ndim != 2 or 0 in X.shape:
+        raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
+    return X
+
+
+def _labels(y: Any, n: int) -> np.ndarray:
+    y = np.asarray(y)
+    if y.shape != (n,):
+        raise LikewiseError(f"y has shape {y.shape}: expected ({n},), a label for each row of X")
+    return y
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Rows
+
+
+def _not_finite(facts: Survey) -> Iterator[Finding]:
+    if facts.bad_rows:
+        rows, columns = _count(facts.bad_rows, "row"), _count(facts.bad_columns, "column")
+        yield _finding(
+            "not-finite",
+            "serious",
+            f"there is NaN or inf in {rows} and {columns}",
+        )
+
+
+def _zero_rows(facts: Survey) -> Iterator[Finding]:
+    if facts.zero_rows:
+        yield _finding("zero-rows", "warning", f"{_count(facts.zero_rows, 'row is', 'rows are')} all zero")
+
+
+def _duplicates(facts: Survey) -> Iterator[Finding]:
+    if facts.conflicting_rows:
+        severity: Severity = "serious" if facts.conflicting_rows > 0.01 * facts.n else "warning"
+        what = f"{_count(facts.conflicting_rows, 'row equals', 'rows equal')} a row with another label"
+        yield _finding("conflicting-duplicates", severity, what)
+    if facts.duplicate_rows:
+        what = f"{_count(facts.duplicate_rows, 'row repeats', 'rows repeat')} an earlier row exactly"
+        yield _finding("duplicate-rows", "warning", what)
+
+
+def _row_scale(facts: Survey) -> Iterator[Finding]:
+    low, high = facts.norm_range
+    if low and high >= _NORM_SPREAD * low:
+        what = f"row norms differ {high / low:.0f}-fold (98 % of them lie between {low:.3g} and {high:.3g})"
+        yield _finding("row-scale", "warning", what)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Columns
+
+
+def _column_scale(facts: Survey) -> Iterator[Finding]:
+    low, high = facts.deviation_range
+    if low and high >= _COLUMN_SPREAD * low:
+        what = f"column deviations differ by a factor of {high / low:.1e} (from {low:.3g} to {high:.3g})"
+        yield _finding("column-scale", "warning", what)
+
+
+def _columns_without_content(facts: Survey) -> Iterator[Finding]:
+    if facts.constant_columns:
+        what = f"{_count(facts.constant_columns, 'column holds', 'columns hold')} one value in every row"
+        yield _finding("constant-columns", "note", what)
+    if facts.duplicate_columns:
+        what = f"{_count(facts.duplicate_columns, 'column repeats', 'columns repeat')} another column exactly"
+        yield _finding("duplicate-columns", "note", what)
+
+
+def _telling_columns(facts: Survey) -> Iterator[Finding]:
+    if facts.telling_columns:
+        columns = _count(facts.telling_columns, "column has", "columns have")
+        what = f"{columns} one value in each class and a different one in every class"
+        yield _finding("telling-columns", "serious", what)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Rank
+
+
+def _rank(facts: Survey) -> Iterator[Finding]:
+    n, d, rank = facts.n_finite, facts.d, facts.rank
+    if rank is None:
+        return
+    if rank == n:
+        yield _finding("interpolates", "warning", f"X has full row rank: {n} rows, {d} columns, rank {rank}")
+    elif rank < min(n, d) and facts.rank_is_exact:
+        yield _finding("rank-deficient", "note", f"X has rank {rank}, below its {d} columns")
+
+
+def _condition(facts: Survey) -> Iterator[Finding]:
+    if facts.condition is not None and facts.condition >= _CONDITION:
+        yield _finding("ill-conditioned", "warning", f"the condition number of X is {facts.condition:.1e}")
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Labels
+
+
+def _unlabelled(facts: Survey) -> Iterator[Finding]:
+    if facts.unlabelled is None:
+        yield _finding("no-labels", "serious", "there are no labels")
+        return
+    if facts.unlabelled:
+        severity: Severity = "warning" if facts.unlabelled < facts.n else "serious"
+        yield _finding("unlabelled", severity, f"{_count(facts.unlabelled, 'row has', 'rows have')} no label")
+    if facts.minus_one:
+        rows = _count(facts.minus_one, "row has", "rows have")
+        what = f"{rows} the label -1, beside {facts.k - 1} other classes"
+        yield _finding("label-minus-one", "warning", what)
+
+
+def _number_of_classes(facts: Survey) -> Iterator[Finding]:
+    if facts.k == 1:
+        yield _finding("one-class", "serious", "all rows have the same label")
+    elif facts.k and facts.k == facts.class_sizes.sum():
+        yield _finding("all-distinct", "serious", f"all {facts.k} labels are distinct")
+    elif facts.k == 2:
+        yield _finding("two-classes", "note", "there are only two classes")
+
+
+def _class_sizes(facts: Survey) -> Iterator[Finding]:
+    sizes = facts.class_sizes
+    if facts.k < 2 or facts.k == sizes.sum():
+        return
+    if singles := int((sizes == 1).sum()):
+        yield _finding("single-classes", "warning", f"{singles} of {facts.k} classes {_have(singles)} one row only")
+    if sizes.max() >= _IMBALANCE * sizes.min():
+        what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
+        yield _finding("imbalance", "warning", what)
+
+
+def _spelling(facts: Survey) -> Iterator[Finding]:
+    if facts.spellings:
+        examples = "; ".join(" and ".join(repr(name) for name in group) for group in facts.spellings[:3])
+        yield _finding("label-spelling", "warning", f"some labels differ only by case or blanks: {examples}")
+
+
+_LOOKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
+    _not_finite,
+    _unlabelled,
+    _number_of_classes,
+    _telling_columns,
+    _zero_rows,
+    _duplicates,
+    _class_sizes,
+    _spelling,
+    _row_scale,
+    _column_scale,
+    _rank,
+    _condition,
+    _columns_without_content,
+)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# Words
+
+
+def _finding(code: str, severity: Severity, what: str) -> Finding:
+    return Finding(code, severity, what, *_ADVICE[code])
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+# What each does to a model, and what to do about it.
+_ADVICE: dict[str, tuple[str, str]] = {
+    "not-finite": (
+        "Nothing can be fitted: one such value spreads to every score.",
+        "Drop these rows or impute them, for example with sklearn.impute.SimpleImputer.",
+    ),
+    "zero-rows": (
+        "A zero row scores 0 with everything, has no cosine, and lands anywhere in a ranking.",
+        "Find out why its features are empty (an unreadable picture, a text without known words) or drop it.",
+    ),
+    "conflicting-duplicates": (
+        "The same item is asked to be both similar and dissimilar: no similarity can satisfy that.",
+        "Decide on one label for each, or drop them.",
+    ),
+    "duplicate-rows": (
+        "They weigh double in training, and where copies fall on both sides of a split the test is too easy.",
+        "Drop the repeats before splitting: numpy.unique(X, axis=0, return_index=True).",
+    ),
+    "row-scale": (
+        "Inner products grow with the norm, so long rows dominate the fit and appear in every ranking.",
+        "Normalise the rows: sklearn.preprocessing.normalize(X).",
+    ),
+    "column-scale": (
+        "Euclid, cosine and a ridge (alpha) see only the large columns; the small ones carry no weight.",
+        "Bring the columns to one scale: sklearn.preprocessing.StandardScaler, or a logarithm for counts.",
+    ),
+    "constant-columns": (
+        "They tell no item from another; a constant that is not zero adds the same to every raw score.",
+        "Nothing has to be done; dropping them saves memory and time.",
+    ),
+    "duplicate-columns": (
+        "They count twice in Euclid and cosine and lower the rank of X; what is learned does not change.",
+        "Drop the repeats, or leave them: directions without rank are dropped in fit.",
+    ),
+    "telling-columns": (
+        "The label seems to be among the features: a model will learn to read it and know nothing else.",
+        "Remove the column, unless it really is known for items without a label.",
+    ),
+    "interpolates": (
+        "It interpolates: any target is met exactly, adapting changes nothing, training scores are perfect.",
+        "Use a ridge (alpha > 0) or a rank well below the number of rows, and trust held-out figures only.",
+    ),
+    "rank-deficient": (
+        "Some columns are combinations of others; a rank asked for above this one is lowered to it.",
+        "Nothing has to be done: directions without rank are dropped in fit.",
+    ),
+    "ill-conditioned": (
+        "Least squares without a ridge amplifies noise along the weakest directions by that much.",
+        "Use alpha > 0 (try 0.01 to 1), keep float64, or reduce X by PCA first.",
+    ),
+    "no-labels": (
+        "Similarity is learned from examples of what belongs together: without labels, nothing can be.",
+        "Pass y; on the command line name a file (--labels) or a column (--label-column).",
+    ),
+    "unlabelled": (
+        "They are left out of fitting and of every score.",
+        "Label them, or leave them for the gallery, where no label is needed.",
+    ),
+    "label-minus-one": (
+        "It counts as a class of its own: its rows are taught to be similar to each other.",
+        "If -1 marks unlabelled or noise rows, drop them before fitting.",
+    ),
+    "one-class": (
+        "Every pair is similar: there is nothing to tell apart.",
+        "Add rows of at least one other class.",
+    ),
+    "all-distinct": (
+        "No pair is similar: there is nothing to pull together, and average precision has no relevant item.",
+        "Use coarser labels; is this an id column, or a number that was meant to be predicted?",
+    ),
+    "two-classes": (
+        "Two classes span one direction, so a learned cosine is little more than a sign.",
+        "Rank by the inner product, not by its cosine; finer labels teach more.",
+    ),
+    "single-classes": (
+        "Such a row has no partner: it teaches only what it differs from, and its query is left out of mAP.",
+        "Collect at least two rows a class, better ten, or drop these classes.",
+    ),
+    "imbalance": (
+        "Pairs within the largest classes outnumber all others and decide both the fit and the mean.",
+        "Read macro mAP beside mAP, pass balanced sample weights to fit, or thin out the largest classes.",
+    ),
+    "label-spelling": (
+        "They count as different classes, whose items are pushed apart.",
+        "Spell them one way.",
+    ),
+}

@@ -1,0 +1,114 @@
+"""A table: rows, their labels if there are any, and what each row is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+
+__all__ = ["LABEL_NAMES", "NAME_NAMES", "Table", "checked_rows", "is_missing", "is_sparse", "tidy_labels"]
+
+# What people call these columns, in the order of preference.
+LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
+NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and remarks on the reading."""
+
+    X: Any
+    y: np.ndarray | None = None
+    names: list[str] | None = None
+    source: str = "X"
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.y is not None and len(self.y) != self.X.shape[0]:
+            raise LikewiseError(
+                f"{self.source} has {self.X.shape[0]} rows but {len(self.y)} labels: expected one a row"
+            )
+
+    def labelled(self) -> Table:
+        """Only the rows that have a label; a table without any is an error."""
+        if self.y is None:
+            raise LikewiseError(
+                f"{self.source} has no labels: name a file with --labels or a column with --label-column"
+            )
+        missing = is_missing(self.y)
+        if not missing.any():
+            return self
+        kept = np.flatnonzero(~missing)
+        if not len(kept):
+            raise LikewiseError(f"{self.source} has {len(missing)} rows and not one of them has a label")
+        names = None if self.names is None else [self.names[i] for i in kept]
+        note = f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"
+        return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=[*self.notes, note])
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of SciPy's sparse matrices or arrays."""
+    return bool(sp.issparse(X))
+
+
+def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
+    """X as numeric rows: pictures are flattened with a remark, what else is no matrix is an error."""
+    if X.dtype.kind not in "biuf":
+        raise LikewiseError(f"{what} has dtype {X.dtype}: expected real numbers")
+    if X.ndim < 2:
+        raise LikewiseError(f"{what} has shape {X.shape}: expected a matrix with a row an example")
+    if X.ndim > 2:
+        notes.append(f"{what} has shape {X.shape}: each example was flattened to one row")
+        X = X.reshape(len(X), -1)
+    if 0 in X.shape:
+        raise LikewiseError(f"{what} is empty: its shape is {X.shape}")
+    return X
+
+
+def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Labels as whole numbers where all of them are, as text otherwise; a missing one becomes ''."""
+    y = np.asarray(values) if isinstance(values, np.ndarray) else _as_array(values)
+    if y.dtype.kind in "biu":
+        return y
+    if y.dtype.kind == "f":
+        whole = np.isfinite(y) & (y == np.floor(y))
+        if whole.all():
+            return y.astype(np.int64)
+        return np.array([_text(value) for value in y.tolist()])
+    text = [_text(value) for value in y.tolist()]
+    try:
+        # Only the shortest spelling counts as a number: "007" and "1_0" are names.
+        numbers = [int(value) for value in text]
+        return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
+    except (ValueError, OverflowError):
+        return np.array(text)
+
+
+def is_missing(y: np.ndarray) -> np.ndarray:
+    """True where a label is absent: '', None or NaN."""
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype.kind == "U":
+        return np.char.strip(y) == ""
+    if y.dtype.kind == "O":
+        return np.array([_text(value).strip() == "" for value in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
+def _as_array(values: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,115 @@
+"""`likewise evaluate`: the figures are those of the library, with raw cosine beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import normalize
+
+from likewise import SLR
+from likewise.metrics import evaluate
+from likewise.tables import read_table
+
+
+@pytest.fixture
+def model(files: Path, tmp_path: Path) -> Path:
+    table = read_table(files / "train.npz")
+    return SLR(rank=9, n_iter=1).fit(table.X, table.y).save(tmp_path / "m.likewise")
+
+
+def _outcome(run: Any, *words: object) -> dict[str, Any]:
+    result = run("evaluate", *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def _assert_close(printed: dict[str, Any], direct: dict[str, Any]) -> None:
+    assert printed.keys() == direct.keys()
+    for name, value in direct.items():
+        assert printed[name] == pytest.approx(value), name
+
+
+def test_the_figures_are_those_of_the_library(run: Any, files: Path, model: Path) -> None:
+    outcome = _outcome(run, model, files / "test.csv")
+    test, fitted = read_table(files / "test.npz"), SLR.load(model)
+    direct = evaluate(fitted.transform_query(test.X), fitted.transform(test.X), test.y).summary()
+    _assert_close(outcome["model"], direct)
+    Q = normalize(test.X)
+    _assert_close(outcome["raw_cosine"], evaluate(Q, Q, test.y).summary())
+    assert outcome["gain"]["mAP"] == pytest.approx(outcome["model"]["mAP"] - outcome["raw_cosine"]["mAP"])
+    low, high = outcome["model"]["mAP_interval"]
+    assert low < outcome["model"]["mAP"] < high
+
+
+@pytest.mark.parametrize("option", ["--gallery", "--train"])
+def test_a_gallery_is_ranked_in_place_of_the_queries(run: Any, files: Path, model: Path, option: str) -> None:
+    outcome = _outcome(run, model, files / "test.npz", option, files / "train.npz")
+    test, train, fitted = read_table(files / "test.npz"), read_table(files / "train.npz"), SLR.load(model)
+    direct = evaluate(fitted.transform_query(test.X), fitted.transform(train.X), test.y, train.y).summary()
+    assert outcome["model"]["mAP"] == pytest.approx(direct["mAP"])
+    assert outcome["gallery"].endswith("train.npz")
+
+
+def test_depths_and_a_draw_of_queries(run: Any, files: Path, model: Path) -> None:
+    outcome = _outcome(run, model, files / "test.npz", "--k", 3, "--k", 7, "--queries", 50, "--seed", 1)
+    assert {"P@3", "P@7", "R@3", "nDCG@7"} <= set(outcome["model"])
+    assert "P@1" not in outcome["model"]
+    assert outcome["model"]["n_queries"] == outcome["raw_cosine"]["n_queries"] == 50
+
+
+def test_people_get_a_table(run: Any, files: Path, model: Path) -> None:
+    result = run("evaluate", model, files / "test.npy", "--labels", files / "test.txt")
+    assert result.exit_code == 0
+    for name in ("raw cosine", "mAP interval", "macro mAP", "P@1", "P@10", "R@10", "MAP@R", "nDCG", "mAP gain"):
+        assert name in result.stdout
+    assert result.stderr == ""
+
+
+def test_unseen_classes_are_remarked_on(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
+    test = read_table(files / "test.npz")
+    np.savez(tmp_path / "t.npz", X=test.X, y=[label.replace("digit 3", "three") for label in test.y])
+    result = run("evaluate", model, tmp_path / "t.npz")
+    assert "1 of 10 classes" in result.stderr
+    assert "were not seen in training" in result.stderr
+
+
+def test_labels_that_are_numbers_in_one_file_and_text_in_the_other_match(run: Any, files: Path, tmp_path: Path) -> None:
+    train, test = read_table(files / "train.npz"), read_table(files / "test.npz")
+    numbers = [int(label.split()[1]) for label in test.y]
+    texts = np.array([label.split()[1] for label in train.y], dtype=str)
+    path = SLR(rank=9, n_iter=1).fit(train.X, texts).save(tmp_path / "m")
+    np.savez(tmp_path / "test.npz", X=test.X, y=numbers)
+    np.savez(tmp_path / "train.npz", X=train.X, y=np.where(texts == "9", "nine", texts))
+    outcome = _outcome(run, path, tmp_path / "test.npz", "--gallery", tmp_path / "train.npz")
+    assert outcome["model"]["n_excluded"] == numbers.count(9)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda X, y: (X[:, :5], y), "X has 5 features, but SLR is expecting 64 features"),
+        (lambda X, y: (X[:10], np.arange(10)), "no query has a relevant item"),
+        (lambda X, y: (X, y[:-1]), "has 200 rows but 199 labels"),
+        (lambda X, y: (np.where(X > 15, np.nan, X), y), "contains NaN"),
+    ],
+)
+def test_data_that_does_not_fit_gets_a_sentence(
+    run: Any, files: Path, model: Path, tmp_path: Path, change: Any, sentence: str
+) -> None:
+    test = read_table(files / "test.npz")
+    X, y = change(test.X, test.y)
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    result = run("evaluate", model, tmp_path / "t.npz")
+    assert result.exit_code == 2
+    assert sentence in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
+
+
+def test_a_file_that_is_no_model_gets_a_sentence(run: Any, files: Path) -> None:
+    result = run("evaluate", files / "test.csv", files / "test.csv")
+    assert result.exit_code == 2
+    assert "is not a likewise file, or it is truncated" in result.stderr

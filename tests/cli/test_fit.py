@@ -1,0 +1,155 @@
+"""`likewise fit`: what is saved can be loaded and does what was asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise import SLR, load
+from likewise.cli.fit import methods
+from likewise.persistence import read_card
+from likewise.tables import read_table
+
+
+def _result(run: Any, *words: object, **options: Any) -> dict[str, Any]:
+    result = run(*words, "--json", **options)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_saved_model_is_that_of_the_library(run: Any, files: Path, tmp_path: Path) -> None:
+    summary = _result(run, "fit", files / "train.csv", "-o", tmp_path / "m.likewise", "--rank", 12, "--n-iter", 2)
+    table = read_table(files / "train.npz")
+    direct = SLR(rank=12, n_iter=2).fit(table.X, table.y)
+    test = read_table(files / "test.npz")
+    assert np.allclose(load(tmp_path / "m.likewise").similarity(test.X), direct.similarity(test.X), atol=1e-8)
+    assert (summary["rank"], summary["iterations"], summary["rows"], summary["classes"]) == (12, 2, 500, 10)
+    assert summary["loss"] == pytest.approx(direct.history_[-1]["loss"])
+
+
+@pytest.mark.parametrize("source", ["train.npz", "train.npy", "-"])
+def test_every_source_gives_the_same_model(run: Any, files: Path, tmp_path: Path, source: str) -> None:
+    data = "-" if source == "-" else files / source
+    words = ["--labels", files / "train.txt"] if source == "train.npy" else []
+    text = (files / "train.csv").read_text() if source == "-" else None
+    _result(run, "fit", data, *words, "-o", tmp_path / "a", "--n-iter", 1, input=text)
+    _result(run, "fit", files / "train.csv", "-o", tmp_path / "b", "--n-iter", 1)
+    a, b = load(tmp_path / "a"), load(tmp_path / "b")
+    assert np.allclose(a.components_, b.components_, atol=1e-8)
+    assert a.classes_.tolist() == b.classes_.tolist()
+
+
+def test_every_option_reaches_the_model(run: Any, files: Path, tmp_path: Path) -> None:
+    options = ["--rank", 5, "--n-iter", 2, "--alpha", 0.5, "--compress", "sample", "--compress-size", 100]
+    _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *options, "--seed", 7, "--tol", 0.1)
+    parameters = read_card(tmp_path / "m")["parameters"]
+    expected = {"rank": 5, "n_iter": 2, "alpha": 0.5, "compress": "sample", "compress_size": 100, "random_state": 7}
+    assert {name: parameters[name] for name in expected} == expected
+    assert (parameters["tol"], parameters["verbose"]) == (0.1, 0)
+
+
+def test_the_whole_matrix_and_the_fixed_target(run: Any, files: Path, tmp_path: Path) -> None:
+    _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", "--whole", "--method", "slr-fixed")
+    parameters = read_card(tmp_path / "m")["parameters"]
+    assert (parameters["rank"], parameters["adaptive"]) == (None, False)
+
+
+@pytest.mark.parametrize("method", ["cosine", "euclid", "lda"])
+def test_baselines_can_be_fitted_and_loaded(run: Any, files: Path, tmp_path: Path, method: str) -> None:
+    assert method in methods()
+    summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", "--method", method)
+    assert summary["method"] == method
+    assert load(tmp_path / "m").transform(read_table(files / "test.npz").X).shape[0] == 200
+
+
+def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tmp_path: Path) -> None:
+    words = ["--n-iter", 1, "--test", files / "test.npz"]
+    summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *words)
+    test = read_table(files / "test.npz")
+    assert summary["mAP"] == pytest.approx(load(tmp_path / "m").score(test.X, test.y))
+    assert read_card(tmp_path / "m")["metrics"]["mAP"] == summary["mAP"]
+
+
+def test_people_get_words(run: Any, files: Path, tmp_path: Path) -> None:
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--n-iter", 1, "--test", files / "test.npz")
+    assert "slr on 500 rows, 64 columns, 10 classes" in result.stdout
+    assert "test mAP 0." in result.stdout
+    assert f"saved {tmp_path / 'm'}" in result.stdout
+
+
+def test_rows_without_a_label_are_left_out_with_a_remark(run: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"{a},{b},{label}" for (a, b), label in zip(rng.normal(size=(8, 2)), ["x", "y", "", "x"] * 2, strict=True)]
+    (tmp_path / "d.csv").write_text("\n".join(["a,b,label", *lines]))
+    result = run("fit", tmp_path / "d.csv", "-o", tmp_path / "m", "--json")
+    assert json.loads(result.stdout)["rows"] == 6
+    assert result.stderr == f"likewise: {tmp_path / 'd.csv'}: 2 of 8 rows have no label and are left out\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--method", "magic"], "--method magic is not known: expected one of slr, slr-fixed"),
+        (["--whole", "--rank", 3], "--whole and --rank exclude each other"),
+        (["--method", "cosine", "--rank", 3], "--rank has no meaning for the method cosine"),
+        (["--method", "cosine", "--whole"], "--whole has no meaning for the method cosine"),
+        (["--compress", "sample"], "compress='sample' needs compress_size"),
+        (["--rank", 0], "rank"),
+        (["--compress", "magic", "--compress-size", 90], "compress"),
+        (["--label-column", "colour"], "has no key 'colour': it holds X (2-D), y (1-D)"),
+    ],
+)
+def test_wrong_options_get_a_sentence(run: Any, files: Path, tmp_path: Path, words: list, sentence: str) -> None:
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *words)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.startswith("likewise: error: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "sentence"),
+    [
+        ([[1.0, np.nan]] * 4, ["a", "b"] * 2, "contains NaN; likewise doctor tells more"),
+        ([[1.0, np.inf]] * 4, ["a", "b"] * 2, "contains infinity"),
+        ([[1.0, 2.0]] * 4, ["a"] * 4, "one class"),
+        ([[1.0, 2.0]] * 4, ["a", "b", "c", "d"], "distinct"),
+        ([[0.0, 0.0]] * 4, ["a", "b"] * 2, "zeros"),
+        ([[1.0, 2.0]], ["a"], "1"),
+    ],
+)
+def test_bad_data_gets_a_sentence(run: Any, tmp_path: Path, values: list, labels: list, sentence: str) -> None:
+    np.savez(tmp_path / "d.npz", X=values, y=labels)
+    result = run("fit", tmp_path / "d.npz", "-o", tmp_path / "m")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(run: Any, files: Path, tmp_path: Path) -> None:
+    result = run("fit", files / "train.npz", "-o", tmp_path / "no" / "m")
+    assert result.exit_code == 2
+    assert f"the folder {tmp_path / 'no'} of --output does not exist" in result.stderr
+    assert "is a folder: expected a file to write" in run("fit", files / "train.npz", "-o", tmp_path).stderr
+
+
+def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    real, calls = SLR._converged, []
+
+    def interrupting(model: SLR) -> bool:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(model)
+
+    monkeypatch.setattr(SLR, "_converged", interrupting)
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--n-iter", 9)
+    assert result.exit_code == 130
+    assert "stopped by Ctrl-C: the model is that of iteration 2" in result.stderr
+    assert load(tmp_path / "m").n_iter_ == 2

@@ -1,0 +1,73 @@
+"""What the documents say is so: their Python runs, their commands exist, their figures are the ones printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from likewise.cli import app
+from likewise.demonstration import demonstrate
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def _blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Code blocks with the number of their first line."""
+    text = page.read_text()
+    found = re.finditer(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text[: match.start(1)].count("\n") + 1, match[1]) for match in found]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "python")], ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for line, block in _blocks(page, "python"):
+        padded = "\n" * (line - 1) + block  # so that a traceback names the line of the page
+        exec(compile(padded, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "sh")], ids=lambda page: page.name)
+def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = [
+        shlex.split(line, comments=True)
+        for _, block in _blocks(page, "sh")
+        for line in block.splitlines()
+        if line.startswith("likewise ")
+    ]
+    for _, verb, *rest in commands:
+        assert verb in verbs, f"likewise {verb}"
+        known = {name for parameter in verbs[verb].params for name in parameter.opts}
+        for word in rest:
+            assert not word.startswith("-") or word == "-" or word in known, f"likewise {verb} {word}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_and_pictures_are_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_commands_of_make_are_in_the_makefile() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"^make ([a-z]+)", page.read_text(), flags=re.MULTILINE):
+            assert target in targets
+
+
+def test_the_figures_of_the_readme_are_those_the_demo_prints() -> None:
+    rows = re.findall(r"^\| ([\w+ -]+) \| (0\.\d{3}) \| (0\.\d{3}) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    written = {name: (float(score), float(first)) for name, score, first in rows}
+    runs = {run.name: run.figures for run in demonstrate(seed=0).runs}
+    assert written.keys() == runs.keys()
+    for name, (score, first) in written.items():
+        # Another machine's rounding may move a tie or two, not more.
+        assert runs[name]["mAP"] == pytest.approx(score, abs=2e-3)
+        assert runs[name]["P@1"] == pytest.approx(first, abs=4e-3)
