@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_WHERE = {"AnchoredSLR": "anchored", "SLR": "slr", "SimilarityModel": "base", "load": "base"}
+_WHERE = {"AnchoredSLR": "anchored", "SLR": "slr", "SimilarityModel": "base", "load": "models"}
 
 __all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "load"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
-    from likewise.base import SimilarityModel, load
+    from likewise.base import SimilarityModel
+    from likewise.models import load
     from likewise.slr import SLR
 
 

@@ -8,10 +8,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.base import SimilarityModel
 from likewise.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
+from likewise.errors import LikewiseError
 from likewise.heads import Head
 from likewise.holdout import Split, class_splits, row_splits
 from likewise.inputs import Features, unit_rows
@@ -134,6 +136,8 @@ class AnchoredSLR(SimilarityModel):
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         weights, there = checked_weights(sample_weight, X, codes)
+        if not np.any(X.data if sp.issparse(X) else X):
+            raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
         data = Data(unit_rows(X[there]), codes[there], len(self.classes_), weights)
         rng = generator(self.random_state)
         with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:

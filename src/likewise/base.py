@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, save_model
 
-__all__ = ["SimilarityModel", "load"]
+__all__ = ["SimilarityModel", "project"]
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -84,11 +84,6 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-def load(path: str | os.PathLike[str]) -> SimilarityModel:
-    """Read any saved model, whatever its class."""
-    return SimilarityModel.load(path)
-
-
 def project(X: Any, components: np.ndarray) -> np.ndarray:
     """X @ components.T in X's own precision, dense whether X is sparse or not."""
     product = X @ components.T.astype(X.dtype, copy=False)
@@ -96,7 +91,7 @@ def project(X: Any, components: np.ndarray) -> np.ndarray:
 
 
 def _models() -> dict[str, type]:
-    """Every concrete model by name; the baselines are known once they have been imported."""
+    """Every model by name that has been imported."""
     found: dict[str, type] = {}
     stack: list[type] = [SimilarityModel]
     while stack:

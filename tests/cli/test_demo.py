@@ -18,7 +18,7 @@ from likewise import load
 from likewise.cli import app
 from likewise.persistence import read_card
 
-METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR"]
+METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "AnchoredSLR"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_the_methods_are_compared_on_the_same_test_digits(demo: tuple[dict[str, 
     assert [row["method"] for row in printed["methods"]] == METHODS
     assert {row["n_queries"] for row in printed["methods"]} == {printed["n_test"]} == {540}
     scores = {row["method"]: row["mAP"] for row in printed["methods"]}
-    assert scores["cosine"] < scores["SLR-Fixed"] < scores["SLR"]
+    assert scores["cosine"] < scores["SLR-Fixed"] < scores["SLR"] < scores["LDA + cosine"] < scores["AnchoredSLR"]
 
 
 def test_the_saved_model_reaches_the_figure_printed(demo: tuple[dict[str, Any], Path]) -> None:
@@ -73,7 +73,7 @@ def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
     assert fewer > 0
     firsts = {row["method"]: row["P@1"] for row in demo[0]["methods"]}
     assert (
-        f"cosine is right for {firsts['cosine']:.1%} of the digits and SLR for {firsts['SLR']:.1%}"
+        f"cosine is right for {firsts['cosine']:.1%} of the digits and AnchoredSLR for {firsts['AnchoredSLR']:.1%}"
         in demo[0]["caption"]
     )
     assert "seeded draw, 4 of them among those where the number of hits" in demo[0]["caption"]

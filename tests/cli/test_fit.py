@@ -14,6 +14,8 @@ from likewise.cli.fit import methods
 from likewise.persistence import read_card
 from likewise.tables import read_table
 
+PAPER = ("--method", "slr")
+
 
 def _result(run: Any, *words: object, **options: Any) -> dict[str, Any]:
     result = run(*words, "--json", **options)
@@ -22,7 +24,9 @@ def _result(run: Any, *words: object, **options: Any) -> dict[str, Any]:
 
 
 def test_the_saved_model_is_that_of_the_library(run: Any, files: Path, tmp_path: Path) -> None:
-    summary = _result(run, "fit", files / "train.csv", "-o", tmp_path / "m.likewise", "--rank", 12, "--n-iter", 2)
+    summary = _result(
+        run, "fit", files / "train.csv", "-o", tmp_path / "m.likewise", *PAPER, "--rank", 12, "--n-iter", 2
+    )
     table = read_table(files / "train.npz")
     direct = SLR(rank=12, n_iter=2).fit(table.X, table.y)
     test = read_table(files / "test.npz")
@@ -36,8 +40,8 @@ def test_every_source_gives_the_same_model(run: Any, files: Path, tmp_path: Path
     data = "-" if source == "-" else files / source
     words = ["--labels", files / "train.txt"] if source == "train.npy" else []
     text = (files / "train.csv").read_text() if source == "-" else None
-    _result(run, "fit", data, *words, "-o", tmp_path / "a", "--n-iter", 1, input=text)
-    _result(run, "fit", files / "train.csv", "-o", tmp_path / "b", "--n-iter", 1)
+    _result(run, "fit", data, *words, "-o", tmp_path / "a", *PAPER, "--n-iter", 1, input=text)
+    _result(run, "fit", files / "train.csv", "-o", tmp_path / "b", *PAPER, "--n-iter", 1)
     a, b = load(tmp_path / "a"), load(tmp_path / "b")
     assert np.allclose(a.components_, b.components_, atol=1e-8)
     assert a.classes_.tolist() == b.classes_.tolist()
@@ -45,7 +49,7 @@ def test_every_source_gives_the_same_model(run: Any, files: Path, tmp_path: Path
 
 def test_every_option_reaches_the_model(run: Any, files: Path, tmp_path: Path) -> None:
     options = ["--rank", 5, "--n-iter", 2, "--alpha", 0.5, "--compress", "sample", "--compress-size", 100]
-    _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *options, "--seed", 7, "--tol", 0.1)
+    _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, *options, "--seed", 7, "--tol", 0.1)
     parameters = read_card(tmp_path / "m")["parameters"]
     expected = {"rank": 5, "n_iter": 2, "alpha": 0.5, "compress": "sample", "compress_size": 100, "random_state": 7}
     assert {name: parameters[name] for name in expected} == expected
@@ -67,7 +71,7 @@ def test_baselines_can_be_fitted_and_loaded(run: Any, files: Path, tmp_path: Pat
 
 
 def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tmp_path: Path) -> None:
-    words = ["--n-iter", 1, "--test", files / "test.npz"]
+    words = [*PAPER, "--n-iter", 1, "--test", files / "test.npz"]
     summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *words)
     test = read_table(files / "test.npz")
     assert summary["mAP"] == pytest.approx(load(tmp_path / "m").score(test.X, test.y))
@@ -75,10 +79,17 @@ def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tm
 
 
 def test_people_get_words(run: Any, files: Path, tmp_path: Path) -> None:
-    result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--n-iter", 1, "--test", files / "test.npz")
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--n-iter", 1, "--test", files / "test.npz")
     assert "slr on 500 rows, 64 columns, 10 classes" in result.stdout
     assert "test mAP 0." in result.stdout
     assert f"saved {tmp_path / 'm'}" in result.stdout
+
+
+def test_the_recommended_method_is_the_default_and_tells_what_it_chose(run: Any, files: Path, tmp_path: Path) -> None:
+    summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", "--kernel", "linear", "--posterior")
+    assert summary["method"] == "anchored"
+    assert summary["setting"]["temperature"] > 0
+    assert load(tmp_path / "m").transform(read_table(files / "test.npz").X).shape == (200, 10)
 
 
 def test_rows_without_a_label_are_left_out_with_a_remark(run: Any, tmp_path: Path) -> None:
@@ -93,13 +104,16 @@ def test_rows_without_a_label_are_left_out_with_a_remark(run: Any, tmp_path: Pat
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--method", "magic"], "--method magic is not known: expected one of slr, slr-fixed"),
+        (["--method", "magic"], "--method magic is not known: expected one of anchored, slr, slr-fixed"),
         (["--whole", "--rank", 3], "--whole and --rank exclude each other"),
         (["--method", "cosine", "--rank", 3], "--rank has no meaning for the method cosine"),
         (["--method", "cosine", "--whole"], "--whole has no meaning for the method cosine"),
-        (["--compress", "sample"], "compress='sample' needs compress_size"),
-        (["--rank", 0], "rank"),
-        (["--compress", "magic", "--compress-size", 90], "compress"),
+        ([*PAPER, "--compress", "sample"], "compress='sample' needs compress_size"),
+        ([*PAPER, "--rank", 0], "rank"),
+        ([*PAPER, "--compress", "magic", "--compress-size", 90], "compress"),
+        (["--rank", 3], "--rank has no meaning for the method anchored"),
+        ([*PAPER, "--posterior"], "--posterior has no meaning for the method slr"),
+        (["--kernel", "magic"], "kernel"),
         (["--label-column", "colour"], "has no key 'colour': it holds X (2-D), y (1-D)"),
     ],
 )
@@ -149,7 +163,7 @@ def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: P
         return real(model)
 
     monkeypatch.setattr(SLR, "_converged", interrupting)
-    result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--n-iter", 9)
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--n-iter", 9)
     assert result.exit_code == 130
     assert "stopped by Ctrl-C: the model is that of iteration 2" in result.stderr
     assert load(tmp_path / "m").n_iter_ == 2

@@ -52,7 +52,7 @@ def _run_on_a_terminal(*words: object, **environment: str) -> str:
 
 def test_a_pipeline_of_verbs(files: Path, tmp_path: Path) -> None:
     text = (files / "train.csv").read_text()
-    fitted = _run("fit", "-", "-o", tmp_path / "m", "--alpha", 0.3, "--json", input=text)
+    fitted = _run("fit", "-", "-o", tmp_path / "m", "--kernel", "linear", "--json", input=text)
     assert fitted.returncode == 0, fitted.stderr
     assert json.loads(fitted.stdout)["rows"] == 500
     measured = _run("evaluate", tmp_path / "m", files / "test.csv", "--json")

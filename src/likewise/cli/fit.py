@@ -24,9 +24,9 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
 
 \b
   likewise fit train.csv -o model.likewise
-  likewise fit train.npy --labels train.txt -o model.likewise --rank 64
-  likewise fit train.npz -o model.likewise --alpha 0.1 --test test.npz
-  likewise fit big.npz -o big.likewise --compress landmarks --compress-size 2000
+  likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
+  likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
+  likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
   cat train.csv | likewise fit - -o model.likewise --json
 """
 
@@ -44,7 +44,16 @@ def fit(
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,
-    method: Annotated[str, typer.Option(help="slr, slr-fixed, or a baseline such as cosine or lda.")] = "slr",
+    method: Annotated[
+        str, typer.Option(help="anchored (recommended), slr (the paper's), slr-fixed, or a baseline such as lda.")
+    ] = "anchored",
+    kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
+    unseen_classes: Annotated[
+        bool, typer.Option("--unseen-classes", help="Learn for classes that are not in the data; for anchored.")
+    ] = False,
+    posterior: Annotated[
+        bool, typer.Option("--posterior", help="Compare probabilities of the known classes; for anchored.")
+    ] = False,
     rank: Annotated[int | None, typer.Option(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Learn the whole matrix instead of a rank.")] = False,
     n_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
@@ -69,6 +78,9 @@ def fit(
         "tol": tol,
         "acceleration": acceleration,
         "random_state": seed,
+        "kernel": kernel,
+        "unseen_classes": unseen_classes or None,
+        "output": "posterior" if posterior else None,
     }
     model = _model(method, {name: value for name, value in asked.items() if value is not None}, whole)
     _check_writable(output)
@@ -84,15 +96,22 @@ def fit(
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every method by its name on the command line: a class, and the parameters the name stands for."""
     import likewise.baselines as baselines
-    from likewise import SLR
+    from likewise import SLR, AnchoredSLR
     from likewise.base import SimilarityModel
 
-    found: dict[str, tuple[type, dict[str, Any]]] = {"slr": (SLR, {}), "slr-fixed": (SLR, {"adaptive": False})}
+    found: dict[str, tuple[type, dict[str, Any]]] = {
+        "anchored": (AnchoredSLR, {}),
+        "slr": (SLR, {}),
+        "slr-fixed": (SLR, {"adaptive": False}),
+    }
     for name in getattr(baselines, "__all__", ()):
         candidate = getattr(baselines, name)
         if isinstance(candidate, type) and issubclass(candidate, SimilarityModel):
             found[name.lower()] = (candidate, {})
     return found
+
+
+_OPTIONS = {"random_state": "seed", "output": "posterior"}
 
 
 def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
@@ -106,7 +125,7 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
     parameters = set(kind().get_params())
     asked = {**asked, "rank": None} if whole else asked
     for name in asked.keys() - parameters:
-        option = "whole" if whole and name == "rank" else "seed" if name == "random_state" else name.replace("_", "-")
+        option = "whole" if whole and name == "rank" else _OPTIONS.get(name, name.replace("_", "-"))
         raise LikewiseError(f"--{option} has no meaning for the method {method}")
     return kind(**preset, **asked)
 
@@ -162,6 +181,7 @@ def _summary(
         "rows": table.X.shape[0],
         "columns": table.X.shape[1],
         "classes": len(set(table.y.tolist())),
+        "setting": getattr(model, "setting_", None),
         "rank": getattr(model, "rank_", None),
         "iterations": getattr(model, "n_iter_", None),
         "loss": history[-1]["loss"] if history else None,
@@ -180,7 +200,12 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
+    parts += [f"{name} {_short(value)}" for name, value in (summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["mAP"] is not None:
         console.print(f"test mAP {summary['mAP']:.4f}")
     console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)
+
+
+def _short(value: Any) -> str:
+    return "yes" if value is True else f"{value:.3g}"

@@ -54,8 +54,7 @@ def labelled(table: Any) -> Any:
 
 
 def load_model(path: Path) -> Any:
-    """Read any model; importing the rooms makes their classes known to the reader."""
-    from likewise import SLR, baselines, load
+    """Read any model."""
+    from likewise import load
 
-    _ = SLR, baselines  # imported for the sake of their classes
     return load(path)
