@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -21,20 +22,20 @@ from likewise.whitening import Whitening
 __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "draw_landmarks", "make_sketch"]
 
 
-class SampledPairs:
-    """SLR-C: m rows drawn anew for each step stand for all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
+@dataclass
+class _Compressed:
+    """What every sketch is made of: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
 
-    def __init__(
-        self,
-        engine: MemoryEngine,
-        whitening: Whitening,
-        target: LabelTarget,
-        size: int,
-        rng: np.random.Generator,
-        both_sides: bool,
-    ) -> None:
-        self.engine, self.whitening, self.target = engine, whitening, target
-        self.size, self.rng, self.both_sides = size, rng, both_sides
+    engine: MemoryEngine
+    whitening: Whitening
+    target: LabelTarget
+    size: int
+    rng: np.random.Generator
+    both_sides: bool = False
+
+
+class SampledPairs(_Compressed):
+    """SLR-C: m rows drawn anew for each step stand for all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
 
     def step(self, A: np.ndarray, B: np.ndarray) -> Step:
         """Least squares on sampled rows; for the whole matrix the columns are sampled too."""
@@ -63,20 +64,8 @@ class SampledPairs:
         return rows, total / self.size
 
 
-class GaussianSketch:
+class GaussianSketch(_Compressed):
     """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
-
-    def __init__(
-        self,
-        engine: MemoryEngine,
-        whitening: Whitening,
-        target: LabelTarget,
-        size: int,
-        rng: np.random.Generator,
-        both_sides: bool,
-    ) -> None:
-        self.engine, self.whitening, self.target = engine, whitening, target
-        self.size, self.rng, self.both_sides = size, rng, both_sides
 
     def step(self, A: np.ndarray, B: np.ndarray) -> Step:
         """Least squares on m random mixtures of the rows; for the whole matrix the columns are mixed too."""
@@ -104,20 +93,13 @@ class GaussianSketch:
         return root, S, (S.T @ U).astype(np.float64)
 
 
-class LandmarkPairs:
+@dataclass
+class LandmarkPairs(_Compressed):
     """Every row against m gallery items, drawn once and by class, each of class c standing for n_c / m_c of them."""
 
-    def __init__(
-        self,
-        engine: MemoryEngine,
-        whitening: Whitening,
-        target: LabelTarget,
-        size: int,
-        rng: np.random.Generator,
-        both_sides: bool = False,
-    ) -> None:
-        self.engine, self.whitening, self.target = engine, whitening, target
-        chosen = draw_landmarks(engine.codes, engine.n_classes, size, rng)
+    def __post_init__(self) -> None:
+        engine = self.engine
+        chosen = draw_landmarks(engine.codes, engine.n_classes, self.size, self.rng)
         self.landmarks = engine.take(chosen)
         self.weights = landmark_weights(engine, chosen)
         self.landmarks.weights = None
