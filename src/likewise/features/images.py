@@ -7,6 +7,7 @@ import os
 import stat
 import warnings
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from likewise.errors import LikewiseError, MissingExtraError
 __all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageError", "as_sources", "centre_crop", "load_image", "looks_like_image", "shrink"]
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
-# MPO is what many phones and cameras write under the name .jpg. Nothing else is ever tried: some of Pillow's other
-# readers start external programs.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF")
+# Nothing else is ever tried: some of Pillow's other readers start external programs. JPEG includes MPO, which many
+# cameras write under the name .jpg.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF")
 # 100 megapixels: more than any camera in common use, and 300 MB once decoded.
 MAX_PIXELS = 100_000_000
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -106,11 +107,13 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0) ->
 # Files
 
 
+@lru_cache(maxsize=1)
 def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
         raise MissingExtraError("decoding images", "images") from error
+    Image.init()  # all readers at once: `open` with a list of formats does not find one that was not loaded yet
     return Image
 
 
