@@ -18,7 +18,7 @@ N_CELLS = 4
 WIDTH = N_BINS * N_CELLS * N_CELLS
 # Gradients below this length (grey in 0..1, summed over a patch as weighted below) are noise of flat regions and JPEG
 # blocks: such a descriptor is divided by the floor and stays short, instead of being blown up to length one.
-FLOOR = 0.05
+FLOOR = 0.1
 
 
 def dense_sift(maps: np.ndarray, patch: int, step: int) -> tuple[np.ndarray, np.ndarray]:
