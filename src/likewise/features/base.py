@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """
 
     name: ClassVar[str]
+    learns: ClassVar[bool] = False  # nothing to fit, unless a subclass says otherwise
     group: ClassVar[int] = 4  # images one worker takes at a time
     raw_dtype: ClassVar[Any] = np.float32
     # Parameters that say how to compute, not what: they are no part of the checksum.
@@ -63,7 +65,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
-        tags.requires_fit = False
+        tags.requires_fit = self.learns
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
@@ -136,7 +138,13 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the extractor, with everything it has learned, to one file: safetensors and JSON, never pickle."""
         self.prepare()
-        return save_model(self, path)
+        plain = copy.copy(self)
+        vars(plain).update(self._for_file())
+        return save_model(plain, path)
+
+    def _for_file(self) -> dict[str, Any]:
+        """Parameters as a file has them: nothing about this machine."""
+        return {"n_jobs": None}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

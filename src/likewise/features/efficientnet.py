@@ -51,6 +51,9 @@ class EfficientNetLite0(OnnxExtractor):
     def _read_model(self) -> bytes:
         return onnx_model()
 
+    def _for_file(self) -> dict[str, Any]:
+        return {"n_jobs": None}
+
     def _settings(self) -> dict[str, Any]:
         return {"size": None, "mean": None, "std": None, "crop": None, "output": None}
 

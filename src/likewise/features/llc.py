@@ -44,6 +44,7 @@ class LLC(ImageExtractor):
     """
 
     name: ClassVar[str] = "llc"
+    learns: ClassVar[bool] = True
     group: ClassVar[int] = 1
     raw_dtype: ClassVar[Any] = np.float16
 

@@ -22,7 +22,7 @@ _RANGES = {
     "NominalRange_0_255": (0.0, 1 / 255),
     "Normalized_0_1": (0.0, 1.0),
     "Normalized_1_1": (0.5, 0.5),
-    "NominalRange_16_235": (-16 / 219, 255 / 219),
+    "NominalRange_16_235": (-16 / 219, 1 / 219),
 }
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
 
@@ -116,6 +116,9 @@ class OnnxExtractor(ImageExtractor):
     def checksum(self) -> str:
         self.prepare()
         return super().checksum()
+
+    def _for_file(self) -> dict[str, Any]:
+        return {**super()._for_file(), "model": Path(self.model).name}
 
     def _run(self, pixels: np.ndarray, step: int) -> np.ndarray:
         """One call of the model; the last images of a model with a fixed batch are filled up with blanks."""

@@ -191,6 +191,7 @@ class _Run:
             if file.exists():
                 n_jobs, self.extractor = self.extractor.n_jobs, load_extractor(file)
                 self.extractor.n_jobs = n_jobs
+                self.extractor.prepare()
                 return
         self.progress("learning from images", 0, 0)
         self.extractor.fit_images([self.folder / path for path in self._fit_paths()])
