@@ -43,11 +43,13 @@ def write_tensors(path: str | os.PathLike[str], tensors: dict[str, np.ndarray], 
 
 
 def _ordered(data: bytes) -> bytes:
-    """The same file with its header in order: safetensors shuffles the metadata, so equal models would differ in bytes."""
+    """The same file with its header in order: safetensors shuffles the metadata, so equal models differed in bytes."""
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
     metadata = header.pop("__metadata__")
-    text = json.dumps({"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(
+        {"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":"), ensure_ascii=False
+    )
     encoded = text.encode()
     encoded += b" " * (-len(encoded) % 8)
     return len(encoded).to_bytes(8, "little") + encoded + data[end:]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
+from tests.features.conftest import picture
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import LLC, EfficientNetLite0, OnnxExtractor, Pixels, TimmExtractor, make_extractor
 from likewise.features.base import load_extractor, scratch_rows
-from tests.features.conftest import picture
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,8 @@ def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
     images._pillow.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    with pytest.raises(LikewiseError, match=r"decoding images needs the extra 'images': pip install 'likewise\[images\]'"):
+    with pytest.raises(
+        LikewiseError, match=r"decoding images needs the extra 'images': pip install 'likewise\[images\]'"
+    ):
         images.load_image(b"x")
     images._pillow.cache_clear()

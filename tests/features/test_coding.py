@@ -50,7 +50,9 @@ def test_empty_descriptors_have_finite_codes() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 7), st.sampled_from([(1,), (1, 2, 4), (3,)]))
-def test_pooling_takes_the_largest_weight_in_every_cell(seed: int, n: int, n_words: int, levels: tuple[int, ...]) -> None:
+def test_pooling_takes_the_largest_weight_in_every_cell(
+    seed: int, n: int, n_words: int, levels: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(seed)
     k = min(2, n_words)
     words = np.stack([rng.permutation(n_words)[:k] for _ in range(n)])

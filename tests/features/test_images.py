@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.features.conftest import picture
 
 from likewise.errors import LikewiseError
 from likewise.features.images import ImageError, as_sources, centre_crop, load_image, looks_like_image, shrink
-from tests.features.conftest import picture
 
 
 def encoded(image: Image.Image, kind: str, **options: object) -> bytes:

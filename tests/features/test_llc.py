@@ -13,13 +13,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from tests.features.conftest import contents, picture
+from tests.features.test_efficientnet import real_images
 
 from likewise.errors import LikewiseError
 from likewise.features import LLC, DualPCA, FeatureStore, Pixels, extract_folder, load_extractor
 from likewise.metrics import mean_average_precision
 from likewise.slr import SLR
-from tests.features.conftest import contents, picture
-from tests.features.test_efficientnet import real_images
 
 SMALL = {"n_words": 12, "n_components": 4, "n_descriptors": 500, "patch_sizes": (16, 24)}
 
@@ -148,7 +148,9 @@ def test_new_images_go_through_what_was_learned_before(photos: Path, tmp_path: P
     assert (summary.n_new, summary.n_reused) == (1, 12)
     assert opened.extractor().checksum() == before
     row = opened.paths.index("a/new.png")
-    np.testing.assert_allclose(opened.extractor().transform([photos / "a" / "new.png"])[0], opened.features[row], atol=1e-6)
+    np.testing.assert_allclose(
+        opened.extractor().transform([photos / "a" / "new.png"])[0], opened.features[row], atol=1e-6
+    )
 
 
 def test_unreduced_codes_are_stored_in_half_precision_and_can_be_reduced_later(photos: Path, tmp_path: Path) -> None:
@@ -165,7 +167,9 @@ def test_too_small_images_are_left_out_of_a_store(photos: Path, tmp_path: Path) 
     save(photos / "a" / "tiny.png", picture(1, 8, 8))
     summary = extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
     assert (summary.n_items, summary.n_skipped) == (12, 1)
-    assert "is 8 × 8 pixels: smaller than one patch of 16 pixels" in (tmp_path / "s.features" / "skipped.csv").read_text()
+    assert (
+        "is 8 × 8 pixels: smaller than one patch of 16 pixels" in (tmp_path / "s.features" / "skipped.csv").read_text()
+    )
 
 
 KILLED = """

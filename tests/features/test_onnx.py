@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from tests.features.conftest import contents  # noqa: E402
 
 from likewise.errors import LikewiseError  # noqa: E402
 from likewise.features import FeatureStore, OnnxExtractor, extract_folder, load_extractor  # noqa: E402
-from tests.features.conftest import contents  # noqa: E402
 
 GREY = np.full((1, 50, 70, 3), 128, np.uint8)
 

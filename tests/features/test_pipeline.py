@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.features.conftest import contents, picture, save
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore, Pixels, extract_folder, pipeline
 from likewise.features.journal import Lock
-from tests.features.conftest import contents, picture, save
 
 
 @pytest.fixture(autouse=True)
@@ -265,7 +265,7 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_bad_images_alone_is_refused_and_they_are_listed(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"")
-    with pytest.raises(LikewiseError, match="none of the 1 images in .* could be used"):
+    with pytest.raises(LikewiseError, match=r"none of the 1 images in .* could be used"):
         run(tmp_path / "photos")
     assert skipped(tmp_path / "out.features") == {"a.jpg": "the file is empty"}
 
@@ -279,7 +279,9 @@ def test_the_store_may_lie_in_the_folder(photos: Path) -> None:
 def test_labels_come_from_a_file_if_there_is_one(photos: Path) -> None:
     file = photos / "labels.csv"
     names = sorted(f"{p.parent.name}/{p.name}" for p in photos.rglob("*.png"))
-    file.write_text("path,label\n" + "".join(f"{name},{'odd' if i % 2 else 'even'}\n" for i, name in enumerate(names[:-1])))
+    file.write_text(
+        "path,label\n" + "".join(f"{name},{'odd' if i % 2 else 'even'}\n" for i, name in enumerate(names[:-1]))
+    )
     store, summary = run(photos, labels=file)
     opened = FeatureStore.open(store)
     assert opened.labels is not None
@@ -298,7 +300,7 @@ def test_new_labels_alone_compute_nothing(photos: Path) -> None:
 
 def test_a_label_file_about_other_images_is_refused(photos: Path) -> None:
     (photos / "labels.csv").write_text("x.png,cat\n")
-    with pytest.raises(LikewiseError, match="gives none of the 12 images in .* a label"):
+    with pytest.raises(LikewiseError, match=r"gives none of the 12 images in .* a label"):
         run(photos, labels=photos / "labels.csv")
 
 
@@ -362,4 +364,6 @@ def test_an_output_that_cannot_be_written_is_said(photos: Path) -> None:
 def test_the_number_of_threads_does_not_change_the_bytes(photos: Path) -> None:
     for n_jobs in (1, 4):
         extract_folder(photos, photos.parent / f"{n_jobs}.features", Pixels(size=5, n_jobs=n_jobs))
-    assert contents(photos.parent / "1.features")["features.npy"] == contents(photos.parent / "4.features")["features.npy"]
+    assert (
+        contents(photos.parent / "1.features")["features.npy"] == contents(photos.parent / "4.features")["features.npy"]
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.features.conftest import picture
 
 from likewise.features.sift import FLOOR, dense_sift, orientation_maps, starts
-from tests.features.conftest import picture
 
 
 def grey(seed: int, height: int = 40, width: int = 56) -> np.ndarray:

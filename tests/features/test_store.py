@@ -47,7 +47,9 @@ def test_without_labels_there_are_none(tmp_path: Path) -> None:
     assert opened.paths == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize(("given_type", "kept"), [(np.float16, "float16"), (np.float64, "float32"), (np.int64, "float32")])
+@pytest.mark.parametrize(
+    ("given_type", "kept"), [(np.float16, "float16"), (np.float64, "float32"), (np.int64, "float32")]
+)
 def test_half_precision_stays_and_everything_else_becomes_single(tmp_path: Path, given_type: type, kept: str) -> None:
     opened = FeatureStore.write(tmp_path / "s", FEATURES.astype(given_type))
     assert opened.features.dtype == kept

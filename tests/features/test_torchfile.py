@@ -16,7 +16,6 @@ from likewise.errors import FileFormatError
 from likewise.features.torchfile import _MAGIC, read_legacy_pth
 
 
-
 class _Global:
     """Pickles as a reference to module.name, called with arguments: what PyTorch's own pickler writes."""
 
@@ -65,7 +64,9 @@ def read(tmp_path: Path, data: bytes) -> dict[str, np.ndarray]:
 
 def test_strided_tensors_come_out_contiguous(tmp_path: Path) -> None:
     storage = _Storage("7", np.arange(7, dtype=np.float32))
-    found = read(tmp_path, legacy({"a": tensor(storage, 1, (2, 3), (1, 2)), "b": tensor(storage, 6, (), ())}, [storage]))
+    found = read(
+        tmp_path, legacy({"a": tensor(storage, 1, (2, 3), (1, 2)), "b": tensor(storage, 6, (), ())}, [storage])
+    )
     np.testing.assert_array_equal(found["a"], [[1, 3, 5], [2, 4, 6]])
     assert found["a"].flags.c_contiguous
     assert found["b"] == 6

@@ -20,8 +20,8 @@ SKIPPED = 1  # exit code of --strict when something was left out
 _HELP = """Turn a folder of images into features, one row an image.
 
 The first folder below FOLDER is the label, or --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
-bmp and tiff at any depth. Run it again and it does only what is new or has changed; kill it at any moment and it goes on
-where it was. What could not be read is listed in [bold]skipped.csv[/bold] inside the output.
+bmp and tiff at any depth. Run it again and it does only what is new or has changed; kill it at any moment and it goes
+on where it was. What could not be read is listed in [bold]skipped.csv[/bold] inside the output.
 
 [bold]Extractors[/bold]
 

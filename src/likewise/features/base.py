@@ -139,7 +139,8 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Write the extractor, with everything it has learned, to one file: safetensors and JSON, never pickle."""
         self.prepare()
         plain = copy.copy(self)
-        vars(plain).update(self._for_file())
+        for name, value in self._for_file().items():
+            setattr(plain, name, value)
         return save_model(plain, path)
 
     def _for_file(self) -> dict[str, Any]:

@@ -66,8 +66,8 @@ def max_pool(
 ) -> np.ndarray:
     """The largest weight of each word in each cell of an L × L grid for each level L, concatenated.
 
-    `places` are the descriptors' centres (y, x) in 0..1. A word that no descriptor of a cell uses counts as 0, as in the
-    paper's code, so a pooled weight is never negative.
+    `places` are the descriptors' centres (y, x) in 0..1. A word that no descriptor of a cell uses counts as 0, as in
+    the paper's code, so a pooled weight is never negative.
     """
     pooled = [_pool_level(words, weights, places, n_words, level) for level in levels]
     return np.concatenate(pooled)

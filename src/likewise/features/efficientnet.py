@@ -153,7 +153,9 @@ class _Graph:
     def conv(self, x: str, name: str, norm: str, stride: int = 1, depthwise: bool = False) -> str:
         """A convolution with its batch norm folded in: w·s and b − mean·s, s = weight / √(var + ε)."""
         w = self.weights[f"{name}.weight"].astype(np.float64)
-        scale = self.weights[f"{norm}.weight"] / np.sqrt(self.weights[f"{norm}.running_var"].astype(np.float64) + _EPSILON)
+        scale = self.weights[f"{norm}.weight"] / np.sqrt(
+            self.weights[f"{norm}.running_var"].astype(np.float64) + _EPSILON
+        )
         bias = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
         self.constants[f"{name}.w"] = (w * scale[:, None, None, None]).astype(np.float32)
         self.constants[f"{name}.b"] = bias.astype(np.float32)

@@ -36,7 +36,9 @@ class Skipped(NamedTuple):
 # Walking
 
 
-def find_images(folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()) -> tuple[list[Found], list[Skipped]]:
+def find_images(
+    folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()
+) -> tuple[list[Found], list[Skipped]]:
     """Every image below `folder`, sorted by name, and every file that is not one.
 
     Hidden names and the paths in `ignore` are passed over. Links to folders are followed after all real folders, each
@@ -200,7 +202,9 @@ def _label_rows(file: Path) -> list[tuple[str, str]]:
         rows = rows[1:]
     short = next((number for number, row in enumerate(rows, 1) if len(row) <= max(path, label)), None)
     if short is not None:
-        raise LikewiseError(f"labels {file} has a row without a label (row {short}); expected two columns, path and label")
+        raise LikewiseError(
+            f"labels {file} has a row without a label (row {short}); expected two columns, path and label"
+        )
     return [(row[path], unescape(row[label])) for row in rows]
 
 

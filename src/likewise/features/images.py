@@ -14,7 +14,16 @@ import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["EXTENSIONS", "MAX_PIXELS", "ImageError", "as_sources", "centre_crop", "load_image", "looks_like_image", "shrink"]
+__all__ = [
+    "EXTENSIONS",
+    "MAX_PIXELS",
+    "ImageError",
+    "as_sources",
+    "centre_crop",
+    "load_image",
+    "looks_like_image",
+    "shrink",
+]
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
 # Nothing else is ever tried: some of Pillow's other readers start external programs. JPEG includes MPO, which many
@@ -61,7 +70,7 @@ def looks_like_image(path: str | os.PathLike[str]) -> bool:
 
 
 def as_sources(X: Any) -> list[Any]:
-    """The images of X one by one: a list of paths, arrays or Pillow images, or one array (n, height, width[, channels])."""
+    """The images of X one by one; X lists paths, arrays or Pillow images, or is one array (n, height, width[, 3])."""
     if isinstance(X, str | bytes | os.PathLike):
         raise LikewiseError(f"X is one path ({X!r}); give a list of paths")
     if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim not in (3, 4):
@@ -211,7 +220,7 @@ def _to_bytes(pixels: np.ndarray) -> np.ndarray:
 
 
 def _stretched(values: np.ndarray) -> np.ndarray:
-    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 are taken as such, anything else from least to largest."""
+    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 as such, anything else from least to largest."""
     low, high = values.min(), values.max()
     if low < 0 or high > 65535:
         scale = max(-low, high)  # first, because the difference of two very large numbers overflows

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.features.folder import Found, Skipped
+from likewise.features.folder import Found
 from likewise.features.store import escape, unescape
 from likewise.files import atomic_write
 
@@ -42,7 +42,7 @@ class Lock:
     def __enter__(self) -> Lock:
         try:
             self.store.mkdir(parents=True, exist_ok=True)
-            self.file = open(self.store / ".lock", "ab")  # noqa: SIM115 (held open, that is the lock)
+            self.file = open(self.store / ".lock", "ab")
         except OSError as error:
             raise LikewiseError(f"cannot write to {self.store}: {error.strerror or error}") from error
         try:
@@ -155,7 +155,9 @@ def _append(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise LikewiseError(f"cannot write {path}: {error.strerror or error}; run the same command again to go on") from error
+        raise LikewiseError(
+            f"cannot write {path}: {error.strerror or error}; run the same command again to go on"
+        ) from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class LLC(ImageExtractor):
         D = self._sample_descriptors(sources)
         if len(D) < self.n_words:
             raise LikewiseError(
-                f"the images gave {len(D)} descriptors, fewer than n_words={self.n_words}; give more images or fewer words"
+                f"the images gave {len(D)} descriptors, fewer than n_words={self.n_words}; "
+                "give more images or fewer words"
             )
         kmeans = KMeans(self.n_words, init="random", n_init=1, max_iter=25, tol=0, random_state=self.random_state)
         # With one thread the sums have one order, so an interrupted run learns the same words when it starts again.
@@ -101,7 +102,8 @@ class LLC(ImageExtractor):
             numbers = np.sort(rng.choice(numbers, _MAX_PCA_ROWS, replace=False))
         pca = DualPCA(self.n_components, self.random_state).fit(rows, numbers=numbers)
         self.mean_, self.components_ = pca.mean_, pca.components_
-        vars(self).pop("_live_components", None)
+        if hasattr(self, "_live_components"):
+            del self._live_components
 
     def images_fitted(self) -> bool:
         return hasattr(self, "codebook_")

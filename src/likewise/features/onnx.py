@@ -24,7 +24,12 @@ _RANGES = {
     "Normalized_1_1": (0.5, 0.5),
     "NominalRange_16_235": (-16 / 219, 1 / 219),
 }
-_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64, "tensor(uint8)": np.uint8}
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+}
 
 
 class _Input(NamedTuple):
@@ -233,7 +238,9 @@ def _three(name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError):
         numbers = np.empty(0, np.float32)
     if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
-        raise LikewiseError(f"{name}={value!r} is not a normalisation; expected one number, or one for each of R, G and B")
+        raise LikewiseError(
+            f"{name}={value!r} is not a normalisation; expected one number, or one for each of R, G and B"
+        )
     return np.broadcast_to(numbers, (3,))
 
 

@@ -99,7 +99,13 @@ class _Run:
     """One run, step by step: scan, resume, compute, finish."""
 
     def __init__(
-        self, folder: Path, store: Path, extractor: ImageExtractor, dtype: str | None, max_pixels: int, progress: Progress
+        self,
+        folder: Path,
+        store: Path,
+        extractor: ImageExtractor,
+        dtype: str | None,
+        max_pixels: int,
+        progress: Progress,
     ) -> None:
         self.folder = folder
         self.store = store
@@ -136,15 +142,17 @@ class _Run:
         self._ready_extractor()
         todo = self._left_to_do()
         for number, batch in enumerate(self._batches(todo)):
-            self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
             self.journal.append(*batch)
+            self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
         return self._finish(len(todo))
 
     # -- resuming -----------------------------------------------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
         """What the user asked for; a store made from another request is not continued."""
-        listed = None if self.fit_on is None else hashlib.sha256("\0".join(map(escape, self.fit_on)).encode()).hexdigest()
+        listed = (
+            None if self.fit_on is None else hashlib.sha256("\0".join(map(escape, self.fit_on)).encode()).hexdigest()
+        )
         return {**self.extractor.request(), "fit_on": listed, "source": self._source_checksum()}
 
     def _source_checksum(self) -> str | None:
@@ -259,7 +267,9 @@ class _Run:
         files = self._texts(sorted(places, key=lambda found: os.fsencode(found.path)))
         if not places:
             atomic_write(self.store / "skipped.csv", files["skipped.csv"])
-            raise LikewiseError(f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv")
+            raise LikewiseError(
+                f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv"
+            )
         kept = self._unchanged(places)
         if kept and all(_same(self.store / name, data) for name, data in files.items()):
             shutil.rmtree(self.work, ignore_errors=True)
@@ -269,7 +279,11 @@ class _Run:
 
     def _places(self, now: set[Found]) -> dict[Found, int]:
         """Where the row of each file is: its number in the store, or −1 − its number in the journal."""
-        old = {} if self.previous is None else {Found(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
+        old = (
+            {}
+            if self.previous is None
+            else {Found(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
+        )
         new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
         return {found: place for found, place in {**old, **new}.items() if found in now}
 

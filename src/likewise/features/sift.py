@@ -35,7 +35,7 @@ def dense_sift(maps: np.ndarray, patch: int, step: int) -> tuple[np.ndarray, np.
 
 
 def orientation_maps(grey: np.ndarray) -> np.ndarray:
-    """Gradient magnitude shared out linearly between the two nearest of eight orientations, shape (8, height, width)."""
+    """Gradient magnitude shared out linearly between the nearest two of eight orientations, (8, height, width)."""
     padded = np.pad(grey, 1, mode="edge")
     dx = padded[1:-1, 2:] - padded[1:-1, :-2]
     dy = padded[2:, 1:-1] - padded[:-2, 1:-1]

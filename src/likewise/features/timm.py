@@ -39,11 +39,13 @@ class TimmExtractor(ImageExtractor):
             return
         model, config = _load(self.model)
         found = _weights_checksum(model)
-        if getattr(self, "weights_", None) is not None and not np.array_equal(self.weights_, found):
+        known: np.ndarray | None = getattr(self, "weights_", None)
+        if known is not None and not np.array_equal(known, found):
             raise FileFormatError(f"timm:{self.model} has other weights now than when these features were made")
         self.weights_ = found
         self._live_config = config
         self._live_model = model
+        self._live_width = self.rows([np.zeros((8, 8, 3), np.uint8)]).shape[1]
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
         import torch
@@ -63,7 +65,7 @@ class TimmExtractor(ImageExtractor):
 
     def n_features_out(self) -> int:
         self.prepare()
-        return int(self._live_model.num_features)
+        return int(self._live_width)
 
     def checksum(self) -> str:
         self.prepare()
