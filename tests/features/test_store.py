@@ -170,6 +170,17 @@ def test_the_extractor_travels_with_the_store(tmp_path: Path) -> None:
     assert opened.meta["extractor"]["sha256"] == opened.extractor().checksum()
 
 
+def test_writing_over_a_store_leaves_nothing_of_it(tmp_path: Path) -> None:
+    from likewise.features import Pixels
+
+    FeatureStore.write(tmp_path / "s", FEATURES, extractor=Pixels())
+    opened = FeatureStore.write(tmp_path / "s", FEATURES[:2])
+    assert len(opened) == 2
+    assert "extractor" not in opened.meta
+    with pytest.raises(LikewiseError, match="carries no extractor"):
+        opened.extractor()
+
+
 def test_meta_is_readable_json(store: Path) -> None:
     meta = json.loads((store / "meta.json").read_text())
     assert meta["n_items"] == 4

@@ -59,6 +59,7 @@ class _Walk:
     def __init__(self, root: Path, ignore: Collection[str | os.PathLike[str]]) -> None:
         self.root = root
         self.ignored = {os.path.realpath(path) for path in ignore}
+        self.ignored_names = {os.path.basename(path) for path in self.ignored}
         self.found: list[Found] = []
         self.skipped: list[Skipped] = []
         self.seen: set[tuple[int, int]] = set()
@@ -105,7 +106,7 @@ class _Walk:
             reason = "is a link to nothing" if broken else f"cannot be read: {error.strerror or error}"
             self.skipped.append(Skipped(relative, reason))
             return
-        if os.path.realpath(entry.path) in self.ignored:
+        if entry.name in self.ignored_names and os.path.realpath(entry.path) in self.ignored:
             return
         if stat.S_ISDIR(facts.st_mode):
             (self.links if linked else self.folders).append(relative)

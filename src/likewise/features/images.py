@@ -123,6 +123,9 @@ def _pillow() -> Any:
     except ImportError as error:
         raise MissingExtraError("decoding images", "images") from error
     Image.init()  # all readers at once: `open` with a list of formats does not find one that was not loaded yet
+    # Our own limit is checked in our own words; what else Pillow remarks on odd files is not for the user to act on.
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     return Image
 
 
@@ -140,8 +143,6 @@ def _read(path: Any) -> bytes:
 
 def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
     Image = _pillow()
-    # Our own limit is checked below, in our own words; Pillow's hard stop is mapped to the same sentence.
-    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             width, height = image.size

@@ -22,7 +22,6 @@ import numpy as np
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.files import atomic_write
-from likewise.persistence import read_card
 
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor
@@ -86,17 +85,22 @@ class FeatureStore:
         extractor: ImageExtractor | None = None,
     ) -> FeatureStore:
         """Make a store from arrays: a row of `features` an item; `paths` default to the row numbers."""
+        from likewise.features.journal import Lock
+
         path = Path(path)
         features = _checked_features(features)
         items = _make_items(len(features), labels, paths)
-        _make_folder(path)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
-        atomic_write(path / "features.npy", lambda file: np.save(file, features, allow_pickle=False))
-        atomic_write(path / "items.csv", items_to_csv(items))
-        if extractor is not None:
-            extractor.save(path / EXTRACTOR)
-            facts["extractor"] = extractor.describe()
-        atomic_write(path / "meta.json", meta_to_json(facts))
+        _make_folder(path)
+        with Lock(path):
+            for name in ("meta.json", EXTRACTOR, "skipped.csv"):  # what was there has nothing to do with these rows
+                (path / name).unlink(missing_ok=True)
+            atomic_write(path / "features.npy", lambda file: np.save(file, features, allow_pickle=False))
+            atomic_write(path / "items.csv", items_to_csv(items))
+            if extractor is not None:
+                extractor.save(path / EXTRACTOR)
+                facts["extractor"] = extractor.describe()
+            atomic_write(path / "meta.json", meta_to_json(facts))
         return cls.open(path)
 
     def __len__(self) -> int:
@@ -234,14 +238,6 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
         "n_unlabelled": sum(not item.label for item in items),
         "dtype": np.dtype(dtype).name,
     }
-
-
-def carries_extractor(path: str | os.PathLike[str]) -> bool:
-    """True if the file `path` is a saved extractor."""
-    try:
-        return bool(read_card(path).get("class"))
-    except LikewiseError:
-        return False
 
 
 def _read_features(path: Path) -> np.ndarray:
