@@ -13,13 +13,13 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
+from likewise.baselines.scatter import principal_directions
 from likewise.baselines.tuning import Setting, Sides, choose, generator
 
 __all__ = ["FRML"]
@@ -125,7 +125,7 @@ class FRML(LinearBaseline):
         rng = generator(self.random_state)
         order = np.argsort(y, kind="stable")
         X, y = np.ascontiguousarray(X[order]), y[order]
-        L = _start(X, self.rank)
+        L = np.ascontiguousarray(principal_directions(X, self.rank).T)
         sizes = np.bincount(y)
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
@@ -136,13 +136,6 @@ class FRML(LinearBaseline):
                 eta = step / (1 + self.decay * t / n_iter)
                 retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
         return L
-
-
-def _start(X: np.ndarray, rank: int) -> np.ndarray:
-    """The leading principal directions, (d, r): of full column rank, as the manifold asks."""
-    pca = PCA(min(rank, X.shape[1], len(X) - 1), svd_solver="full").fit(X)
-    kept = pca.explained_variance_ > pca.explained_variance_[0] * np.finfo(np.float32).eps
-    return np.ascontiguousarray(pca.components_[kept].T)
 
 
 def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
