@@ -29,6 +29,8 @@ class RidgeOneHot(LinearBaseline):
         rows.
     normalize : bool
         Scale rows to length 1 first.
+    holdout : "rows" or "classes"
+        What is held out to choose by; "classes" for galleries of classes that are not in training.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -44,18 +46,20 @@ class RidgeOneHot(LinearBaseline):
         normalize: bool = True,
         grid: tuple[float, ...] = GRID,
         random_state: Any = None,
+        holdout: str = "rows",
     ) -> None:
         self.alpha = alpha
         self.normalize = normalize
         self.grid = grid
         self.random_state = random_state
+        self.holdout = holdout
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the regression from rows X and labels y."""
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
         settings = [{"alpha": a} for a in (self.grid if self.alpha == "auto" else [self.alpha])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
+        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
         self.alpha_ = float(best["alpha"])
         coefficients, offset = _Problem.of(rows, codes).solve(self.alpha_)
         self.components_, self.offset_ = coefficients.astype(X.dtype), offset.astype(X.dtype)

@@ -35,19 +35,21 @@ class _Whitener(LinearBaseline):
         metric: str = "cosine",
         grid: tuple[float, ...] = GRID,
         random_state: Any = None,
+        holdout: str = "rows",
     ) -> None:
         self.shrinkage = shrinkage
         self.normalize = normalize
         self.metric = metric
         self.grid = grid
         self.random_state = random_state
+        self.holdout = holdout
 
     def fit(self, X: Any, y: Any) -> Self:
         """Whiten by the training rows; `shrinkage="auto"` takes the best of `grid` on held-out training rows."""
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
         settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
+        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
         self.shrinkage_ = float(best["shrinkage"])
         mean, covariance = self._covariance(rows, codes)
         self.components_ = covariance.whitener(self.shrinkage_).astype(X.dtype)
