@@ -63,7 +63,8 @@ class Kernelised(Baseline):
         check_option("base", self.base, tuple(BASES))
         X, codes = self._training_data(X, y)
         rows = unit_rows(X)
-        score, self.cv_results_ = -np.inf, {"settings": [], "score": []}
+        score = -np.inf
+        self.cv_results_: dict[str, list[Any]] = {"settings": [], "score": []}
         for width in self.widths if self.width == "auto" else (self.width,):
             features = drawn_kernel(rows, float(width), self.n_landmarks, self.random_state)
             whitener = _whitener(features).astype(rows.dtype)
@@ -110,7 +111,7 @@ class Kernelised(Baseline):
 
 
 def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state: Any) -> Features:
-    """An RBF kernel on landmarks drawn from unit rows, on all of them if size is None; γ = width / mean sq. distance."""
+    """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
     gamma = width / max(mean_square_distance(rows, None), 1e-12)
     return Features(rows[np.sort(generator(random_state).permutation(len(rows))[:size])], gamma)
 

@@ -59,7 +59,7 @@ class SVMPosterior(Baseline):
         features = drawn_kernel(rows, self.width_, None, self.random_state)
         weights, bias = _machines(rows, codes, features, self.C_)
         support = np.any(weights, axis=0)
-        self.landmarks_, self.gamma_ = features.landmarks[support], features.gamma
+        self.landmarks_, self.gamma_ = rows[support], features.gamma
         self.components_, self.intercept_ = np.ascontiguousarray(weights[:, support]), bias
         return self
 
