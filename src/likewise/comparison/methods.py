@@ -93,7 +93,7 @@ def unseen_methods() -> list[Method]:
         Method("lda-input", "LDA and input + cosine", "linear", beside("lda")),
         Method("ridge", "ridge + cosine", "linear", by_class(baselines.RidgeOneHot)),
         Method("ridge-input", "ridge and input + cosine", "linear", beside("ridge")),
-        Method("anchored", "AnchoredSLR (unseen classes)", "linear", anchored, ours=True),
+        Method("anchored", "AnchoredSLR (unseen)", "linear", anchored, ours=True),
     ]
 
 

@@ -216,7 +216,7 @@ class Standing:
         if dear.seconds < 1.25 * cheap.seconds:  # nearer than clocks agree: then the narrower, which searches faster
             cheap, dear = sorted(pair, key=lambda outcome: outcome.width)
         scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
-        costs = " against ".join(f"{o.seconds:.2g} s to fit and {o.width} wide" for o in (cheap, dear))
+        costs = " against ".join(f"{max(o.seconds, 0.01):.2g} s to fit and {o.width} wide" for o in (cheap, dear))
         words = f"a tie between {scores} ({final.p}): take the cheaper, {cheap.label} ({costs})"
         return words + self._warning(cheap)
 

@@ -18,20 +18,22 @@ __all__ = ["as_text", "html_page", "html_parts", "show"]
 
 _TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
 _NOTES = (
-    "mAP and P@1 are × 100. Intervals are 95 % bootstraps over queries; seconds are those of the fit, all choosing of "
-    "settings included; width is the number of columns in an index. Every method chose its settings on training rows "
-    "alone. The last column is AnchoredSLR's lead in mAP over that row, linear against linear, kernel against kernel, "
-    "posterior against posterior, with a paired sign-flip test over queries; a tie is p > 0.05 or less than 0.3 points."
+    "mAP and P@1 are × 100. Intervals are 95 % bootstraps over queries; fit s are the seconds of the fit, choosing "
+    "included; width is the number of columns in an index. Every method chose its settings on training rows alone. "
+    "Lead is that of AnchoredSLR over the row in points of mAP, linear against linear, kernel against kernel, posterior "
+    "against posterior, and p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than 0.3 points; "
+    "a loss is marked."
 )
 _OVERLAP = "Rows are tested in several splits, so that the p-values, pooled over them, are on the bold side."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
 
 
-def lead(contest: Contest | None) -> str:
-    """AnchoredSLR's lead in words and figures."""
+def lead(contest: Contest | None) -> tuple[str, str]:
+    """AnchoredSLR's lead in points, with its verdict, and the p-value."""
     if contest is None:
-        return ""
-    return f"{points(contest.difference)}{_VERDICTS[contest.verdict]} ({contest.p})"
+        return "", ""
+    p = "<0.001" if contest.p_value < 0.001 else f"{contest.p_value:.2g}"
+    return f"{points(contest.difference)}{_VERDICTS[contest.verdict]}", p
 
 
 def points(difference: float, digits: int = 1) -> str:
@@ -60,7 +62,8 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(Text(_TITLES[name], style="bold"))
         console.print(Text(size(comparison, standing), style="dim"))
         console.print(_grid(comparison, standing, wide=console.width >= 100))
-        _show_remarks(standing, console)
+        for words in _remarks(standing):
+            console.print(Text(words, style="dim"))
         console.print()
     for remark in comparison.remarks:
         console.print(Text(f"Note: {remark}."))
@@ -77,27 +80,27 @@ def as_text(comparison: Comparison, width: int = 110) -> str:
 
 
 def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
-    """The table; a narrow terminal does without the kinds, which most labels tell as well."""
+    """The table; a narrow terminal does without kinds, and without intervals where there are deviations."""
     several = comparison.n_splits > 1
-    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    grid.add_column("method", no_wrap=True)
-    if wide:
-        grid.add_column("kind", no_wrap=True)
-    for name in _columns(several):
-        grid.add_column(name, justify="right", no_wrap=True)
-    grid.add_column("ours leads by", overflow="fold")
+    columns = _columns(several)
+    kept = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if wide else 0)
+    for name in ("method", *(["kind"] if wide else [])):
+        grid.add_column(name, no_wrap=True)
+    for name in (*(columns[i] for i in kept), "lead", "p"):
+        grid.add_column(name, justify="left" if name == "lead" else "right", no_wrap=True)
     for outcome in standing.ranked:
         style = "bold" if outcome.ours else "dim" if outcome.failed else ""
-        words = "failed, see below" if outcome.failed else lead(standing.against_ours(outcome))
-        kind = [outcome.kind] if wide else []
-        grid.add_row(Text(outcome.label), *kind, *_figures(outcome, several), Text(words), style=style)
+        figures = _figures(outcome, several)
+        cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in kept)]
+        grid.add_row(*map(Text, [*cells, *lead(standing.against_ours(outcome))]), style=style)
     return grid
 
 
-def _show_remarks(standing: Standing, console: Console) -> None:
-    for outcome in standing.ranked:
-        for words in [outcome.error] if outcome.failed else outcome.remarks:
-            console.print(Text(f"{outcome.label}: {words}", style="dim"))
+def _remarks(standing: Standing) -> list[str]:
+    """Why a method has no figures, and what one should know of those that have."""
+    said = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
+    return [f"{label}: {words}" for label, remarks in said for words in remarks]
 
 
 def _columns(several: bool) -> list[str]:
@@ -144,7 +147,7 @@ def html_parts(comparison: Comparison) -> list[str]:
             report.heading(_TITLES[name]),
             report.paragraph(f"{size(comparison, standing)}."),
             _html_table(comparison, standing),
-            *(report.paragraph(words) for words in _contest_words(standing)),
+            *(report.paragraph(words) for words in [*_remarks(standing), *_contest_words(standing)]),
         ]
         settings = _settings(standing)
         if settings:
@@ -160,16 +163,12 @@ def _html_table(comparison: Comparison, standing: Standing) -> str:
     several = comparison.n_splits > 1
     rows: list[Sequence[str | float]] = []
     for outcome in standing.ranked:
-        remark = "; ".join([outcome.error or ""] if outcome.failed else outcome.remarks)
-        words = lead(standing.against_ours(outcome))
-        score = outcome.mean_average_precision
-        figures = _figures(outcome, several)[1:]
-        rows.append([outcome.label, outcome.kind, 100 * score, *figures, words, remark])
-    columns = ["method", "kind", *_columns(several), "AnchoredSLR leads by", "remarks"]
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+        words = [*_figures(outcome, several)[1:], *lead(standing.against_ours(outcome))]
+        rows.append([outcome.label, outcome.kind, 100 * outcome.mean_average_precision, *words])
+    columns = ["method", "kind", *_columns(several), "lead", "p"]
     ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
-    return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=_columns(several))
+    numeric = [*_columns(several), "p"]
+    return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=numeric)
 
 
 def _contest_words(standing: Standing) -> list[str]:
