@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import check_estimator
 
-from likewise import load
-from likewise.baselines import LDA, RCA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
+from likewise.baselines import LDA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
 from likewise.baselines.tuning import choose, class_holdouts
-from likewise.errors import LikewiseError
 from likewise.inputs import mean_square_distance
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-MODELS = [
-    Kernelised("lda", n_landmarks=80, grid=(0.01, 0.1)),
-    Kernelised("ridge", n_landmarks=80, grid=(0.01, 0.1)),
-    Kernelised("logistic", n_landmarks=80, grid=(0.1, 1.0)),
-    LDAPosterior(grid=(0.1, 0.3)),
-    SVMPosterior(grid=(10.0,), widths=(1.0,)),
-    WithInput("lda", weights=(0.3, 0.6)),
-    WithInput("ridge", weights=(0.3, 0.6)),
-    LDA(holdout="classes"),
-    RidgeOneHot(holdout="classes"),
-    RCA(holdout="classes"),
-]
-each = pytest.mark.parametrize("model", MODELS, ids=repr)
 
 
 @pytest.fixture(scope="module")
 def some(digits: Digits) -> Digits:
     X, y, Q, y_q = digits
     return X[:300], y[:300], Q[:200], y_q[:200]
-
-
-@each
-def test_a_saved_model_ranks_as_before(model: Any, some: Digits, tmp_path: Path) -> None:
-    X, y, Q, _ = some
-    S = model.fit(X, y).similarity(Q)
-    again = load(model.save(tmp_path / "m"))
-    np.testing.assert_allclose(again.similarity(Q), S, atol=1e-12)
-
-
-@each
-def test_sparse_rows_are_taken_like_dense_ones(model: Any, some: Digits) -> None:
-    X, y, Q, _ = some
-    S = model.fit(X, y).similarity(Q)
-    np.testing.assert_allclose(model.fit(sp.csr_matrix(X), y).similarity(sp.csr_matrix(Q)), S, atol=1e-8)
-
-
-@each
-def test_scores_stay_within_a_cosine(model: Any, some: Digits) -> None:
-    X, y, Q, _ = some
-    Z = model.fit(X.astype(np.float32), y).transform(Q.astype(np.float32))
-    assert Z.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        Kernelised(n_landmarks=20, grid=(0.1,), widths=(1.0,)),
-        LDAPosterior(shrinkage=0.1, temperature=1.0),
-        SVMPosterior(C=1.0, width=1.0, temperature=0.5),
-        WithInput(weight=0.5),
-    ],
-    ids=repr,
-)
-def test_scikit_learn_accepts_them(model: Any) -> None:
-    check_estimator(model)
 
 
 @pytest.mark.parametrize("base", ["lda", "ridge"])
@@ -87,7 +31,7 @@ def test_a_kernel_in_front_beats_the_linear_method_on_digits(base: str, some: Di
 
 
 def test_all_rows_as_landmarks_make_the_features_inner_products_the_kernel(some: Digits) -> None:
-    X, y, Q, _ = some
+    X, y, *_ = some
     model = Kernelised(width=0.7, n_landmarks=10_000).fit(X, y)
     rows = normalize(X)
     F = model._features(X)
@@ -105,11 +49,11 @@ def test_the_width_taken_is_that_of_the_best_held_out_score(some: Digits) -> Non
     assert model.width_ == 1.0
 
 
-def test_an_unknown_base_is_named() -> None:
-    with pytest.raises(LikewiseError, match="base='svm' is not known: expected 'lda' or 'ridge' or 'logistic'"):
-        Kernelised("svm").fit(np.eye(4), [0, 0, 1, 1])
-    with pytest.raises(LikewiseError, match="base='nca' is not known: expected 'lda' or 'ridge'"):
-        WithInput("nca").fit(np.eye(4), [0, 0, 1, 1])
+def test_an_unknown_base_or_holdout_is_named() -> None:
+    X, y = np.eye(4), [0, 0, 1, 1]
+    for model, name in ((Kernelised("svm"), "base"), (WithInput("nca"), "base"), (LDA(holdout="items"), "holdout")):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of {type(model).__name__} must be a str among"):
+            model.fit(X, y)
 
 
 def test_the_posterior_of_lda_is_that_of_scikit_learn(some: Digits) -> None:
@@ -178,9 +122,7 @@ def test_choosing_by_class_scores_on_classes_not_learned_from() -> None:
     assert len(learned) == 8
 
 
-def test_fewer_than_four_classes_are_chosen_by_rows_and_an_unknown_holdout_is_named() -> None:
+def test_fewer_than_four_classes_are_chosen_by_rows() -> None:
     X, y = np.random.default_rng(0).standard_normal((30, 3)), np.repeat(np.arange(3), 10)
     by_class, by_row = LDA(holdout="classes", random_state=0).fit(X, y), LDA(random_state=0).fit(X, y)
     assert by_class.cv_results_ == by_row.cv_results_
-    with pytest.raises(LikewiseError, match="holdout='items' is not known: expected 'rows' or 'classes'"):
-        LDA(holdout="items").fit(X, y)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import Baseline, LinearBaseline, check_option, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, SHARE, Baseline, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.lda import GRID as SHRINKAGES
 from likewise.baselines.lda import LDA
 from likewise.baselines.ridge import GRID as ALPHAS
@@ -37,6 +38,14 @@ class WithInput(Baseline):
         What is held out of the training data to choose by.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "base": [StrOptions(set(_BASES))],
+        "weight": [SHARE, AUTO],
+        "weights": ["array-like"],
+        "holdout": [HOLDOUT],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         base: str = "ridge",
@@ -53,7 +62,6 @@ class WithInput(Baseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose both settings together, and learn from all rows."""
-        check_option("base", self.base, tuple(_BASES))
         X, codes = self._training_data(X, y)
         rows = unit_rows(X)
         kind, name, grid = _BASES[self.base]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
+from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import Baseline, check_option, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
 from likewise.baselines.lda import LDA
 from likewise.baselines.logistic import LogisticPosterior
 from likewise.baselines.ridge import RidgeOneHot
@@ -42,6 +43,15 @@ class Kernelised(Baseline):
         The settings that the baseline tries; None is a grid made for kernel features.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "base": [StrOptions(set(BASES))],
+        "width": [POSITIVE, AUTO],
+        "n_landmarks": [COUNT],
+        "widths": ["array-like"],
+        "grid": ["array-like", None],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         base: str = "lda",
@@ -60,7 +70,6 @@ class Kernelised(Baseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the width and the baseline's settings, and learn from all rows."""
-        check_option("base", self.base, tuple(BASES))
         X, codes = self._training_data(X, y)
         rows = unit_rows(X)
         score = -np.inf

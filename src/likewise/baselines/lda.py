@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -39,6 +39,7 @@ class LDA(LinearBaseline):
         "normalize": ["boolean"],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from likewise.base import project
-from likewise.baselines.common import Baseline, unit_rows
+from likewise.baselines.common import AUTO, POSITIVE, SHARE, Baseline, unit_rows
 from likewise.baselines.lda import discriminants
 from likewise.baselines.logistic import posterior
 from likewise.baselines.scatter import Scatter, scatter, within
@@ -30,6 +30,15 @@ class LDAPosterior(Baseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "shrinkage": [SHARE, AUTO],
+        "temperature": [POSITIVE, AUTO],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "temperatures": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from likewise.baselines.common import AUTO, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -38,6 +38,7 @@ class RidgeOneHot(LinearBaseline):
         "normalize": ["boolean"],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.svm import SVC
 
-from likewise.baselines.common import Baseline, unit_rows
+from likewise.baselines.common import AUTO, POSITIVE, Baseline, unit_rows
 from likewise.baselines.kernel import drawn_kernel
 from likewise.baselines.logistic import posterior
 from likewise.baselines.tuning import Setting, Sides, choose
@@ -31,6 +31,16 @@ class SVMPosterior(Baseline):
         Penalty; γ in units of 1 / mean squared distance; τ. "auto" searches `grid`, `widths` and `temperatures` on
         held-out training rows.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [POSITIVE, AUTO],
+        "width": [POSITIVE, AUTO],
+        "temperature": [POSITIVE, AUTO],
+        "grid": ["array-like"],
+        "widths": ["array-like"],
+        "temperatures": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,

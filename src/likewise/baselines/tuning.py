@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from likewise.errors import LikewiseError
 from likewise.holdout import class_splits
 from likewise.metrics import mean_average_precision
 
-__all__ = ["HOLDOUTS", "Setting", "Sides", "choose", "stratified_holdout", "stratified_subset"]
+__all__ = ["Setting", "Sides", "choose", "class_holdouts", "stratified_holdout", "stratified_subset"]
 
 Setting = dict[str, Any]
 Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
 """Rows to their query and gallery sides."""
 
-HOLDOUTS = ("rows", "classes")
 HELD_SHARE = 0.3
 HELD_LIMIT = 5_000
 """More held-out rows than this cost time in scoring and change no choice."""
@@ -49,8 +47,6 @@ def choose(
 
 def _parts(y: np.ndarray, random_state: Any, holdout: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and held-out row numbers, as often as is needed."""
-    if holdout not in HOLDOUTS:
-        raise LikewiseError(f"holdout={holdout!r} is not known: expected 'rows' or 'classes'")
     if holdout == "classes" and len(np.unique(y)) >= 4:
         return class_holdouts(y, random_state)
     rows = stratified_holdout(y, random_state)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import AUTO, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -26,6 +26,7 @@ class _Whitener(LinearBaseline):
         "metric": [StrOptions({"cosine", "distance"})],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(

@@ -20,9 +20,9 @@ _TITLES = {"known classes": "Known classes: other rows", "new classes": "New cla
 _NOTES = (
     "mAP and P@1 are × 100. Intervals are 95 % bootstraps over queries; fit s are the seconds of the fit, choosing "
     "included; width is the number of columns in an index. Every method chose its settings on training rows alone. "
-    "Lead is that of AnchoredSLR over the row in points of mAP, linear against linear, kernel against kernel, posterior "
-    "against posterior, and p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than 0.3 points; "
-    "a loss is marked."
+    "Lead is that of AnchoredSLR over the row in points of mAP, linear against linear, kernel against kernel, "
+    "posterior against posterior, and p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than "
+    "0.3 points; a loss is marked."
 )
 _OVERLAP = "Rows are tested in several splits, so that the p-values, pooled over them, are on the bold side."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
