@@ -49,7 +49,7 @@ class SVMPosterior(Baseline):
         temperature: float | str = "auto",
         grid: tuple[float, ...] = (10.0, 1.0, 100.0),
         widths: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0),
-        temperatures: tuple[float, ...] = (0.2, 0.05, 0.1, 0.5, 1.0),
+        temperatures: tuple[float, ...] = (0.2, 0.02, 0.05, 0.1, 0.5),
         random_state: Any = None,
     ) -> None:
         self.C = C

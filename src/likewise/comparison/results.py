@@ -217,7 +217,8 @@ class Standing:
             cheap, dear = sorted(pair, key=lambda outcome: outcome.width)
         scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
         costs = " against ".join(f"{max(o.seconds, 0.01):.2g} s to fit and {o.width} wide" for o in (cheap, dear))
-        words = f"a tie between {scores} ({final.p}): take the cheaper, {cheap.label} ({costs})"
+        apart = f"{abs(100 * final.difference):.2f} points apart, {final.p}"
+        words = f"a tie between {scores} ({apart}): take the cheaper, {cheap.label} ({costs})"
         return words + self._warning(cheap)
 
     def _warning(self, taken: Outcome) -> str:

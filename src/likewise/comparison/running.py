@@ -18,7 +18,6 @@ from likewise.errors import LikewiseError
 from likewise.labels import encode_labels
 from likewise.metrics import evaluate
 from likewise.progress import Advance, progress_bar
-from likewise.randomness import generator
 
 __all__ = ["compare"]
 
@@ -77,15 +76,17 @@ def compare(
     """
     _check(splits, test_size, seen, unseen)
     check_names(methods, [*seen_methods(), *unseen_methods()])
-    rng, remarks = generator(random_state), list[str]()
-    X, codes = _rows(X, y, max_rows, rng, remarks)
+    # A generator each, so that the splits of one table do not depend on whether there is another.
+    draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
+    remarks: list[str] = []
+    X, codes = _rows(X, y, max_rows, draw, remarks)
     own = own_methods(models or {})
     job = _Job(X, codes, small, int(random_state))
     if seen:
-        job.plan("seen", [*select(seen_methods(), methods), *own], splits, lambda: row_part(codes, test_size, rng))
+        job.plan("seen", [*select(seen_methods(), methods), *own], splits, lambda: row_part(codes, test_size, by_row))
     obstacle = class_obstacle(codes)
     if unseen and obstacle is None:
-        job.plan("unseen", [*select(unseen_methods(), methods), *own], splits, lambda: class_part(codes, rng))
+        job.plan("unseen", [*select(unseen_methods(), methods), *own], splits, lambda: class_part(codes, by_class))
     elif unseen:
         remarks.append(obstacle or "")
     with progress_bar("comparing", job.n_steps, enabled=bool(verbose)) as advance:
@@ -186,8 +187,8 @@ def _setting(model: Any) -> dict[str, Any]:
     if hasattr(model, "setting_"):
         return dict(model.setting_)
     # A model behind another keeps the inner one's settings under its own prefix.
-    found = {name: getattr(model, f"{prefix}{name}_", None) for prefix in ("base_", "") for name in _CHOSEN}
-    return {name: value for name, value in found.items() if value is not None}
+    names = [(name, f"{prefix}{name}_") for prefix in ("", "base_") for name in _CHOSEN]
+    return {name: getattr(model, attribute) for name, attribute in names if hasattr(model, attribute)}
 
 
 def _first_line(message: Any) -> str:

@@ -167,7 +167,7 @@ def _html_table(comparison: Comparison, standing: Standing) -> str:
         rows.append([outcome.label, outcome.kind, 100 * outcome.mean_average_precision, *words])
     columns = ["method", "kind", *_columns(several), "lead", "p"]
     ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
-    numeric = [*_columns(several), "p"]
+    numeric = [*_columns(several), "lead", "p"]
     return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=numeric)
 
 
