@@ -21,9 +21,13 @@ from likewise.baselines import (
     RCA,
     Cosine,
     Euclid,
+    Kernelised,
+    LDAPosterior,
     LogisticPosterior,
     RidgeOneHot,
+    SVMPosterior,
     Whitening,
+    WithInput,
 )
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
@@ -41,6 +45,13 @@ MODELS: list[SimilarityModel] = [
     LDA(grid=(0.1, 0.5)),
     RidgeOneHot(grid=(0.1, 1.0)),
     LogisticPosterior(grid=(0.1,), max_iter=20),
+    LDA(grid=(0.1, 0.5), holdout="classes"),
+    LDAPosterior(grid=(0.1, 0.5)),
+    Kernelised("lda", n_landmarks=30, grid=(0.01, 0.1)),
+    Kernelised("ridge", n_landmarks=30, grid=(0.01, 0.1)),
+    Kernelised("logistic", n_landmarks=30, grid=(0.1,), widths=(1.0,)),
+    SVMPosterior(grid=(10.0,), widths=(1.0,)),
+    WithInput("ridge", weights=(0.5,)),
     NCA(grid=(0.3, 1.0), max_iter=5),
     OASIS(n_steps=500),
     FRML(rank=3, n_iter=50),

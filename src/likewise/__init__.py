@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_WHERE = {"AnchoredSLR": "anchored", "SLR": "slr", "SimilarityModel": "base", "load": "models"}
+_WHERE = {
+    "AnchoredSLR": "anchored",
+    "SLR": "slr",
+    "SimilarityModel": "base",
+    "compare": "comparison",
+    "load": "models",
+}
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "load"]
+__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "load"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
+    from likewise.comparison import compare
     from likewise.models import load
     from likewise.slr import SLR
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Sequence
 from html import escape
+from math import isnan
 from typing import Any
 
 __all__ = ["code", "definitions", "figure", "heading", "page", "paragraph", "table"]
@@ -94,16 +95,22 @@ def table(
     *,
     bar: str | None = None,
     best: int | None = None,
+    marked: Collection[int] = (),
+    full: float = 1.0,
     digits: dict[str, int] | None = None,
     numeric: Collection[str] = (),
 ) -> str:
-    """A table; the column `bar`, of values from 0 to 1, is also drawn, and the row `best` stands out."""
+    """A table; the column `bar`, of values from 0 to `full`, is also drawn, and the rows `best` and `marked` stand out.
+
+    A nan shows as a dash, without a bar.
+    """
     digits = digits or {}
     drawn = None if bar is None else list(columns).index(bar)
     numbers = {i for i, name in enumerate(columns) if name in digits or name in numeric}
     head = "".join(f"<th{_class(i in numbers)}>{escape(name)}</th>" for i, name in enumerate(columns))
     head += "" if drawn is None else "<th></th>"
-    body = "".join(_row(columns, row, numbers, digits, drawn, place == best) for place, row in enumerate(rows))
+    loud = {best, *marked}
+    body = "".join(_row(columns, row, numbers, digits, drawn, full, place in loud) for place, row in enumerate(rows))
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -113,16 +120,18 @@ def _row(
     numbers: set[int],
     digits: dict[str, int],
     drawn: int | None,
-    best: bool,
+    full: float,
+    loud: bool,
 ) -> str:
     cells = [
         f"<td{_class(i in numbers)}>{escape(_written(value, digits.get(columns[i])))}</td>"
         for i, value in enumerate(row)
     ]
     if drawn is not None:
-        share = min(max(float(row[drawn]), 0.0), 1.0)
+        value = float(row[drawn])
+        share = 0.0 if isnan(value) else min(max(value / full, 0.0), 1.0)
         cells.append(f'<td class="bar"><div style="width:{100 * share:.1f}%"></div></td>')
-    opening = '<tr class="best">' if best else "<tr>"
+    opening = '<tr class="best">' if loud else "<tr>"
     return f"{opening}{''.join(cells)}</tr>"
 
 
@@ -131,4 +140,6 @@ def _class(number: bool) -> str:
 
 
 def _written(value: str | float, digits: int | None) -> str:
-    return str(value) if digits is None else f"{float(value):.{digits}f}"
+    if digits is None:
+        return str(value)
+    return "–" if isnan(float(value)) else f"{float(value):.{digits}f}"

@@ -13,7 +13,7 @@ import likewise
 from likewise.cli import VERBS, app
 from likewise.cli.console import Verbs
 
-OURS = ("demo", "fit", "evaluate", "doctor")
+OURS = ("demo", "fit", "evaluate", "compare", "doctor")
 
 
 def test_the_version_is_printed(run: Any) -> None:
@@ -23,7 +23,7 @@ def test_the_version_is_printed(run: Any) -> None:
 
 def test_every_verb_is_listed_in_the_order_of_use(run: Any) -> None:
     help_text = run("--help").stdout
-    places = [help_text.index(f" {verb} ") for verb in OURS]
+    places = [help_text.index(f"│ {verb} ") for verb in OURS]
     assert places == sorted(places)
     assert [verb for verb in VERBS if verb in OURS] == list(OURS)
     assert "Exit codes" in help_text

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 AUTO = StrOptions({"auto"})
+HOLDOUT = StrOptions({"rows", "classes"})
 COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 SHARE = Interval(Real, 0, 1, closed="both")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -29,6 +29,8 @@ class LDA(LinearBaseline):
         Directions kept; at most, and by default, the number of classes less one.
     normalize : bool
         Scale rows to length 1 first.
+    holdout : "rows" or "classes"
+        What is held out to choose by; "classes" for galleries of classes that are not in training.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -37,6 +39,7 @@ class LDA(LinearBaseline):
         "normalize": ["boolean"],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(
@@ -46,12 +49,14 @@ class LDA(LinearBaseline):
         normalize: bool = True,
         grid: tuple[float, ...] = GRID,
         random_state: Any = None,
+        holdout: str = "rows",
     ) -> None:
         self.shrinkage = shrinkage
         self.n_components = n_components
         self.normalize = normalize
         self.grid = grid
         self.random_state = random_state
+        self.holdout = holdout
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the directions from rows X and labels y."""
@@ -59,7 +64,7 @@ class LDA(LinearBaseline):
         rows = unit_rows(X) if self.normalize else X
         self.metric_ = "cosine" if len(self.classes_) > 2 else "distance"
         settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
+        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
         self.shrinkage_ = float(best["shrinkage"])
         classes = scatter(rows, codes)
         directions = discriminants(classes, within(rows, codes, classes), self.shrinkage_, self.n_components)

@@ -49,7 +49,7 @@ class LogisticPosterior(Baseline):
         temperature: float | str = "auto",
         normalize: bool = True,
         grid: tuple[float, ...] = (0.1, 0.001, 0.01, 1.0),
-        temperatures: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0),
+        temperatures: tuple[float, ...] = (1.0, 0.1, 0.25, 0.5, 2.0, 4.0),
         max_iter: int = 200,
         random_state: Any = None,
     ) -> None:

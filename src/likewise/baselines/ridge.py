@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from likewise.baselines.common import AUTO, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -29,6 +29,8 @@ class RidgeOneHot(LinearBaseline):
         rows.
     normalize : bool
         Scale rows to length 1 first.
+    holdout : "rows" or "classes"
+        What is held out to choose by; "classes" for galleries of classes that are not in training.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -36,6 +38,7 @@ class RidgeOneHot(LinearBaseline):
         "normalize": ["boolean"],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(
@@ -44,18 +47,20 @@ class RidgeOneHot(LinearBaseline):
         normalize: bool = True,
         grid: tuple[float, ...] = GRID,
         random_state: Any = None,
+        holdout: str = "rows",
     ) -> None:
         self.alpha = alpha
         self.normalize = normalize
         self.grid = grid
         self.random_state = random_state
+        self.holdout = holdout
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the regression from rows X and labels y."""
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
         settings = [{"alpha": a} for a in (self.grid if self.alpha == "auto" else [self.alpha])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
+        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
         self.alpha_ = float(best["alpha"])
         coefficients, offset = _Problem.of(rows, codes).solve(self.alpha_)
         self.components_, self.offset_ = coefficients.astype(X.dtype), offset.astype(X.dtype)

@@ -56,7 +56,7 @@ def spectrum(R: np.ndarray, extra: np.ndarray | None = None) -> Spectrum:
     if n < d:
         basis = _row_space(R if extra is None else np.vstack([R, extra]))
         R = R @ basis
-    values, vectors = eigh((R.T @ R).astype(np.float64) / n)
+    values, vectors = eigh((R.T @ R).astype(np.float64) / n, driver="evd")  # twice as fast as the default
     vectors = vectors if basis is None else basis @ vectors
     return Spectrum(np.maximum(values, 0), vectors)
 

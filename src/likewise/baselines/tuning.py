@@ -1,4 +1,4 @@
-"""The small search of every baseline: an inner stratified holdout of the training data, scored by mAP."""
+"""The small search of every baseline: an inner holdout of the training data, by rows or by classes, scored by mAP."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from likewise.holdout import class_splits
 from likewise.metrics import mean_average_precision
 
-__all__ = ["Setting", "Sides", "choose", "stratified_holdout", "stratified_subset"]
+__all__ = ["Setting", "Sides", "choose", "class_holdouts", "stratified_holdout", "stratified_subset"]
 
 Setting = dict[str, Any]
 Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
@@ -19,6 +20,8 @@ Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
 HELD_SHARE = 0.3
 HELD_LIMIT = 5_000
 """More held-out rows than this cost time in scoring and change no choice."""
+CLASS_HELD_LIMIT = 2_000
+"""The same for each of several splits by class."""
 
 
 def choose(
@@ -27,19 +30,40 @@ def choose(
     X: Any,
     y: np.ndarray,
     random_state: Any = None,
+    holdout: str = "rows",
 ) -> tuple[Setting, dict[str, list[Any]]]:
     """The setting with the best mAP of held-out rows among themselves, and what every setting reached.
 
     `fit` takes the training part once and returns a function from a setting to its two sides, so that what all
-    settings have in common is computed once. The first setting is taken when nothing can be held out.
+    settings have in common is computed once. `holdout="classes"` holds out classes in place of rows: for galleries
+    whose classes are not those of training. The first setting is taken when nothing can be held out.
     """
-    parts = stratified_holdout(y, random_state) if len(settings) > 1 else None
-    if parts is None:
+    parts = _parts(y, random_state, holdout) if len(settings) > 1 else []
+    if not parts:
         return settings[0], {"settings": [settings[0]], "score": []}
-    train, held = parts
-    candidate = fit(X[train], y[train])
-    scores = [_score(candidate(setting), X[held], y[held]) for setting in settings]
+    scores = np.mean([_scores(settings, fit, X, y, *part) for part in parts], axis=0).tolist()
     return settings[int(np.argmax(scores))], {"settings": list(settings), "score": scores}
+
+
+def _parts(y: np.ndarray, random_state: Any, holdout: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and held-out row numbers, as often as is needed."""
+    if holdout == "classes" and len(np.unique(y)) >= 4:
+        return class_holdouts(y, random_state)
+    rows = stratified_holdout(y, random_state)
+    return [] if rows is None else [rows]
+
+
+def _scores(
+    settings: Sequence[Setting],
+    fit: Callable[[Any, np.ndarray], Callable[[Setting], Sides]],
+    X: Any,
+    y: np.ndarray,
+    train: np.ndarray,
+    held: np.ndarray,
+) -> list[float]:
+    codes = np.unique(y[train], return_inverse=True)[1]  # numbered anew: a class held out leaves no gap
+    candidate = fit(X[train], codes)
+    return [_score(candidate(setting), X[held], y[held]) for setting in settings]
 
 
 def _score(sides: Sides, X: Any, y: np.ndarray) -> float:
@@ -59,6 +83,14 @@ def stratified_holdout(y: np.ndarray, random_state: Any = None) -> tuple[np.ndar
         return None
     chosen = np.sort(np.concatenate(held))
     return np.setdiff1d(np.arange(len(y)), chosen), chosen
+
+
+def class_holdouts(y: np.ndarray, random_state: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Half of the classes held out, both ways; oftener where classes are few and one draw says little."""
+    rng = generator(random_state)
+    splits = class_splits(y, rng, repeats=2 if len(np.unique(y)) > 20 else 4)
+    parts = [(split.train, np.sort(rng.permutation(split.held)[:CLASS_HELD_LIMIT])) for split in splits]
+    return [(train, held) for train, held in parts if np.unique(y[held], return_counts=True)[1].max() > 1]
 
 
 def stratified_subset(y: np.ndarray, size: int | None, random_state: Any = None) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import AUTO, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -26,6 +26,7 @@ class _Whitener(LinearBaseline):
         "metric": [StrOptions({"cosine", "distance"})],
         "grid": ["array-like"],
         "random_state": ["random_state"],
+        "holdout": [HOLDOUT],
     }
 
     def __init__(
@@ -35,19 +36,21 @@ class _Whitener(LinearBaseline):
         metric: str = "cosine",
         grid: tuple[float, ...] = GRID,
         random_state: Any = None,
+        holdout: str = "rows",
     ) -> None:
         self.shrinkage = shrinkage
         self.normalize = normalize
         self.metric = metric
         self.grid = grid
         self.random_state = random_state
+        self.holdout = holdout
 
     def fit(self, X: Any, y: Any) -> Self:
         """Whiten by the training rows; `shrinkage="auto"` takes the best of `grid` on held-out training rows."""
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
         settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state)
+        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
         self.shrinkage_ = float(best["shrinkage"])
         mean, covariance = self._covariance(rows, codes)
         self.components_ = covariance.whitener(self.shrinkage_).astype(X.dtype)

@@ -1,0 +1,96 @@
+"""The posterior of linear discriminant analysis as an embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from likewise.base import project
+from likewise.baselines.common import AUTO, POSITIVE, SHARE, Baseline, unit_rows
+from likewise.baselines.lda import discriminants
+from likewise.baselines.logistic import posterior
+from likewise.baselines.scatter import Scatter, scatter, within
+from likewise.baselines.tuning import Setting, Sides, choose
+
+__all__ = ["LDAPosterior"]
+
+
+class LDAPosterior(Baseline):
+    """√softmax(score / τ), score_k = z·μ_k − ½|μ_k|² + log(n_k / n): one Gaussian a class, with a shared covariance.
+
+    z are the discriminant directions of unit rows, in which the classes' covariance is the identity. A unit vector as
+    wide as there are classes; classes that were not seen in training cannot be told apart by it.
+
+    Parameters
+    ----------
+    shrinkage, temperature : float or "auto"
+        a in (1 − a)S_w + a·mean(S_w)·I, and τ. "auto" searches `grid` and `temperatures` on held-out training rows.
+    normalize : bool
+        Scale rows to length 1 first.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "shrinkage": [SHARE, AUTO],
+        "temperature": [POSITIVE, AUTO],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "temperatures": ["array-like"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        shrinkage: float | str = "auto",
+        temperature: float | str = "auto",
+        normalize: bool = True,
+        grid: tuple[float, ...] = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7),
+        temperatures: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0, 8.0),
+        random_state: Any = None,
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.temperature = temperature
+        self.normalize = normalize
+        self.grid = grid
+        self.temperatures = temperatures
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the classes' means and their covariance from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = unit_rows(X) if self.normalize else X
+        best, self.cv_results_ = choose(self._settings(), self._candidates, rows, codes, self.random_state)
+        self.shrinkage_, self.temperature_ = float(best["shrinkage"]), float(best["temperature"])
+        classes = scatter(rows, codes)
+        weights, bias = _scores(classes, discriminants(classes, within(rows, codes, classes), self.shrinkage_))
+        self.components_, self.intercept_ = weights.astype(X.dtype), bias.astype(X.dtype)
+        return self
+
+    def _settings(self) -> list[Setting]:
+        grid = self.grid if self.shrinkage == "auto" else (self.shrinkage,)
+        temperatures = self.temperatures if self.temperature == "auto" else (self.temperature,)
+        return [{"shrinkage": a, "temperature": t} for a in grid for t in temperatures]
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+        classes = scatter(X, y)
+        covariance = within(X, y, classes)
+
+        def candidate(setting: Setting) -> Sides:
+            weights, bias = _scores(classes, discriminants(classes, covariance, setting["shrinkage"]))
+            weights, bias = weights.astype(X.dtype), bias.astype(X.dtype)
+            return lambda rows: 2 * (posterior(project(rows, weights) + bias, setting["temperature"]),)
+
+        return candidate
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        rows = unit_rows(X) if self.normalize else X
+        return posterior(project(rows, self.components_) + self.intercept_.astype(rows.dtype), self.temperature_)
+
+
+def _scores(classes: Scatter, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (k, d) and intercepts (k,) of the classes' scores as functions of the rows as they come."""
+    means = (classes.centres - classes.mean) @ directions.T
+    weights = means @ directions
+    bias = np.log(classes.sizes / classes.sizes.sum()) - np.einsum("ij,ij->i", means, means) / 2
+    return weights, bias - weights @ classes.mean

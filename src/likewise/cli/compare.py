@@ -1,0 +1,105 @@
+"""`likewise compare`: what would each of the usual methods reach on my data, and which should I take?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from likewise.cli.console import emit_json, note, results
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
+from likewise.errors import LikewiseError
+
+__all__ = ["register"]
+
+_HELP = """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
+
+All learn from the same rows and choose their settings there alone; the rows held out then rank each other. Known
+classes: 30 % of the rows of each class are held out. New classes: half of the classes are. Printed are mAP with a
+bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each rival.
+Large data is sampled, by class. A method that fails is a row with the reason.
+
+[bold]Examples[/bold]
+
+\b
+  likewise compare photos.features
+  likewise compare embeddings.npz --splits 5 -o report.html
+  likewise compare train.csv --methods cosine,lda,anchored --no-unseen
+  likewise compare embeddings.npy --labels labels.txt --json | jq .recommendation
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("compare", help=_HELP)(compare)
+
+
+def compare(
+    data: Data,
+    labels: Labels = None,
+    label_column: LabelColumn = None,
+    features: FeatureName = None,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="NAMES", help="Some methods only, separated by commas.")
+    ] = None,
+    splits: Annotated[int, typer.Option(help="Splits to average over.", min=1)] = 1,
+    test_size: Annotated[float, typer.Option(help="Share of each class that is held out.")] = 0.3,
+    no_seen: Annotated[bool, typer.Option("--no-seen", help="Leave out the table for known classes.")] = False,
+    no_unseen: Annotated[bool, typer.Option("--no-unseen", help="Leave out the table for new classes.")] = False,
+    max_rows: Annotated[int, typer.Option(help="Sample larger data to so many rows; 0 takes all.", min=0)] = 10_000,
+    small: Annotated[int, typer.Option(help="NCA and the SVM run up to so many training rows.", min=0)] = 3_000,
+    seed: Annotated[int, typer.Option(help="Seed of the splits and of every method.", min=0)] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="HTML", help="Also write a page.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read, compare, print, and write the page."""
+    _check_writable(output)
+    table = labelled(load_table(data, labels, label_column, features))
+    import likewise
+
+    found = likewise.compare(
+        table.X,
+        table.y,
+        methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
+        splits=splits,
+        test_size=test_size,
+        seen=not no_seen,
+        unseen=not no_unseen,
+        max_rows=max_rows or None,
+        small=small,
+        random_state=seed,
+        verbose=int(sys.stderr.isatty()),
+    )
+    emit_json({"source": table.source, **found.to_dict()}) if as_json else _show(found)
+    if output is not None:
+        _write(output, found, table.source)
+
+
+def _show(found: object) -> None:
+    from likewise.comparison.showing import show
+
+    show(found, results())  # type: ignore[arg-type]
+
+
+def _write(output: Path, found: object, source: str) -> None:
+    from likewise.files import atomic_write
+
+    command = shlex.join(["likewise", *sys.argv[1:]]) if Path(sys.argv[0]).stem in ("likewise", "__main__") else None
+    page = found.to_html(f"{Path(source).name}: which similarity?", command)  # type: ignore[attr-defined]
+    atomic_write(output, page.encode())
+    note(f"wrote {output}")
+
+
+def _check_writable(output: Path | None) -> None:
+    """Say now, not after minutes of comparing, that the page has no place to go."""
+    if output is None:
+        return
+    if not output.parent.is_dir():
+        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
+    if output.is_dir():
+        raise LikewiseError(f"--output {output} is a folder: expected a file to write")

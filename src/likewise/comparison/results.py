@@ -1,0 +1,292 @@
+"""What came out: each method's figures, who is ahead of whom and how surely, and a recommendation in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from likewise.comparison.methods import KINDS
+from likewise.metrics import bootstrap_interval, paired_test
+
+__all__ = ["Comparison", "Contest", "Outcome", "Run", "Standing"]
+
+TIE_POINTS = 0.3  # of mAP × 100: below this nobody sees a difference, however sure it is
+TIE_P = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One method on one split; `average_precision` is that of each query."""
+
+    precision_at_1: float
+    seconds: float
+    width: int
+    setting: dict[str, Any]
+    average_precision: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One method over all splits; with an `error` it has no figures, and that is why."""
+
+    name: str
+    label: str
+    kind: str  # "linear", "kernel" or "posterior"
+    ours: bool
+    runs: list[Run] = field(default_factory=list)
+    error: str | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+    @cached_property
+    def mean_average_precision(self) -> float:
+        """Mean over the splits; nan if it failed."""
+        return float(np.mean(self._scores)) if self._scores else float("nan")
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the splits; None of one."""
+        return float(np.std(self._scores, ddof=1)) if len(self._scores) > 1 else None
+
+    @cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % bootstrap interval of mAP over the queries of all splits."""
+        return None if self.failed else bootstrap_interval(self.average_precision)
+
+    @property
+    def average_precision(self) -> np.ndarray:
+        """Of each query of each split."""
+        return np.concatenate([run.average_precision for run in self.runs])
+
+    @property
+    def precision_at_1(self) -> float:
+        return self._mean("precision_at_1")
+
+    @property
+    def seconds(self) -> float:
+        """To fit, all choosing included; mean over the splits."""
+        return self._mean("seconds")
+
+    @property
+    def width(self) -> int:
+        """Numbers a row in the index."""
+        return self.runs[-1].width if self.runs else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, ready for JSON."""
+        who = {"method": self.name, "label": self.label, "kind": self.kind, "ours": self.ours}
+        if self.failed:
+            return {**who, "error": self.error}
+        figures = {
+            "mAP": self.mean_average_precision,
+            "mAP_interval": list(self.interval or ()),
+            "mAP_deviation": self.deviation,
+            "P@1": self.precision_at_1,
+            "seconds": self.seconds,
+            "width": self.width,
+        }
+        runs = [{"mAP": score, "setting": run.setting} for score, run in zip(self._scores, self.runs, strict=True)]
+        return {**who, **figures, "splits": runs, "remarks": self.remarks}
+
+    @property
+    def _scores(self) -> list[float]:
+        return [] if self.failed else [float(run.average_precision.mean()) for run in self.runs]
+
+    def _mean(self, name: str) -> float:
+        return float(np.mean([getattr(run, name) for run in self.runs])) if self.runs else float("nan")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two methods on the same queries: the difference in mAP of one to the other, and how sure it is."""
+
+    one: str
+    other: str
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+
+    @property
+    def verdict(self) -> str:
+        """ "ahead", "behind" or "tie": p above .05, or less than .3 points apart."""
+        if self.p_value > TIE_P or abs(100 * self.difference) < TIE_POINTS:
+            return "tie"
+        return "ahead" if self.difference > 0 else "behind"
+
+    @property
+    def p(self) -> str:
+        """The p-value in words."""
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "interval": list(self.interval), "verdict": self.verdict}
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """All methods on the same splits: how many rows were learned from and searched, and how each fared."""
+
+    n_train: int
+    n_test: int
+    n_classes: tuple[int, int]  # learned from, searched
+    outcomes: list[Outcome]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_contests", {})
+
+    @property
+    def ranked(self) -> list[Outcome]:
+        """Best first; what failed comes last."""
+        return sorted(self.outcomes, key=lambda o: -np.inf if o.failed else o.mean_average_precision, reverse=True)
+
+    def contest(self, one: Outcome, other: Outcome) -> Contest:
+        """The paired test of two methods over the queries of all splits."""
+        contests: dict[tuple[str, str], Contest] = self._contests  # type: ignore[attr-defined]
+        key = (one.name, other.name)
+        if key not in contests:
+            found = paired_test(one.average_precision, other.average_precision)
+            contests[key] = Contest(one.label, other.label, found.difference, found.interval, found.p_value)
+        return contests[key]
+
+    def against_ours(self, rival: Outcome) -> Contest | None:
+        """Ours of the rival's own kind (or else our best) against a rival; None for our own and for what failed."""
+        if rival.ours or rival.failed:
+            return None
+        peer = self._best(ours=True, kind=rival.kind) or self._best(ours=True)
+        return None if peer is None else self.contest(peer, rival)
+
+    def contests(self) -> dict[str, Contest]:
+        """By kind: ours against the best rival of that kind."""
+        pairs = {kind: (self._best(ours=True, kind=kind), self._best(ours=False, kind=kind)) for kind in KINDS}
+        return {kind: self.contest(one, other) for kind, (one, other) in pairs.items() if one and other}
+
+    def final(self) -> Contest | None:
+        """Our best against the best rival of any kind; without either, the best against the second.
+
+        Our cosine stands for our posterior where it ties with it and is not behind the rival: it serves any class.
+        """
+        ours, rival = self._best(ours=True), self._best(ours=False)
+        if ours and rival:
+            plain = self._best(ours=True, but="posterior")
+            if plain and self.contest(ours, plain).verdict == "tie" and self.contest(plain, rival).verdict != "behind":
+                return self.contest(plain, rival)
+            return self.contest(ours, rival)
+        done = [outcome for outcome in self.ranked if not outcome.failed]
+        return self.contest(*done[:2]) if len(done) > 1 else None
+
+    def recommendation(self) -> str:
+        """What to take, in words."""
+        final = self.final()
+        if final is None:
+            done = [outcome.label for outcome in self.outcomes if not outcome.failed]
+            return f"{done[0]}, the only one that ran" if done else "nothing, since no method ran"
+        if final.verdict == "tie":
+            return self._tie(final)
+        names = (final.one, final.other) if final.difference > 0 else (final.other, final.one)
+        words = f"{names[0]}, by {abs(100 * final.difference):.1f} points of mAP over {names[1]} ({final.p})"
+        return words + self._warning(self._labelled(names[0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, ready for JSON."""
+        final = self.final()
+        return {
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "n_classes_learned": self.n_classes[0],
+            "n_classes_searched": self.n_classes[1],
+            "methods": [self._row(outcome) for outcome in self.ranked],
+            "contests": {kind: contest.to_dict() for kind, contest in self.contests().items()},
+            "final": None if final is None else final.to_dict(),
+            "recommendation": self.recommendation(),
+        }
+
+    def _row(self, outcome: Outcome) -> dict[str, Any]:
+        contest = self.against_ours(outcome)
+        return {**outcome.to_dict(), "against_ours": None if contest is None else contest.to_dict()}
+
+    def _tie(self, final: Contest) -> str:
+        pair = (self._labelled(final.one), self._labelled(final.other))
+        cheap, dear = sorted(pair, key=lambda outcome: outcome.seconds)
+        if dear.seconds < 1.25 * cheap.seconds:  # nearer than clocks agree: then the narrower, which searches faster
+            cheap, dear = sorted(pair, key=lambda outcome: outcome.width)
+        scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
+        costs = " against ".join(f"{max(o.seconds, 0.01):.2g} s to fit and {o.width} wide" for o in (cheap, dear))
+        apart = f"{abs(100 * final.difference):.2f} points apart, {final.p}"
+        words = f"a tie between {scores} ({apart}): take the cheaper, {cheap.label} ({costs})"
+        return words + self._warning(cheap)
+
+    def _warning(self, taken: Outcome) -> str:
+        """A posterior knows the classes of training alone; people should know before they take it."""
+        return ", if nothing of another class will ever be searched" if taken.kind == "posterior" else ""
+
+    def _labelled(self, label: str) -> Outcome:
+        return next(outcome for outcome in self.outcomes if outcome.label == label)
+
+    def _best(self, ours: bool, kind: str | None = None, but: str | None = None) -> Outcome | None:
+        """The best of ours or of the rivals, of one kind or of any kind but one."""
+        fitting = [o for o in self.ranked if o.ours == ours and not o.failed and kind in (None, o.kind)]
+        return next((o for o in fitting if o.kind != but), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What `likewise.compare` found; print it, or see `to_dict` and `to_html`."""
+
+    n_rows: int
+    n_columns: int
+    n_classes: int
+    n_splits: int
+    test_size: float
+    seed: int
+    seen: Standing | None
+    unseen: Standing | None
+    remarks: list[str]
+
+    @property
+    def standings(self) -> dict[str, Standing]:
+        """The tables there are, by what is searched."""
+        both = {"known classes": self.seen, "new classes": self.unseen}
+        return {name: standing for name, standing in both.items() if standing is not None}
+
+    def recommendation(self) -> str:
+        """One sentence: what to take for rows of known classes, and what for rows of new ones."""
+        parts = [f"for {name}: {standing.recommendation()}" for name, standing in self.standings.items()]
+        words = "; ".join(parts)
+        return f"{words[0].upper()}{words[1:]}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rankings of each query, ready for JSON."""
+        return {
+            "n_rows": self.n_rows,
+            "n_columns": self.n_columns,
+            "n_classes": self.n_classes,
+            "n_splits": self.n_splits,
+            "test_size": self.test_size,
+            "seed": self.seed,
+            "seen": None if self.seen is None else self.seen.to_dict(),
+            "unseen": None if self.unseen is None else self.unseen.to_dict(),
+            "recommendation": self.recommendation(),
+            "remarks": self.remarks,
+        }
+
+    def to_html(self, title: str = "likewise compare", command: str | None = None) -> str:
+        """One self-contained page."""
+        from likewise.comparison.showing import html_page
+
+        return html_page(self, title, command)
+
+    def __str__(self) -> str:
+        from likewise.comparison.showing import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from likewise.comparison.showing import html_parts
+
+        return "\n".join(html_parts(self))

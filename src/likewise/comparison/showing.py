@@ -1,0 +1,211 @@
+"""A comparison as text for a terminal and as HTML."""
+
+from __future__ import annotations
+
+import io
+import platform
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from likewise import __version__, report
+from likewise.comparison.results import Comparison, Contest, Outcome, Standing
+
+__all__ = ["as_text", "html_page", "html_parts", "show"]
+
+_TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
+_NOTES = (
+    "mAP and P@1 are × 100. Intervals are 95 % bootstraps over queries; fit s are the seconds of the fit, choosing "
+    "included; width is the number of columns in an index. Every method chose its settings on training rows alone. "
+    "Lead is that of AnchoredSLR over the row in points of mAP, linear against linear, kernel against kernel, "
+    "posterior against posterior, and p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than "
+    "0.3 points; a loss is marked."
+)
+_OVERLAP = "Rows are tested in several splits, so that the p-values, pooled over them, are on the bold side."
+_VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
+
+
+def lead(contest: Contest | None) -> tuple[str, str]:
+    """AnchoredSLR's lead in points, with its verdict, and the p-value."""
+    if contest is None:
+        return "", ""
+    p = "<0.001" if contest.p_value < 0.001 else f"{contest.p_value:.2g}"
+    return f"{points(contest.difference)}{_VERDICTS[contest.verdict]}", p
+
+
+def points(difference: float, digits: int = 1) -> str:
+    """A difference in mAP × 100, with its sign unless it rounds to nothing."""
+    words = f"{100 * difference:+.{digits}f}"
+    return words.replace("-", "−") if float(words) else words[1:]
+
+
+def size(comparison: Comparison, standing: Standing) -> str:
+    """What was learned from and what was searched."""
+    times = "" if comparison.n_splits == 1 else f", {comparison.n_splits} splits"
+    learned, searched = standing.n_classes
+    return (
+        f"{standing.n_train:,} rows of {learned:,} classes to learn from, "
+        f"{standing.n_test:,} of {searched:,} to search{times}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# For a terminal
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the tables, what they mean, and the recommendation."""
+    for name, standing in comparison.standings.items():
+        console.print(Text(_TITLES[name], style="bold"))
+        console.print(Text(size(comparison, standing), style="dim"))
+        console.print(_grid(comparison, standing, wide=console.width >= 100))
+        for words in _remarks(standing):
+            console.print(Text(words, style="dim"))
+        console.print()
+    for remark in comparison.remarks:
+        console.print(Text(f"Note: {remark}."))
+    console.print(Text(_notes(comparison), style="dim"))
+    console.print()
+    console.print(Text(comparison.recommendation(), style="bold"))
+
+
+def as_text(comparison: Comparison, width: int = 110) -> str:
+    """What `show` prints, without colours."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, no_color=True)
+    show(comparison, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
+    """The table; a narrow terminal does without kinds, and without intervals where there are deviations."""
+    several = comparison.n_splits > 1
+    columns = _columns(several)
+    kept = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if wide else 0)
+    for name in ("method", *(["kind"] if wide else [])):
+        grid.add_column(name, no_wrap=True)
+    for name in (*(columns[i] for i in kept), "lead", "p"):
+        grid.add_column(name, justify="left" if name == "lead" else "right", no_wrap=True)
+    for outcome in standing.ranked:
+        style = "bold" if outcome.ours else "dim" if outcome.failed else ""
+        figures = _figures(outcome, several)
+        cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in kept)]
+        grid.add_row(*map(Text, [*cells, *lead(standing.against_ours(outcome))]), style=style)
+    return grid
+
+
+def _remarks(standing: Standing) -> list[str]:
+    """Why a method has no figures, and what one should know of those that have."""
+    said = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
+    return [f"{label}: {words}" for label, remarks in said for words in remarks]
+
+
+def _columns(several: bool) -> list[str]:
+    return ["mAP", *(["± sd"] if several else []), "interval", "P@1", "fit s", "width"]
+
+
+def _figures(outcome: Outcome, several: bool) -> list[str]:
+    """The row's figures in the order of `_columns`."""
+    if outcome.failed:
+        return ["–"] * len(_columns(several))
+    low, high = outcome.interval or (float("nan"), float("nan"))
+    return [
+        f"{100 * outcome.mean_average_precision:.1f}",
+        *([f"{100 * (outcome.deviation or 0):.1f}"] if several else []),
+        f"{100 * low:.1f}–{100 * high:.1f}",
+        f"{100 * outcome.precision_at_1:.1f}",
+        f"{outcome.seconds:.2f}",
+        f"{outcome.width:,}",
+    ]
+
+
+def _notes(comparison: Comparison) -> str:
+    return _NOTES if comparison.n_splits == 1 else f"{_NOTES} {_OVERLAP}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# As HTML
+
+
+def html_page(comparison: Comparison, title: str, command: str | None) -> str:
+    """One self-contained page with the recommendation on top."""
+    parts = html_parts(comparison)
+    if command is not None:
+        parts += [report.heading("Do it again"), report.code(command)]
+    parts.append(report.definitions(_circumstances(comparison)))
+    return report.page(title, comparison.recommendation(), parts)
+
+
+def html_parts(comparison: Comparison) -> list[str]:
+    """The tables with their headings and remarks."""
+    parts: list[str] = []
+    for name, standing in comparison.standings.items():
+        parts += [
+            report.heading(_TITLES[name]),
+            report.paragraph(f"{size(comparison, standing)}."),
+            _html_table(comparison, standing),
+            *(report.paragraph(words) for words in [*_remarks(standing), *_contest_words(standing)]),
+        ]
+        settings = _settings(standing)
+        if settings:
+            parts += [
+                report.heading("What each chose on training rows"),
+                report.table(("method", "settings"), settings),
+            ]
+    parts += [report.paragraph(f"Note: {remark}.") for remark in comparison.remarks]
+    return [*parts, report.heading("How to read it"), report.paragraph(_notes(comparison))]
+
+
+def _html_table(comparison: Comparison, standing: Standing) -> str:
+    several = comparison.n_splits > 1
+    rows: list[Sequence[str | float]] = []
+    for outcome in standing.ranked:
+        words = [*_figures(outcome, several)[1:], *lead(standing.against_ours(outcome))]
+        rows.append([outcome.label, outcome.kind, 100 * outcome.mean_average_precision, *words])
+    columns = ["method", "kind", *_columns(several), "lead", "p"]
+    ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
+    numeric = [*_columns(several), "lead", "p"]
+    return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=numeric)
+
+
+def _contest_words(standing: Standing) -> list[str]:
+    """Ours against the best rival of each kind, losses as plainly as gains."""
+    said = {"ahead": "is ahead of", "tie": "ties with", "behind": "is behind"}
+    return [
+        f"{kind.capitalize()}: {c.one} {said[c.verdict]} {c.other}, the best rival of its kind: "
+        f"{points(c.difference, 2)} points ({points(c.interval[0], 2)} to {points(c.interval[1], 2)}, {c.p})."
+        for kind, c in standing.contests().items()
+    ]
+
+
+def _settings(standing: Standing) -> list[tuple[str, str]]:
+    chosen = [(o.label, o.runs[0].setting) for o in standing.ranked if not o.failed]
+    return [(label, ", ".join(f"{k} {_short(v)}" for k, v in found.items())) for label, found in chosen if found]
+
+
+def _short(value: object) -> str:
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float)
+        else "yes"
+        if value is True
+        else "no"
+        if value is False
+        else f"{value}"
+    )
+
+
+def _circumstances(comparison: Comparison) -> dict[str, str]:
+    import numpy
+    import sklearn
+
+    return {
+        "data": f"{comparison.n_rows:,} rows, {comparison.n_columns:,} columns, {comparison.n_classes:,} classes",
+        "seed": str(comparison.seed),
+        "likewise": __version__,
+        "Python, numpy, scikit-learn": f"{platform.python_version()}, {numpy.__version__}, {sklearn.__version__}",
+        "machine": f"{platform.system()} {platform.machine()}",
+    }

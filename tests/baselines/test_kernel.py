@@ -1,0 +1,128 @@
+"""The baselines behind a kernel, as posteriors, and with their input beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.preprocessing import normalize
+from sklearn.svm import SVC
+
+from likewise.baselines import LDA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
+from likewise.baselines.tuning import choose, class_holdouts
+from likewise.inputs import mean_square_distance
+
+Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def some(digits: Digits) -> Digits:
+    X, y, Q, y_q = digits
+    return X[:300], y[:300], Q[:200], y_q[:200]
+
+
+@pytest.mark.parametrize("base", ["lda", "ridge"])
+def test_a_kernel_in_front_beats_the_linear_method_on_digits(base: str, some: Digits) -> None:
+    X, y, Q, y_q = some
+    linear = {"lda": LDA, "ridge": RidgeOneHot}[base](random_state=0).fit(X, y)
+    assert Kernelised(base, random_state=0).fit(X, y).score(Q, y_q) > linear.score(Q, y_q) + 0.02
+
+
+def test_all_rows_as_landmarks_make_the_features_inner_products_the_kernel(some: Digits) -> None:
+    X, y, *_ = some
+    model = Kernelised(width=0.7, n_landmarks=10_000).fit(X, y)
+    rows = normalize(X)
+    F = model._features(X)
+    squares = ((rows[:, None] - rows[None, :]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(F @ F.T, np.exp(-0.7 * squares / mean_square_distance(rows, None)), atol=1e-4)
+    assert model.width_ == 0.7
+    assert len(model.landmarks_) == len(X)
+
+
+def test_the_width_taken_is_that_of_the_best_held_out_score(some: Digits) -> None:
+    X, y, *_ = some
+    model = Kernelised("ridge", widths=(30.0, 1.0), random_state=0).fit(X, y)
+    best = int(np.argmax(model.cv_results_["score"]))
+    assert model.cv_results_["settings"][best] == {"width": model.width_, "alpha": model.base_alpha_}
+    assert model.width_ == 1.0
+
+
+def test_an_unknown_base_or_holdout_is_named() -> None:
+    X, y = np.eye(4), [0, 0, 1, 1]
+    for model, name in ((Kernelised("svm"), "base"), (WithInput("nca"), "base"), (LDA(holdout="items"), "holdout")):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of {type(model).__name__} must be a str among"):
+            model.fit(X, y)
+
+
+def test_the_posterior_of_lda_is_that_of_scikit_learn(some: Digits) -> None:
+    X, y, Q, _ = some
+    rows, queries = normalize(X), normalize(Q)
+    rows = rows[:, rows.std(axis=0) > 1e-3][:, :20]
+    queries = queries[:, normalize(X).std(axis=0) > 1e-3][:, :20]
+    ours = LDAPosterior(shrinkage=0.0, temperature=1.0, normalize=False).fit(rows, y)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=None).fit(rows, y)
+    # scikit-learn divides the covariance by n less nothing, class by class, as here.
+    np.testing.assert_allclose(ours.transform(queries) ** 2, theirs.predict_proba(queries), atol=1e-6)
+
+
+def test_the_machines_are_those_of_scikit_learn(some: Digits) -> None:
+    X, y, Q, _ = some
+    model = SVMPosterior(C=10.0, width=1.0, temperature=1.0).fit(X, y)
+    rows, queries = normalize(X), normalize(Q)
+    one = SVC(C=10.0, gamma=1.0 / mean_square_distance(rows, None)).fit(rows, y == 3)
+    Z = model.transform(Q) ** 2
+    scores = np.log(Z[:, 3]) - np.log(Z[:, 5])
+    other = SVC(C=10.0, gamma=1.0 / mean_square_distance(rows, None)).fit(rows, y == 5)
+    np.testing.assert_allclose(scores, one.decision_function(queries) - other.decision_function(queries), atol=1e-2)
+
+
+def test_a_weight_of_one_is_the_centred_cosine_and_of_nothing_the_base_alone(some: Digits) -> None:
+    X, y, Q, _ = some
+    rows, queries = normalize(X), normalize(Q)
+    S = WithInput("ridge", weight=1.0).fit(X, y).similarity(Q)
+    np.testing.assert_allclose(S, Cosine(centre=True).fit(rows).similarity(queries), atol=1e-12)
+    model = WithInput("ridge", weight=0.0, holdout="rows").fit(X, y)
+    alpha = model.cv_results_["settings"][int(np.argmax(model.cv_results_["score"]))]["alpha"]
+    np.testing.assert_allclose(model.similarity(Q), RidgeOneHot(alpha).fit(X, y).similarity(Q), atol=1e-12)
+
+
+def test_holdouts_by_class_share_no_class_and_leave_something_to_find() -> None:
+    y = np.repeat(np.arange(9), [1, 1, 1, 5, 6, 7, 8, 2, 3])
+    parts = class_holdouts(y, 0)
+    assert len(parts) >= 4
+    for train, held in parts:
+        assert not set(y[train]) & set(y[held])
+        assert np.bincount(y[held]).max() > 1
+
+
+def test_choosing_by_class_scores_on_classes_not_learned_from() -> None:
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.repeat(np.arange(6), 10)
+    X[:, 0] = y
+    learned = []
+
+    def fit(rows: np.ndarray, codes: np.ndarray) -> Any:
+        learned.append(set(rows[:, 0]))
+        assert set(codes) == set(range(len(learned[-1])))
+
+        def candidate(setting: dict[str, Any]) -> Any:
+            def sides(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                assert not set(rows[:, 0]) & learned[-1]
+                Z = normalize(np.column_stack([rows[:, setting["column"]] - 2.5, np.ones(len(rows))]))
+                return Z, Z
+
+            return sides
+
+        return candidate
+
+    best, results = choose([{"column": 1}, {"column": 0}], fit, X, y, 0, "classes")
+    assert best == {"column": 0}
+    assert results["score"][1] == pytest.approx(1.0)
+    assert len(learned) == 8
+
+
+def test_fewer_than_four_classes_are_chosen_by_rows() -> None:
+    X, y = np.random.default_rng(0).standard_normal((30, 3)), np.repeat(np.arange(3), 10)
+    by_class, by_row = LDA(holdout="classes", random_state=0).fit(X, y), LDA(random_state=0).fit(X, y)
+    assert by_class.cv_results_ == by_row.cv_results_
