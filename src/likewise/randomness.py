@@ -12,6 +12,8 @@ __all__ = ["generator"]
 
 def generator(random_state: Any) -> np.random.Generator:
     """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
     if random_state is None:
         return np.random.default_rng(0)
     return np.random.default_rng(check_random_state(random_state).randint(2**31))

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.base import SimilarityModel, project
 from likewise.baselines.tuning import Sides
 from likewise.errors import LikewiseError
+from likewise.inputs import unit_rows
 from likewise.labels import encode_labels
 
 __all__ = [
@@ -33,11 +33,6 @@ SHARE = Interval(Real, 0, 1, closed="both")
 
 DENSE_LIMIT = 4 * 2**30
 """A sparse matrix whose dense form takes more bytes than this is refused by the models that need it dense."""
-
-
-def unit_rows(X: Any) -> Any:
-    """Rows of X at length 1, sparse or dense, in X's own precision; a zero row stays zero."""
-    return normalize(X)
 
 
 def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from likewise.holdout import class_splits
 from likewise.metrics import mean_average_precision
+from likewise.randomness import generator
 
 __all__ = ["Setting", "Sides", "choose", "class_holdouts", "stratified_holdout", "stratified_subset"]
 
@@ -107,12 +107,3 @@ def stratified_subset(y: np.ndarray, size: int | None, random_state: Any = None)
 def _rows_by_class(y: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(y, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        return np.random.default_rng(0)
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
