@@ -61,7 +61,7 @@ def show(comparison: Comparison, console: Console) -> None:
     for name, standing in comparison.standings.items():
         console.print(Text(_TITLES[name], style="bold"))
         console.print(Text(size(comparison, standing), style="dim"))
-        console.print(_grid(comparison, standing, wide=console.width >= 100))
+        console.print(_grid(comparison, standing, wide=console.width >= 105))
         for words in _remarks(standing):
             console.print(Text(words, style="dim"))
         console.print()
