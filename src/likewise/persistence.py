@@ -39,7 +39,20 @@ def write_tensors(path: str | os.PathLike[str], tensors: dict[str, np.ndarray], 
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, **card}, ensure_ascii=False, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
-    return atomic_write(path, to_safetensors(tensors, metadata))
+    return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
+
+
+def _ordered(data: bytes) -> bytes:
+    """The same file with its header in order: safetensors shuffles the metadata, so equal models differed in bytes."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    metadata = header.pop("__metadata__")
+    text = json.dumps(
+        {"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":"), ensure_ascii=False
+    )
+    encoded = text.encode()
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded + data[end:]
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -1,0 +1,140 @@
+"""`likewise features`: a folder of images to a feature store."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.errors import LikewiseError
+
+__all__ = ["features", "register"]
+
+SKIPPED = 1  # exit code of --strict when something was left out
+
+_HELP = """Turn a folder of images into features, one row an image.
+
+The first folder below FOLDER is the label, or --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
+bmp and tiff at any depth. Run it again and it does only what is new or has changed; kill it at any moment and it goes
+on where it was. What could not be read is listed in [bold]skipped.csv[/bold] inside the output.
+
+[bold]Extractors[/bold]
+
+\b
+  efficientnet-lite0   1,280 numbers from a neural network; no download at run time (default)
+  llc                  dense SIFT, locality-constrained codes, spatial pyramid, PCA: learned from your images
+  onnx:MODEL.onnx      any image model in the ONNX format
+  timm:NAME            any model of timm, if you have it installed
+  pixels               small pictures as they are
+
+[bold]Examples[/bold]
+
+\b
+  likewise features PHOTOS -o photos.features
+  likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
+  likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
+  likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("features", help=_HELP)(features)
+
+
+def features(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="NAME.features", help="Folder to write.", show_default=False)
+    ],
+    extractor: Annotated[str, typer.Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
+    labels: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="CSV of paths and labels.")] = None,
+    fit_on: Annotated[
+        Path | None, typer.Option(metavar="FILE.txt", help="Images that llc learns from, one a line; default: all.")
+    ] = None,
+    words: Annotated[int | None, typer.Option(help="llc: size of the codebook; default 2048.")] = None,
+    components: Annotated[int | None, typer.Option(help="llc: width after PCA; default 1000.")] = None,
+    no_pca: Annotated[bool, typer.Option("--no-pca", help="llc: keep the pooled codes as they are.")] = False,
+    size: Annotated[int | None, typer.Option(help="onnx, pixels: side in pixels.")] = None,
+    mean: Annotated[str | None, typer.Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
+    std: Annotated[str | None, typer.Option(help="onnx: spread of pixels in 0..1, one number or R,G,B.")] = None,
+    crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default 0.875.")] = None,
+    output_name: Annotated[str | None, typer.Option(help="onnx: output to use; default the first.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float16; default as the extractor has it.")] = None,
+    max_pixels: Annotated[int, typer.Option(help="Leave out images with more pixels.")] = 100_000_000,
+    workers: Annotated[int | None, typer.Option(help="Threads; default one a core.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again if the settings differ.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything was left out.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Extract, then say what was done."""
+    from likewise.features import extract_folder, make_extractor
+
+    if no_pca and components is not None:
+        raise LikewiseError("--no-pca and --components exclude each other")
+    asked: dict[str, Any] = {
+        "n_words": words, "n_components": components, "size": size, "mean": _numbers("mean", mean),
+        "std": _numbers("std", std), "crop": crop, "output": output_name, "n_jobs": workers,
+    }  # fmt: skip
+    parameters = {name: value for name, value in asked.items() if value is not None}
+    if no_pca:
+        parameters["n_components"] = None
+    made = make_extractor(extractor, **parameters)
+    with _bar(quiet) as progress:
+        summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
+    print(json.dumps(summary.as_dict()) if as_json else _sentence(summary))
+    if summary.n_skipped:
+        _note(f"{summary.n_skipped} left out; the reasons are in {output / 'skipped.csv'}")
+    if strict and summary.n_skipped:
+        raise typer.Exit(SKIPPED)
+
+
+def _numbers(name: str, text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise LikewiseError(f"--{name} {text!r} is not a number or three numbers with commas between") from error
+
+
+def _sentence(summary: Any) -> str:
+    shape = f"{summary.n_items:,} images × {summary.n_features:,} features, {summary.n_classes:,} labels"
+    changes = f"{summary.n_new:,} new, {summary.n_reused:,} as they were, {summary.n_removed:,} gone"
+    rate = f"; {summary.seconds:.1f} s, {summary.images_per_second:.1f} images/s" if summary.n_new else ""
+    return f"{summary.store}: {shape} ({changes}{rate})"
+
+
+def _note(text: str) -> None:
+    print(f"likewise: {text}", file=sys.stderr)
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Any]:
+    """A bar with images a second and the time left, on stderr; rich leaves colours out where NO_COLOR is set."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=None, rate="")
+
+        def progress(stage: str, done: int, total: int) -> None:
+            row = bar.tasks[0]
+            if stage != row.description:
+                bar.reset(task, total=total or None, description=stage, rate="")
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            rate = f"{speed:.1f} images/s" if speed and total else ""
+            bar.update(task, total=total or None, completed=done, description=stage, rate=rate)
+
+        yield progress

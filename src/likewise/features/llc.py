@@ -1,0 +1,205 @@
+"""LLC features as the paper on SLR used them: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from likewise.errors import LikewiseError
+from likewise.features.base import ImageExtractor
+from likewise.features.coding import llc_weights, max_pool, nearest_words
+from likewise.features.images import ImageError, load_image, shrink
+from likewise.features.pca import DualPCA, project
+from likewise.features.pixels import LUMA
+from likewise.features.sift import WIDTH, dense_sift, orientation_maps
+from likewise.features.workers import map_groups
+
+__all__ = ["LLC"]
+
+_MAX_CODEBOOK_IMAGES = 2000
+_MAX_PCA_ROWS = 10_000  # the Gram matrix of more would not fit beside everything else
+
+
+class LLC(ImageExtractor):
+    """Locality-constrained linear codes of dense SIFT over a spatial pyramid, reduced by PCA.
+
+    The codebook and the PCA are learned by `fit`, from the images it is given and no others.
+
+    Parameters
+    ----------
+    n_words : size of the codebook
+    n_components : width after PCA; None leaves the pooled codes as they are, n_words × 21 wide
+    patch_sizes : sides in pixels of the SIFT patches
+    step : pixels between patches
+    longest : images with a longer side are shrunk to this many pixels
+    n_neighbors : words that code a descriptor
+    beta : ridge of the coding, in units of the trace
+    levels : grids of the spatial pyramid, each level × level
+    n_descriptors : descriptors that the codebook is learned from
+    n_jobs : number of threads; None takes every core
+    random_state : seed of sampling and k-means
+    """
+
+    name: ClassVar[str] = "llc"
+    learns: ClassVar[bool] = True
+    group: ClassVar[int] = 1
+    raw_dtype: ClassVar[Any] = np.float16
+
+    def __init__(
+        self,
+        n_words: int = 2048,
+        n_components: int | None = 1000,
+        patch_sizes: Sequence[int] = (16, 24, 32),
+        step: int = 8,
+        longest: int = 300,
+        n_neighbors: int = 5,
+        beta: float = 1e-4,
+        levels: Sequence[int] = (1, 2, 4),
+        n_descriptors: int = 200_000,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.n_components = n_components
+        self.patch_sizes = patch_sizes
+        self.step = step
+        self.longest = longest
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.levels = levels
+        self.n_descriptors = n_descriptors
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def fit_images(self, sources: Sequence[Any]) -> None:
+        """Learn the codebook by k-means from descriptors of at most 2,000 of the images."""
+        from sklearn.cluster import KMeans
+
+        D = self._sample_descriptors(sources)
+        if len(D) < self.n_words:
+            raise LikewiseError(
+                f"the images gave {len(D)} descriptors, fewer than n_words={self.n_words}; "
+                "give more images or fewer words"
+            )
+        kmeans = KMeans(self.n_words, init="random", n_init=1, max_iter=25, tol=0, random_state=self.random_state)
+        # With one thread the sums have one order, so an interrupted run learns the same words when it starts again.
+        with threadpool_limits(1, user_api="openmp"):
+            self.codebook_ = kmeans.fit(D).cluster_centers_.astype(np.float32)
+        self.prepare()
+
+    def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Learn the PCA from pooled codes."""
+        if self.n_components is None:
+            return
+        numbers = np.arange(len(rows)) if numbers is None else numbers
+        if len(numbers) > _MAX_PCA_ROWS:
+            rng = np.random.default_rng(self.random_state)
+            numbers = np.sort(rng.choice(numbers, _MAX_PCA_ROWS, replace=False))
+        pca = DualPCA(self.n_components, self.random_state).fit(rows, numbers=numbers)
+        self.mean_, self.components_ = pca.mean_, pca.components_
+        if hasattr(self, "_live_components"):
+            del self._live_components
+
+    def images_fitted(self) -> bool:
+        return hasattr(self, "codebook_")
+
+    def rows_fitted(self) -> bool:
+        return self.n_components is None or hasattr(self, "components_")
+
+    def _sample_descriptors(self, sources: Sequence[Any]) -> np.ndarray:
+        rng = np.random.default_rng(self.random_state)
+        chosen = rng.permutation(len(sources))[:_MAX_CODEBOOK_IMAGES]
+        each = -(-self.n_descriptors // len(chosen))
+        seeds = rng.integers(2**63, size=len(chosen))
+
+        def work(task: tuple[int, int]) -> np.ndarray:
+            D = self._descriptors_of(sources[task[0]])
+            picked = np.random.default_rng(task[1]).permutation(len(D))[:each]
+            return D[np.sort(picked)]
+
+        self.prepare()
+        tasks = list(zip(chosen.tolist(), seeds.tolist(), strict=True))
+        return np.concatenate(list(map_groups(work, tasks, self.n_jobs)))
+
+    def _descriptors_of(self, source: Any) -> np.ndarray:
+        """Descriptors with something in them; none of an image that cannot be used, which the main pass reports."""
+        try:
+            image = load_image(source, self.at_least())
+            self.check_image(image)
+        except ImageError:
+            return np.empty((0, WIDTH), np.float32)
+        D = self.descriptors(image)[0]
+        return D[np.einsum("ij,ij->i", D, D) > 0.5]
+
+    # -- computing ----------------------------------------------------------------------------------------------------
+
+    def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """SIFT descriptors (n, 128) of an image at all patch sizes, and their centres (y, x) in 0..1."""
+        small = shrink(image, self.longest)
+        maps = orientation_maps((small @ LUMA) / np.float32(255))
+        fitting = [size for size in self.patch_sizes if size <= min(small.shape[:2])]
+        parts = [dense_sift(maps, size, self.step) for size in fitting]
+        centres = np.concatenate([centre for _, centre in parts]) / np.array(small.shape[:2])
+        return np.concatenate([D for D, _ in parts]), centres
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        """Pooled codes of length one, float16."""
+        return np.stack([self._code(image) for image in images]).astype(np.float16)
+
+    def _code(self, image: np.ndarray) -> np.ndarray:
+        D, places = self.descriptors(image)
+        words, dots = nearest_words(D, self.codebook_, self._live_half_norms, self.n_neighbors)
+        weights = llc_weights(D, words, dots, self._live_gram, self.beta)
+        code = max_pool(words, weights, places, len(self.codebook_), self.levels)
+        return code / max(float(np.linalg.norm(code)), 1e-12)
+
+    def finish(self, rows: np.ndarray) -> np.ndarray:
+        if self.n_components is None:
+            return np.asarray(rows, dtype=np.float32)
+        if not hasattr(self, "_live_components"):
+            self._live_components = self.components_.astype(np.float32)
+        return project(np.asarray(rows), self.mean_, self._live_components)
+
+    # -- sizes and checks ---------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise LikewiseError(f"{name}={value!r} is not a count; expected a whole number, 1 or more")
+        if self.n_neighbors > self.n_words:
+            raise LikewiseError(f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}")
+        for name in ("patch_sizes", "levels"):
+            values = list(getattr(self, name))
+            if not values or any(not isinstance(v, int | np.integer) or v < 1 for v in values):
+                raise LikewiseError(f"{name}={getattr(self, name)!r} must be whole numbers, 1 or more")
+        if self.images_fitted() and not hasattr(self, "_live_gram"):
+            gram = self.codebook_ @ self.codebook_.T
+            self._live_half_norms = np.diag(gram) / 2
+            self._live_gram = gram
+
+    def check_image(self, image: np.ndarray) -> None:
+        height, width = image.shape[:2]
+        scale = min(1.0, self.longest / max(height, width))
+        if round(min(height, width) * scale) < min(self.patch_sizes):
+            shrunk = f" once its longest side is {self.longest}" if scale < 1 else ""
+            raise ImageError(
+                f"is {width} × {height} pixels: smaller than one patch of {min(self.patch_sizes)} pixels{shrunk}"
+            )
+
+    def at_least(self) -> int | None:
+        return int(self.longest)
+
+    def raw_width(self) -> int:
+        return int(self.n_words) * sum(int(level) ** 2 for level in self.levels)
+
+    def n_features_out(self) -> int:
+        return self.raw_width() if self.n_components is None else len(self.components_)
+
+    def feature_dtype(self) -> Any:
+        return np.float16 if self.n_components is None else np.float32

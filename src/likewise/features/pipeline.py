@@ -1,0 +1,386 @@
+"""A folder of images to a feature store: resumable, in order, the same bytes however often it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.features.base import ImageExtractor, load_extractor, make_extractor
+from likewise.features.folder import Found, Skipped, find_images, labels_from_file, labels_from_folders, read_list
+from likewise.features.images import MAX_PIXELS, ImageError, load_image
+from likewise.features.journal import Journal, Lock, commit, recover
+from likewise.features.store import (
+    EXTRACTOR,
+    FeatureStore,
+    Item,
+    describe,
+    escape,
+    items_to_csv,
+    meta_to_json,
+    table_to_csv,
+)
+from likewise.features.workers import map_groups
+from likewise.files import atomic_write
+
+__all__ = ["Summary", "extract_folder"]
+
+Progress = Callable[[str, int, int], None]
+BATCH = 64  # images between two syncs: about half a second of work for EfficientNet on two cores
+_BLOCK = 1024  # rows copied at a time
+
+
+@dataclass
+class Summary:
+    """What a run did."""
+
+    store: str
+    n_items: int
+    n_features: int
+    n_classes: int
+    n_new: int
+    n_reused: int
+    n_removed: int
+    n_skipped: int
+    seconds: float
+    images_per_second: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def extract_folder(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    extractor: ImageExtractor | str = "efficientnet-lite0",
+    labels: str | os.PathLike[str] | None = None,
+    fit_on: str | os.PathLike[str] | None = None,
+    dtype: str | None = None,
+    max_pixels: int = MAX_PIXELS,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """Write the features of every image below `folder` to the store `output`, doing only what is new or has changed.
+
+    Parameters
+    ----------
+    folder : images, at any depth; the first folder below it is the label
+    output : folder of the store
+    extractor : an extractor, or its name as `make_extractor` takes it
+    labels : CSV of paths and labels, instead of the folders' names
+    fit_on : text file of paths, one a line, that an extractor with something to learn learns from
+    dtype : "float32" or "float16"; by default what the extractor computes in
+    max_pixels : images with more are left out
+    overwrite : start again where the store was made otherwise, instead of refusing
+    progress : called with a stage, the number of images done and the number there are
+    """
+    extractor = make_extractor(extractor) if isinstance(extractor, str) else extractor
+    if dtype not in (None, "float32", "float16"):
+        raise LikewiseError(f"dtype={dtype!r} is not a type of features; expected float32 or float16")
+    run = _Run(Path(folder), Path(output), extractor, dtype, max_pixels, progress or _silent)
+    run.scan(labels, fit_on)
+    with Lock(run.store):
+        return run.go(overwrite)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    return
+
+
+class _Run:
+    """One run, step by step: scan, resume, compute, finish."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Path,
+        extractor: ImageExtractor,
+        dtype: str | None,
+        max_pixels: int,
+        progress: Progress,
+    ) -> None:
+        self.folder = folder
+        self.store = store
+        self.work = store / ".work"
+        self.extractor = extractor
+        self.dtype = dtype
+        self.max_pixels = max_pixels
+        self.progress = progress
+        self.began = time.monotonic()
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def scan(self, labels: Any, fit_on: Any) -> None:
+        """Find the images and their labels, and drop the images that the label file cannot place."""
+        self.progress("looking for images", 0, 0)
+        ignore = [path for path in (self.store, labels, fit_on) if path is not None]
+        self.found, self.skipped = find_images(self.folder, ignore)
+        paths = [found.path for found in self.found]
+        if not paths:
+            raise LikewiseError(f"{self.folder} holds no image (jpg, png, webp, gif, bmp, tiff)")
+        if labels is None:
+            self.labels = dict(zip(paths, labels_from_folders(paths), strict=True))
+        else:
+            self.labels, problems = labels_from_file(labels, self.folder, paths)
+            self.skipped += problems
+            self.found = [found for found in self.found if found.path in self.labels]
+            if not self.found:
+                raise LikewiseError(f"labels {labels} gives none of the {len(paths)} images in {self.folder} a label")
+        self.fit_on = None if fit_on is None else read_list(fit_on, self.folder, self.labels)
+
+    def go(self, overwrite: bool) -> Summary:
+        recover(self.store)
+        self._open_previous(overwrite)
+        self._ready_extractor()
+        todo = self._left_to_do()
+        for number, batch in enumerate(self._batches(todo)):
+            self.journal.append(*batch)
+            self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
+        return self._finish(len(todo))
+
+    # -- resuming -----------------------------------------------------------------------------------------------------
+
+    def request(self) -> dict[str, Any]:
+        """What the user asked for; a store made from another request is not continued."""
+        listed = (
+            None if self.fit_on is None else hashlib.sha256("\0".join(map(escape, self.fit_on)).encode()).hexdigest()
+        )
+        return {**self.extractor.request(), "fit_on": listed, "source": self._source_checksum()}
+
+    def _source_checksum(self) -> str | None:
+        """Tells one model file from another; an extractor that learns from images has no checksum yet."""
+        return self.extractor.checksum() if self.extractor.__sklearn_is_fitted__() else None
+
+    def _open_previous(self, overwrite: bool) -> None:
+        self.extractor.prepare()
+        self.asked = self.request()
+        self.previous = self._matching_store(overwrite)
+        if self.previous is None:
+            for name in ("meta.json", "features.npy", "items.csv", "skipped.csv", EXTRACTOR):
+                (self.store / name).unlink(missing_ok=True)
+        asked = meta_to_json({**self.asked, "dtype": self.dtype, "max_pixels": self.max_pixels})
+        if not _same(self.work / "request.json", asked):
+            shutil.rmtree(self.work, ignore_errors=True)
+            self.work.mkdir()
+            atomic_write(self.work / "request.json", asked)
+
+    def _matching_store(self, overwrite: bool) -> FeatureStore | None:
+        """The store that is there, if it was made by the same request."""
+        if not (self.store / "meta.json").exists():
+            return None
+        try:
+            store = FeatureStore.open(self.store)
+        except LikewiseError:
+            if overwrite:
+                return None
+            raise
+        if store.meta.get("request") == self.asked and self.dtype in (None, store.meta["dtype"]):
+            return store
+        if overwrite:
+            return None
+        raise LikewiseError(
+            f"{self.store} was made by another extractor or with other settings; "
+            "give another output, or --overwrite to start again"
+        )
+
+    def _ready_extractor(self) -> None:
+        """The extractor of the store, or of the interrupted run, or a new one that learns what it needs first."""
+        if self.extractor.__sklearn_is_fitted__():
+            return
+        for file in (self.store / EXTRACTOR, self.work / EXTRACTOR):
+            if file.exists():
+                n_jobs, self.extractor = self.extractor.n_jobs, load_extractor(file)
+                self.extractor.n_jobs = n_jobs
+                self.extractor.prepare()
+                return
+        self.progress("learning from images", 0, 0)
+        self.extractor.fit_images([self.folder / path for path in self._fit_paths()])
+        self.extractor.save(self.work / EXTRACTOR)
+
+    def _fit_paths(self) -> list[str]:
+        return [found.path for found in self.found] if self.fit_on is None else self.fit_on
+
+    def _left_to_do(self) -> list[Found]:
+        header = {"extractor": self.extractor.checksum(), "request": self.asked, "max_pixels": self.max_pixels}
+        self.journal = Journal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
+        done = set(self.journal.files())
+        if self.previous is not None:
+            done |= {Found(item.path, item.size, item.mtime_ns) for item in self.previous.items}
+        return [found for found in self.found if found not in done]
+
+    # -- computing ----------------------------------------------------------------------------------------------------
+
+    def _batches(self, todo: Sequence[Found]) -> Iterator[tuple[np.ndarray, list[Found], list[tuple[Found, str]]]]:
+        """Rows, files done and files left out, batch by batch; groups of one batch run on all threads."""
+        step = self.extractor.group
+        groups = [
+            (todo[i : min(i + step, first + BATCH)], i + step >= min(first + BATCH, len(todo)))
+            for first in range(0, len(todo), BATCH)
+            for i in range(first, min(first + BATCH, len(todo)), step)
+        ]
+        rows: list[np.ndarray] = []
+        done: list[Found] = []
+        left_out: list[tuple[Found, str]] = []
+        for (part, good, bad), (_, last) in zip(
+            map_groups(lambda group: self._group(group[0]), groups, self.extractor.n_jobs), groups, strict=True
+        ):
+            rows.append(part)
+            done += good
+            left_out += bad
+            if last:
+                yield np.concatenate(rows), done, left_out
+                rows, done, left_out = [], [], []
+
+    def _group(self, group: Sequence[Found]) -> tuple[np.ndarray, list[Found], list[tuple[Found, str]]]:
+        images: list[np.ndarray] = []
+        done: list[Found] = []
+        left_out: list[tuple[Found, str]] = []
+        for found in group:
+            try:
+                image = load_image(self.folder / found.path, self.extractor.at_least(), self.max_pixels)
+                self.extractor.check_image(image)
+            except ImageError as error:
+                left_out.append((found, str(error)))
+                continue
+            images.append(image)
+            done.append(found)
+        blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
+        return (self.extractor.rows(images) if images else blank), done, left_out
+
+    # -- finishing ----------------------------------------------------------------------------------------------------
+
+    def _finish(self, n_new: int) -> Summary:
+        """Write the finished files, if anything in them is new, and say what happened."""
+        now = set(self.found)
+        self.skipped += [Skipped(found.path, reason) for found, reason in self.journal.skipped() if found in now]
+        self.skipped.sort(key=lambda entry: (os.fsencode(entry.path), entry.reason))
+        places = self._places(now)
+        self._learn_from_rows(places)
+        files = self._texts(sorted(places, key=lambda found: os.fsencode(found.path)))
+        if not places:
+            atomic_write(self.store / "skipped.csv", files["skipped.csv"])
+            raise LikewiseError(
+                f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv"
+            )
+        kept = self._unchanged(places)
+        if kept and all(_same(self.store / name, data) for name, data in files.items()):
+            shutil.rmtree(self.work, ignore_errors=True)
+        else:
+            self._write(places, files)
+        return self._summary(places, n_new)
+
+    def _places(self, now: set[Found]) -> dict[Found, int]:
+        """Where the row of each file is: its number in the store, or −1 − its number in the journal."""
+        old = (
+            {}
+            if self.previous is None
+            else {Found(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
+        )
+        new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
+        return {found: place for found, place in {**old, **new}.items() if found in now}
+
+    def _unchanged(self, places: dict[Found, int]) -> bool:
+        return self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
+
+    def _learn_from_rows(self, places: dict[Found, int]) -> None:
+        if self.extractor.rows_fitted() or not places:
+            return
+        self.progress("learning from features", 0, 0)
+        wanted = set(self._fit_paths())
+        numbers = sorted(-1 - place for found, place in places.items() if place < 0 and found.path in wanted)
+        if not numbers:
+            raise LikewiseError("none of the images to learn from could be used")
+        self.extractor.fit_rows(self.journal.rows(), np.array(numbers))
+
+    def _texts(self, order: Sequence[Found]) -> dict[str, bytes]:
+        items = [Item(found.path, self.labels[found.path], found.size, found.mtime_ns) for found in order]
+        meta = {
+            "extractor": self.extractor.describe(),
+            "request": self.asked,
+            "root": escape(os.path.realpath(self.folder)),
+            "n_skipped": len(self.skipped),
+            **describe(items, self.extractor.n_features_out(), self._out_dtype()),
+        }
+        skipped = ((escape(entry.path), escape(entry.reason)) for entry in self.skipped)
+        return {
+            "items.csv": items_to_csv(items),
+            "meta.json": meta_to_json(meta),
+            "skipped.csv": table_to_csv(("path", "reason"), skipped),
+        }
+
+    def _out_dtype(self) -> np.dtype[Any]:
+        if self.dtype is None and self.previous is not None:
+            return self.previous.features.dtype
+        return np.dtype(self.dtype or self.extractor.feature_dtype())
+
+    def _write(self, places: dict[Found, int], files: dict[str, bytes]) -> None:
+        new = self.work / "new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        self._write_features(new / "features.npy", places)
+        for name, data in files.items():
+            atomic_write(new / name, data)
+        if not (self.store / EXTRACTOR).exists():
+            self.extractor.save(new / EXTRACTOR)
+        commit(self.store)
+
+    def _write_features(self, file: Path, places: dict[Found, int]) -> None:
+        order = sorted(places, key=lambda found: os.fsencode(found.path))
+        shape = (len(order), self.extractor.n_features_out())
+        out = np.lib.format.open_memmap(file, "w+", self._out_dtype(), shape)
+        sources = np.array([places[found] for found in order])
+        self._copy_old(out, sources)
+        target = {-1 - int(source): row for row, source in enumerate(sources) if source < 0}
+        rows = self.journal.rows()
+        for batch in self.journal.batches:
+            self.progress("writing", batch.start, self.journal.n_rows)
+            numbers = range(batch.start, batch.start + len(batch.done))
+            finished = _checked(self.extractor.finish(rows[numbers.start : numbers.stop]), out.dtype)
+            for number in numbers:
+                if number in target:
+                    out[target[number]] = finished[number - numbers.start]
+        out.flush()
+
+    def _copy_old(self, out: np.ndarray, sources: np.ndarray) -> None:
+        if self.previous is None:
+            return
+        kept = np.flatnonzero(sources >= 0)
+        for i in range(0, len(kept), _BLOCK):
+            part = kept[i : i + _BLOCK]
+            out[part] = self.previous.features[sources[part]]
+
+    def _summary(self, places: dict[Found, int], n_new: int) -> Summary:
+        seconds = time.monotonic() - self.began
+        store = FeatureStore.open(self.store)
+        reused = sum(place >= 0 for place in places.values())
+        before = 0 if self.previous is None else len(self.previous)
+        return Summary(
+            store=str(self.store),
+            n_items=len(store),
+            n_features=store.features.shape[1],
+            n_classes=store.meta["n_classes"],
+            n_new=len(places) - reused,
+            n_reused=reused,
+            n_removed=before - reused,
+            n_skipped=len(self.skipped),
+            seconds=round(seconds, 3),
+            images_per_second=round(n_new / max(seconds, 1e-9), 2),
+        )
+
+
+def _same(path: Path, data: bytes) -> bool:
+    return path.exists() and path.read_bytes() == data
+
+
+def _checked(rows: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    if rows.size and np.abs(rows).max() > np.finfo(dtype).max:
+        raise LikewiseError(f"a feature of {np.abs(rows).max():.3g} does not fit in {dtype.name}; use float32")
+    return rows

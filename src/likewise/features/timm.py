@@ -1,0 +1,92 @@
+"""Any model of the timm collection as an extractor; optional, because PyTorch is large."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.features.base import ImageExtractor
+from likewise.features.images import centre_crop
+
+__all__ = ["TimmExtractor"]
+
+
+class TimmExtractor(ImageExtractor):
+    """Pooled features of a pretrained timm model, by name; needs `pip install timm`.
+
+    The weights stay with timm. The saved extractor holds their checksum, so other weights under the same name are
+    refused instead of giving other features.
+
+    Parameters
+    ----------
+    model : name of the model, as `timm.list_models(pretrained=True)` has it
+    n_jobs : number of threads; None takes every core
+    """
+
+    name: ClassVar[str] = "timm"
+
+    def __init__(self, model: str, n_jobs: int | None = None) -> None:
+        self.model = model
+        self.n_jobs = n_jobs
+
+    def prepare(self) -> None:
+        """Load the model once and check that its weights are the ones this extractor was saved with."""
+        if hasattr(self, "_live_model"):
+            return
+        model, config = _load(self.model)
+        found = _weights_checksum(model)
+        known: np.ndarray | None = getattr(self, "weights_", None)
+        if known is not None and not np.array_equal(known, found):
+            raise FileFormatError(f"timm:{self.model} has other weights now than when these features were made")
+        self.weights_ = found
+        self._live_config = config
+        self._live_model = model
+        self._live_width = self.rows([np.zeros((8, 8, 3), np.uint8)]).shape[1]
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        import torch
+
+        config = self._live_config
+        size = tuple(config["input_size"][1:])
+        pixels = np.stack([centre_crop(image, size, config["crop_pct"]) for image in images])
+        scaled = (pixels / 255 - np.array(config["mean"])) / np.array(config["std"])
+        with torch.inference_mode():
+            batch = torch.from_numpy(scaled.transpose(0, 3, 1, 2).astype(np.float32))
+            rows: np.ndarray = self._live_model(batch).float().numpy()
+        return rows
+
+    def at_least(self) -> int | None:
+        self.prepare()
+        return round(max(self._live_config["input_size"][1:]) / self._live_config["crop_pct"])
+
+    def n_features_out(self) -> int:
+        self.prepare()
+        return int(self._live_width)
+
+    def checksum(self) -> str:
+        self.prepare()
+        return super().checksum()
+
+
+def _load(name: str) -> tuple[Any, dict[str, Any]]:
+    try:
+        import timm
+    except ImportError as error:
+        raise LikewiseError(f"extractor timm:{name} needs timm and PyTorch: pip install timm") from error
+    try:
+        model = timm.create_model(name, pretrained=True, num_classes=0).eval()
+    except Exception as error:  # an unknown name, no weights, no connection: timm raises many kinds
+        raise LikewiseError(f"timm cannot load {name!r}: {str(error).splitlines()[0]}") from error
+    return model, timm.data.resolve_model_data_config(model)
+
+
+def _weights_checksum(model: Any) -> np.ndarray:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)

@@ -1,0 +1,102 @@
+"""`likewise features`: one sentence or JSON on stdout, remarks on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from likewise.cli.features import register
+from likewise.errors import LikewiseError
+from likewise.features import FeatureStore
+
+app = typer.Typer()
+register(app)
+app.callback()(lambda: None)
+
+
+def run(*arguments: object, catch: bool = False) -> Result:
+    return CliRunner().invoke(app, ["features", *map(str, arguments)], catch_exceptions=catch)
+
+
+def test_a_folder_becomes_a_store(photos: Path, tmp_path: Path) -> None:
+    done = run(photos, "-o", tmp_path / "s.features", "-e", "pixels", "--size", 4)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(
+        f"{tmp_path / 's.features'}: 12 images × 48 features, 3 labels (12 new, 0 as they were, 0 gone;"
+    )
+    assert "images/s" in done.stdout
+    assert len(FeatureStore.open(tmp_path / "s.features")) == 12
+
+
+def test_a_second_run_says_that_nothing_is_new(photos: Path, tmp_path: Path) -> None:
+    arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
+    run(*arguments)
+    assert "(0 new, 12 as they were, 0 gone)" in run(*arguments).stdout
+
+
+def test_json_is_for_programs(photos: Path, tmp_path: Path) -> None:
+    done = run(photos, "-o", tmp_path / "s.features", "-e", "pixels", "--json")
+    summary = json.loads(done.stdout)
+    assert summary["n_items"] == 12
+    assert summary["images_per_second"] > 0
+
+
+def test_only_strict_tells_by_its_exit_code_that_something_was_left_out(photos: Path, tmp_path: Path) -> None:
+    (photos / "a" / "bad.jpg").write_bytes(b"")
+    arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
+    assert run(*arguments).exit_code == 0
+    done = run(*arguments, "--strict")
+    assert done.exit_code == 1
+    assert "1 left out; the reasons are in" in done.stderr
+
+
+def test_strict_with_nothing_left_out_is_content(photos: Path, tmp_path: Path) -> None:
+    assert run(photos, "-o", tmp_path / "s.features", "-e", "pixels", "--strict").exit_code == 0
+
+
+def test_llc_takes_its_settings_from_the_command_line(photos: Path, tmp_path: Path) -> None:
+    common = (photos, "-e", "llc", "--words", 10, "--workers", 1)
+    run(*common, "-o", tmp_path / "a.features", "--components", 3)
+    run(*common, "-o", tmp_path / "b.features", "--no-pca", "--dtype", "float32")
+    widths = [FeatureStore.open(tmp_path / f"{name}.features").features for name in "ab"]
+    assert [(w.shape[1], w.dtype) for w in widths] == [(3, np.float32), (210, np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-e", "no"), "extractor 'no' is not known"),
+        (("-e", "llc", "--no-pca", "--components", 3), "--no-pca and --components exclude each other"),
+        (("-e", "onnx:m.onnx", "--mean", "a,b"), "--mean 'a,b' is not a number or three numbers with commas between"),
+        (("-e", "pixels", "--words", 3), "extractor pixels has no parameter n_words"),
+        (("-e", "pixels", "--labels", "none.csv"), "cannot read none.csv"),
+        (("-e", "pixels", "--dtype", "int8"), "dtype='int8' is not a type of features"),
+    ],
+)
+def test_mistakes_are_one_sentence(photos: Path, tmp_path: Path, arguments: tuple[object, ...], words: str) -> None:
+    with pytest.raises(LikewiseError) as caught:
+        run(photos, "-o", tmp_path / "s.features", *arguments)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_bar_shows_rate_and_stage_on_a_terminal(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from likewise.cli import features as module
+    from likewise.features import extract_folder, pipeline
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich take the captured stream for a terminal
+    monkeypatch.setattr(pipeline, "BATCH", 2)
+    with module._bar(quiet=False) as progress:
+        extract_folder(photos, tmp_path / "s.features", "pixels", progress=progress)
+    shown = capsys.readouterr().err
+    assert "images/s" in shown
+    assert "writing" in shown
+    assert "\x1b[3" not in shown  # no colour
