@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.base import SimilarityModel, project
 from likewise.baselines.tuning import Sides
 from likewise.errors import LikewiseError
+from likewise.labels import encode_labels
 
 __all__ = [
     "Baseline",
     "LinearBaseline",
-    "check_option",
     "compare",
     "distance_sides",
     "linear_sides",
     "squared_distances",
     "unit_rows",
 ]
+
+AUTO = StrOptions({"auto"})
+COUNT = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+SHARE = Interval(Real, 0, 1, closed="both")
 
 DENSE_LIMIT = 4 * 2**30
 """A sparse matrix whose dense form takes more bytes than this is refused by the models that need it dense."""
@@ -53,14 +58,11 @@ def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 class Baseline(SimilarityModel):
     """A rival: checks its training data in one place."""
 
-    def _training_data(self, X: Any, y: Any, dtype: Any = (np.float64, np.float32)) -> tuple[np.ndarray, np.ndarray]:
+    def _training_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Dense rows and class codes 0 … k − 1; sets `classes_` and `n_samples_`."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=list(dtype), ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            name = type(self).__name__
-            raise LikewiseError(f"y has one class, {self.classes_[0]!r}: {name} needs at least two to tell apart")
+        self._validate_params()
+        X, y = self._validated_for_fit(X, y)
+        self.classes_, codes = encode_labels(y)
         self.n_samples_ = X.shape[0]
         return _dense(X), codes
 
@@ -101,12 +103,6 @@ def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
         return distance_sides(Z)
     Z = unit_rows(Z)
     return Z, Z
-
-
-def check_option(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuse a value that is not one of `allowed`, in words."""
-    if value not in allowed:
-        raise LikewiseError(f"{name}={value!r} is not known: expected {' or '.join(map(repr, allowed))}")
 
 
 def _dense(X: Any) -> np.ndarray:

@@ -9,13 +9,15 @@ on the positive semidefinite matrices of rank r.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
+from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
-from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.tuning import Setting, Sides, choose, generator
@@ -47,6 +49,22 @@ class FRML(LinearBaseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "rank": [COUNT],
+        "step": [POSITIVE, AUTO],
+        "lam": [SHARE],
+        "n_iter": [COUNT],
+        "batch": [COUNT],
+        "effort": [SHARE],
+        "decay": [Interval(Real, 0, None, closed="left")],
+        "trust": [POSITIVE],
+        "rescale": ["boolean"],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "pilot": [POSITIVE],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -187,7 +205,11 @@ def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trus
     With h = (LᵀL)⁻¹Lᵀqᵀ and D = diag(δ): p = qᵀD, h₁ = hD, s = hᵀh₁, and
     L += (p − ½Lh₁ + (−½p + ⅜Lh₁)s) hᵀ.
     """
-    h = np.linalg.solve(np.dot(L.T, L), np.ascontiguousarray(z.T))
+    LtL = np.dot(L.T, L)
+    tiny = L.dtype.type(1e-7) * np.trace(LtL) + L.dtype.type(1e-30)
+    for a in range(len(LtL)):  # a direction that the data give up on shrinks to nothing: keep it solvable
+        LtL[a, a] += tiny
+    h = np.linalg.solve(LtL, np.ascontiguousarray(z.T))
     ht = np.ascontiguousarray(h.T)
     h1 = h * delta
     s = np.dot(ht, h1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -30,6 +30,14 @@ class LDA(LinearBaseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "shrinkage": [SHARE, AUTO],
+        "n_components": [COUNT, None],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.decomposition import PCA
 
-from likewise.baselines.common import LinearBaseline, linear_sides, squared_distances, unit_rows
+from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances, unit_rows
 from likewise.baselines.tuning import Setting, Sides, choose, generator, stratified_subset
 
 __all__ = ["LMNN"]
@@ -48,6 +48,21 @@ class LMNN(LinearBaseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "rank": [COUNT],
+        "k": [COUNT, AUTO],
+        "mu": [SHARE, AUTO],
+        "n_rounds": [COUNT],
+        "n_iter": [COUNT],
+        "max_impostors": [COUNT],
+        "max_rows": [COUNT, None],
+        "normalize": ["boolean"],
+        "grid_k": ["array-like"],
+        "grid_mu": ["array-like"],
+        "n_pilot": [COUNT],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,

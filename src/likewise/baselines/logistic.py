@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from likewise.base import project
-from likewise.baselines.common import Baseline, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
 from likewise.baselines.tuning import Setting, Sides, choose
 
 __all__ = ["LogisticPosterior"]
@@ -32,6 +32,16 @@ class LogisticPosterior(Baseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [POSITIVE, AUTO],
+        "temperature": [POSITIVE, AUTO],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "temperatures": ["array-like"],
+        "max_iter": [COUNT],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -85,10 +95,11 @@ class LogisticPosterior(Baseline):
         """Weights (k, d) and intercepts (k,); two classes are written as two rows like any other number."""
         # The penalty is per row so that C means the same for the held-in part and for all rows.
         model = LogisticRegression(C=C * 1000 / len(y), max_iter=self.max_iter, tol=1e-3).fit(X, y)
+        self.n_iter_ = int(model.n_iter_.max())
         weights, bias = model.coef_, model.intercept_
         if len(weights) == 1:
             weights, bias = np.vstack([-weights, weights]) / 2, np.hstack([-bias, bias]) / 2
-        return weights.astype(X.dtype), bias.astype(X.dtype)
+        return np.ascontiguousarray(weights, X.dtype), bias.astype(X.dtype)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         rows = unit_rows(X) if self.normalize else X

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.tuning import Setting, Sides, choose, generator, stratified_subset
 
@@ -32,6 +32,17 @@ class NCA(LinearBaseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [COUNT, None],
+        "scale": [POSITIVE, AUTO],
+        "n_inputs": [COUNT],
+        "max_rows": [COUNT, None],
+        "max_iter": [COUNT],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -80,5 +91,7 @@ class NCA(LinearBaseline):
     def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
         r = len(self.classes_) - 1 if self.n_components is None else self.n_components
         seed = int(generator(self.random_state).integers(2**31))
-        model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), max_iter=self.max_iter, random_state=seed)
-        return np.asarray(model.fit(Z * Z.dtype.type(scale), y).components_)
+        init = "auto" if Z.any() else "identity"  # rows that do not differ have no directions to start from
+        model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
+        self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
+        return np.asarray(model.components_)

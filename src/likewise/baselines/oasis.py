@@ -15,12 +15,13 @@ all its updates. Same steps, same result but for rounding, at the speed of matri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from likewise.base import project
-from likewise.baselines.common import Baseline, check_option, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
 from likewise.baselines.compiling import compiled
 from likewise.baselines.tuning import Setting, Sides, choose, generator
 
@@ -48,6 +49,18 @@ class OASIS(Baseline):
         be fast). Both see the same triplets.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [POSITIVE, AUTO],
+        "n_steps": [COUNT],
+        "normalize": ["boolean"],
+        "symmetrize": ["boolean"],
+        "psd": ["boolean"],
+        "grid": ["array-like"],
+        "pilot": [POSITIVE],
+        "engine": [StrOptions({"blocked", "steps"})],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         C: float | str = "auto",
@@ -72,7 +85,6 @@ class OASIS(Baseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn W from rows X and labels y."""
-        check_option("engine", self.engine, ("blocked", "steps"))
         X, codes = self._training_data(X, y)
         rows = self._rows(X).astype(np.float32)
         settings = [{"C": C} for C in self.grid] if self.C == "auto" else [{"C": self.C}]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils._param_validation import Interval
 
-from likewise.baselines.common import LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -28,6 +30,13 @@ class RidgeOneHot(LinearBaseline):
     normalize : bool
         Scale rows to length 1 first.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "alpha": [Interval(Real, 0, None, closed="left"), AUTO],
+        "normalize": ["boolean"],
+        "grid": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -82,6 +91,7 @@ class _Problem:
     def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (k, d) of the ridge regression and its negative intercepts (k,)."""
         values = self.covariance.values
-        damped = values + max(alpha, np.finfo(np.float64).eps * len(values)) * values.mean()
+        least = np.finfo(np.float64).eps * len(values)
+        damped = values + max(alpha, least) * values.mean() + np.finfo(np.float64).tiny
         coefficients = (self.moments / damped) @ self.covariance.vectors.T
         return coefficients, coefficients @ self.mean - self.priors

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from likewise.metrics import mean_average_precision
 
@@ -77,7 +78,9 @@ def _rows_by_class(y: np.ndarray) -> list[np.ndarray]:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A generator from anything scikit-learn takes as random_state."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
+    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None:
+        return np.random.default_rng(0)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import LinearBaseline, check_option, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
 from likewise.baselines.tuning import Setting, Sides, choose
 
@@ -18,6 +19,14 @@ GRID = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 class _Whitener(LinearBaseline):
     """Map rows through a shrunk inverse square root of a covariance."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "shrinkage": [SHARE, AUTO],
+        "normalize": ["boolean"],
+        "metric": [StrOptions({"cosine", "distance"})],
+        "grid": ["array-like"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -35,7 +44,6 @@ class _Whitener(LinearBaseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Whiten by the training rows; `shrinkage="auto"` takes the best of `grid` on held-out training rows."""
-        check_option("metric", self.metric, ("cosine", "distance"))
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
         settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]

@@ -1,0 +1,187 @@
+"""The contract every model keeps: two sides whose inner product is the similarity, and scikit-learn's manners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from likewise import SLR, SimilarityModel, load
+from likewise.baselines import (
+    FRML,
+    LDA,
+    LMNN,
+    NCA,
+    OASIS,
+    RCA,
+    Cosine,
+    Euclid,
+    LogisticPosterior,
+    RidgeOneHot,
+    Whitening,
+)
+from likewise.errors import LikewiseError
+from likewise.metrics import mean_average_precision
+from tests.planted import planted
+
+# Each with the little work that is enough to tell right from wrong.
+MODELS: list[SimilarityModel] = [
+    SLR(rank=3, n_iter=2),
+    Euclid(),
+    Cosine(),
+    Cosine(centre=True),
+    Whitening(grid=(0.1, 0.9)),
+    RCA(grid=(0.1, 0.9)),
+    RCA(metric="distance", shrinkage=0.1, normalize=False),
+    LDA(grid=(0.1, 0.5)),
+    RidgeOneHot(grid=(0.1, 1.0)),
+    LogisticPosterior(grid=(0.1,), max_iter=20),
+    NCA(grid=(0.3, 1.0), max_iter=5),
+    OASIS(n_steps=500),
+    FRML(rank=3, n_iter=50),
+    LMNN(rank=3, n_rounds=2, n_iter=4, k=2),
+]
+LEARNED = [model for model in MODELS if not isinstance(model, Euclid | Cosine)]
+SEEDED = [model for model in LEARNED if "random_state" in model.get_params()]
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+every_learned_model = pytest.mark.parametrize("model", LEARNED, ids=repr)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    return planted(90, 8, 4)
+
+
+@every_model
+def test_fit_returns_the_model_and_leaves_its_parameters_alone(model, rows):
+    model = clone(model)
+    before = model.get_params()
+    assert model.fit(*rows) is model
+    assert model.get_params() == before
+    assert model.n_features_in_ == 8
+
+
+@every_model
+def test_similarity_is_the_inner_product_of_two_sides_of_one_width(model, rows):
+    X, y = rows
+    model = clone(model).fit(X, y)
+    Q, G = model.transform_query(X[:5]), model.transform(X[5:12])
+    assert Q.shape[1] == G.shape[1] == len(model.get_feature_names_out())
+    np.testing.assert_allclose(model.similarity(X[:5], X[5:12]), Q @ G.T, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.similarity(X), model.similarity(X, X), rtol=1e-6, atol=1e-9)
+
+
+@every_model
+def test_score_is_the_mean_average_precision_of_rows_among_themselves(model, rows):
+    X, y = rows
+    model = clone(model).fit(X, y)
+    expected = mean_average_precision(model.transform_query(X), model.transform(X), y)
+    assert model.score(X, y) == pytest.approx(expected, abs=1e-12)
+    assert 0 < model.score(X, y) <= 1
+
+
+@every_model
+def test_a_fit_can_be_repeated(model, rows):
+    X, y = rows
+    first, second = (clone(model).fit(X, y).similarity(X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("model", SEEDED, ids=repr)
+def test_a_random_state_object_is_taken_as_a_seed(model, rows):
+    X, y = rows
+    seeds = (np.random.RandomState(3), np.random.RandomState(3))
+    first, second = (clone(model).set_params(random_state=seed).fit(X, y).similarity(X) for seed in seeds)
+    np.testing.assert_array_equal(first, second)
+
+
+@every_model
+def test_a_saved_model_ranks_bit_for_bit_as_before(model, rows, tmp_path):
+    X, y = rows
+    model = clone(model).fit(X, y)
+    path = model.save(tmp_path / "model.likewise")
+    for again in (load(path), type(model).load(path)):
+        assert type(again) is type(model)
+        np.testing.assert_array_equal(again.similarity(X), model.similarity(X))
+
+
+@every_model
+def test_float32_stays_float32(model, rows):
+    X, y = rows
+    model = clone(model).fit(X.astype(np.float32), y)
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    assert model.similarity(X.astype(np.float32)).dtype == np.float32
+    assert np.isfinite(model.similarity(X.astype(np.float32))).all()
+
+
+@every_model
+def test_labels_may_be_strings(model, rows):
+    X, y = rows
+    names = np.array(["ant", "bee", "cat", "dog"])[y]
+    numbers, words = (clone(model).fit(X, labels) for labels in (y, names))
+    np.testing.assert_array_equal(numbers.similarity(X), words.similarity(X))
+    assert words.score(X, names) == numbers.score(X, y)
+
+
+@every_model
+def test_sparse_rows_are_as_good_as_dense_ones(model, rows):
+    X, y = rows
+    dense, sparse = clone(model).fit(X, y), clone(model).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.similarity(sp.csr_array(X)), dense.similarity(X), rtol=1e-3, atol=1e-3)
+
+
+@every_model
+def test_it_works_at_the_end_of_a_pipeline(model, rows):
+    X, y = rows
+    pipeline = make_pipeline(StandardScaler(), clone(model)).fit(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    assert pipeline.score(X, y) == pytest.approx(clone(model).fit(scaled, y).score(scaled, y), abs=1e-9)
+
+
+@every_model
+def test_an_unfitted_model_says_so(model, rows):
+    with pytest.raises(NotFittedError):
+        clone(model).transform(rows[0])
+
+
+@every_model
+def test_rows_of_another_width_are_refused(model, rows):
+    X, y = rows
+    with pytest.raises(ValueError, match=r"X has 7 features, but .* is expecting 8 features"):
+        clone(model).fit(X, y).similarity(X[:, :7])
+
+
+@every_learned_model
+def test_one_class_is_refused(model, rows):
+    X, _ = rows
+    with pytest.raises(LikewiseError, match=r"y has one class only, .*: a similarity is learned from at least two"):
+        clone(model).fit(X, np.zeros(len(X), dtype=int))
+
+
+@every_learned_model
+def test_two_classes_are_ranked(model):
+    X, y = planted(80, 5, 2)
+    assert np.isfinite(clone(model).fit(X, y).similarity(X)).all()
+    assert clone(model).fit(X, y).score(X, y) > 0.55
+
+
+@every_learned_model
+def test_classes_of_one_and_rows_fewer_than_columns_are_no_obstacle(model):
+    X, y = planted(20, 40, 3)
+    y[:2] = [7, 8]
+    similarity = clone(model).fit(X, y).similarity(X)
+    assert similarity.shape == (20, 20)
+    assert np.isfinite(similarity).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", {type(model): model for model in MODELS[1:]}.values(), ids=repr)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks_pass(model):
+    check_estimator(model)
