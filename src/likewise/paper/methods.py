@@ -115,6 +115,12 @@ def fit(model: Any, X: np.ndarray, y: np.ndarray) -> Fitted:
 
 def chosen(model: Any) -> dict[str, Any]:
     """Parameters that were left to the model, with the values it took, where these are numbers or words."""
+    if hasattr(model, "setting_"):
+        return {
+            name: _plain(value)
+            for name, value in model.setting_.items()
+            if isinstance(_plain(value), int | float | str)
+        }
     asked = [name for name, value in model.get_params(deep=False).items() if isinstance(value, str) and value == "auto"]
     taken = {name: _plain(getattr(model, f"{name}_", None)) for name in asked}
     return {name: value for name, value in taken.items() if isinstance(value, int | float | str)}
