@@ -89,7 +89,7 @@ def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndar
 def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(made: tuple[np.ndarray, np.ndarray]) -> None:
     problem = Regression.of(*made)
     rng = np.random.default_rng(0)
-    sizes = np.array([50, 200, 800, 3200])
+    sizes = np.array([100, 400, 1600, 6400])
     medians = np.array([np.median(deviations(problem, int(m), 100, rng)) for m in sizes])
     assert slope(sizes, medians, problem.rank) == pytest.approx(-0.5, abs=0.07)
     asked = asked_size(problem.rank)

@@ -82,7 +82,9 @@ def section(run: Run) -> list[Block]:
         ends = [min(c[0][0] for c in curves.values()), max(c[0][-1] for c in curves.values())]
         lines.append(Line("SLR, all pairs", ends, [whole, whole], style="--", markers=False))
     path = chart(run.folder / "figure3.png", lines, "m", "mAP %", log_x=True)
-    caption = "mAP against the size m that the data is compressed to. Bands are one standard deviation over the splits."
+    n = len({cell.split for cell in run.journal.cells(EXPERIMENT)})
+    drawn = f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
+    caption = f"mAP against the size m that the data is compressed to. {drawn}"
     return [Heading("Figure 3: compression"), Picture(path, caption, 720), Text(_words(run, curves, whole))]
 
 

@@ -147,8 +147,8 @@ def smallest_size(problem: Regression, bound: float, draws: int, rng: np.random.
 
 
 def slope(places: np.ndarray, values: np.ndarray, rank: int) -> float:
-    """Slope of log ‖M - M̂‖ against log m, where m is at least twice the rank: below, E has no variance."""
-    far = places >= 2 * rank
+    """Slope of log ‖M - M̂‖ against log m, where m is well above the rank: near it the deviation falls faster."""
+    far = places >= 10 * rank
     return float(np.polyfit(np.log(places[far]), np.log(values[far]), 1)[0])
 
 
