@@ -8,7 +8,7 @@ from likewise import SLR
 from likewise.engines import MemoryEngine
 from likewise.sketches import LandmarkPairs, SampledPairs, draw_landmarks, landmark_weights
 from likewise.solvers import AllPairs
-from likewise.starts import fixed_start
+from likewise.starts import fixed_start, label_factors
 from likewise.targets import LabelTarget
 from tests.planted import clamp, planted
 
@@ -16,7 +16,8 @@ from tests.planted import clamp, planted
 def parts(X, y, rank, alpha=0.0):
     engine = MemoryEngine(X, y, int(y.max()) + 1)
     whitening, target, rng = engine.whiten(alpha), LabelTarget(), np.random.default_rng(0)
-    return engine, whitening, target, fixed_start(engine, whitening, target, rank, rng)
+    factors = label_factors(engine, whitening, target)
+    return engine, whitening, target, fixed_start(*factors, whitening, rank, rng)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from likewise.targets import LabelTarget, label_runs
 
 __all__ = ["Gallery", "deviation", "ordered_map", "row_blocks"]
 
-# 1024 x 512 was the best shape over r = 64, 100, 128 in float32: .78 to .81 of the rate of a square GEMM.
+# Of the shapes tried in float32 the best over r = 64, 100, 128: .77 to .85 of the rate of a square GEMM, a thread.
 ROWS, COLUMNS = 1024, 512
 
 Item = TypeVar("Item")
@@ -38,6 +38,11 @@ class Gallery:
     starts: np.ndarray
     weights: np.ndarray | None = None  # of the columns, for the loss alone: `back` already has them
 
+    @cached_property
+    def sums(self) -> LabelSums:
+        """What a fixed target needs of the columns."""
+        return _label_sums(self)
+
 
 def deviation(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
@@ -52,14 +57,14 @@ def _clamped(
 ) -> tuple[np.ndarray, float]:
     """Y = clamp(S): the tile loop that everything else waits for."""
     n, m = len(P), len(gallery.Q)
-    runs = label_runs(codes)
+    runs, half = label_runs(codes), P * P.dtype.type(0.5)
     total = np.zeros((n, gallery.back.shape[1]), dtype=P.dtype)
     part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
     loss = 0.0
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
         S = buffer[: n * (tile.stop - first)].reshape(n, -1)
-        np.matmul(P, gallery.Q[tile].T, out=S)
+        np.matmul(half, gallery.Q[tile].T, out=S)
         target.excess(S, runs, gallery.starts, first)
         loss += _sum_of_squares(S, weights, None if gallery.weights is None else gallery.weights[tile])
         total += np.matmul(S, gallery.back[tile], out=part)
@@ -70,24 +75,37 @@ def _fixed(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
 ) -> tuple[np.ndarray, float]:
     """Y = δ1 or δ2 by label: class sums of the gallery are all it takes, no pair is visited."""
+    sums = gallery.sums
+    same, other = target.same - target.other, target.other
+    Y_back = same * sums.back[codes] + other * sums.back.sum(axis=0)
+    Y_Q = same * sums.Q[codes] + other * sums.Q.sum(axis=0)
+    Y_Y = (target.same**2 - other**2) * sums.size[codes] + other**2 * sums.size.sum()
+    squares = np.einsum("ij,ij->i", P @ sums.Q_Q - 2 * Y_Q, P) + Y_Y
+    loss = squares.sum() if weights is None else weights @ squares
+    return (P @ sums.Q_back - Y_back).astype(P.dtype), max(float(loss), 0.0)
+
+
+@dataclass(frozen=True)
+class LabelSums:
+    """Sums over the columns of each class: of `back`, of the weighted Q and of the weights; and two Gram matrices."""
+
+    back: np.ndarray
+    Q: np.ndarray
+    size: np.ndarray
+    Q_Q: np.ndarray
+    Q_back: np.ndarray
+
+
+def _label_sums(gallery: Gallery) -> LabelSums:
     column = np.ones(len(gallery.Q)) if gallery.weights is None else gallery.weights
-    row = np.ones(len(P)) if weights is None else weights
     Q, back = gallery.Q.astype(np.float64), gallery.back.astype(np.float64)
     weighted = Q * column[:, None]
-    at = np.asarray(codes)
-    Y_back = _label_product(back, gallery.starts, target)[at]
-    Y_Q = _label_product(weighted, gallery.starts, target)[at]
-    Y_Y = _label_product(column[:, None], gallery.starts, target, power=2)[at, 0]
-    S_S = np.einsum("ij,jk,ik->i", P, Q.T @ weighted, P)
-    loss = row @ (S_S - 2 * np.einsum("ij,ij->i", P, Y_Q) + Y_Y)
-    return (P @ (Q.T @ back) - Y_back).astype(P.dtype), max(float(loss), 0.0)
 
+    def by_class(V: np.ndarray) -> np.ndarray:
+        running = np.concatenate([np.zeros_like(V[:1]), np.cumsum(V, axis=0)])
+        return np.diff(running[gallery.starts], axis=0)
 
-def _label_product(V: np.ndarray, starts: np.ndarray, target: LabelTarget, power: int = 1) -> np.ndarray:
-    """Row c is yᵀV for an item of class c, y its δ1/δ2 target (to some power) with the sorted gallery."""
-    sums = np.concatenate([np.zeros((1, V.shape[1])), np.cumsum(V, axis=0)])[starts]
-    same, other = target.same**power, target.other**power
-    return (same - other) * np.diff(sums, axis=0) + other * sums[-1]
+    return LabelSums(by_class(back), by_class(weighted), by_class(column), Q.T @ weighted, Q.T @ back)
 
 
 def _sum_of_squares(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:

@@ -22,8 +22,8 @@ from likewise.passes import row_blocks
 from likewise.progress import progress_bar
 from likewise.randomness import generator
 from likewise.sketches import make_sketch
-from likewise.solvers import AllPairs, Iterate, Problem, accelerated, alternating, balanced, whole
-from likewise.starts import Start, fixed_start, paper_start
+from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
+from likewise.starts import Start, fixed_start, label_factors, paper_start
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
@@ -205,23 +205,31 @@ class SLR(SimilarityModel):
         self.history_: list[dict[str, float]] = []
         self.n_iter_ = 0
         rank, rng = None if self.rank is None else self.rank_, generator(self.random_state)
+        factors = label_factors(engine, whitening, target)
         closed_form = not self.adaptive and self.compress is None and (rank is None or self.init == "fixed")
         if closed_form or self.init == "fixed":
-            start = fixed_start(engine, whitening, target, rank, rng)
+            start = fixed_start(*factors, whitening, rank, rng)
         else:
             start = paper_start(engine, whitening, rank, rng)
         if not closed_form:
-            problem = self._problem(engine, whitening, target, rng)
+            problem = self._problem(engine, whitening, target, factors, rng)
             start = self._run(engine, self._iterations(problem, start), start)
         return start if rank is None else Start(*balanced(*start))
 
     def _problem(
-        self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget, rng: np.random.Generator
+        self,
+        engine: MemoryEngine,
+        whitening: Whitening,
+        target: LabelTarget,
+        factors: tuple[np.ndarray, np.ndarray],
+        rng: np.random.Generator,
     ) -> Problem:
-        if self.compress is None:
-            return AllPairs(engine, whitening, target)
-        size = min(int(self.compress_size or 0), engine.shape[0])
-        return make_sketch(self.compress, engine, whitening, target, size, rng, both_sides=self.rank is None)
+        if self.compress is not None:
+            size = min(int(self.compress_size or 0), engine.shape[0])
+            return make_sketch(self.compress, engine, whitening, target, size, rng, both_sides=self.rank is None)
+        if not self.adaptive:
+            return FixedTarget(*factors, engine.sum_of_squares(target))
+        return AllPairs(engine, whitening, target)
 
     def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
         if self.acceleration is not None:

@@ -17,7 +17,7 @@ from likewise.engines import MemoryEngine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
-__all__ = ["AllPairs", "Iterate", "Problem", "Step", "accelerated", "alternating", "balanced", "whole"]
+__all__ = ["AllPairs", "FixedTarget", "Iterate", "Problem", "Step", "accelerated", "alternating", "balanced", "whole"]
 
 
 class Step(NamedTuple):
@@ -56,6 +56,19 @@ class AllPairs:
         E, loss = self.engine.sweep(W @ A, self.engine.gallery(W @ B), self.target)
         new = D * A @ (B.T @ (D * B)) - W.T @ E
         return Step(new, loss + penalty(A, B, self.whitening), float(np.sum((new - A) ** 2)))
+
+
+class FixedTarget:
+    """The regression on a fixed label target, K* = UᵀYU = F diag(w) Fᵀ: subspace iteration, no pair is visited."""
+
+    def __init__(self, F: np.ndarray, weights: np.ndarray, sum_of_squares: float) -> None:
+        self.F, self.weights, self.sum_of_squares = F, weights, sum_of_squares
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+        """A ← K* B; the objective is ‖Y‖² - 2 ⟨K, K*⟩ + ‖K‖², ridge included."""
+        new = (self.F * self.weights) @ (self.F.T @ B)
+        objective = self.sum_of_squares - 2 * float(np.sum(A * new)) + float(np.sum((A.T @ A) * (B.T @ B)))
+        return Step(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
 
 
 def penalty(A: np.ndarray, B: np.ndarray, whitening: Whitening) -> float:

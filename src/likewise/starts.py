@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from likewise.engines import MemoryEngine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
-__all__ = ["Start", "fixed_start", "paper_start"]
+__all__ = ["Start", "fixed_start", "label_factors", "paper_start"]
 
 
 class Start(NamedTuple):
@@ -21,29 +22,28 @@ class Start(NamedTuple):
     B: np.ndarray
 
 
-def fixed_start(
-    engine: MemoryEngine,
-    whitening: Whitening,
-    target: LabelTarget,
-    rank: int | None,
-    rng: np.random.Generator,
-) -> Start:
-    """K = UᵀYU for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes (Eqn. 3).
-
-    For low rank its leading eigenvectors, completed at random if it has fewer than `rank`.
-    """
+def label_factors(engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
+    """F and w with UᵀYU = F diag(w) Fᵀ for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes."""
     F = engine.class_sums(whitening.W).T
     if target.other:
         F = np.hstack([F, F.sum(axis=1, keepdims=True)])
     weights = np.full(F.shape[1], target.same - target.other)
     weights[engine.n_classes :] = target.other
+    return F, weights
+
+
+def fixed_start(F: np.ndarray, weights: np.ndarray, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
+    """K = F diag(w) Fᵀ, the solution for the label target (Eqn. 3).
+
+    For low rank its leading eigenvectors, completed at random if it has fewer than `rank`.
+    """
     if rank is None:
         return Start((F * weights) @ F.T, np.eye(whitening.rank))
     B = _completed(_leading(F, weights, rank), whitening, rank, rng)
     return Start((F * weights) @ (F.T @ B), B)
 
 
-def paper_start(engine: MemoryEngine, whitening: Whitening, rank: int | None, rng: np.random.Generator) -> Start:
+def paper_start(engine: MemoryEngine, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
     """M = I for the whole matrix (Alg. 1); a random subset of the rows on both sides for low rank (Alg. 3)."""
     if rank is None:
         return Start(whitening.inverse @ whitening.inverse.T, np.eye(whitening.rank))
@@ -63,7 +63,7 @@ def _leading(F: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
     return Q @ vectors[:, largest[there]]
 
 
-def _completed(B: np.ndarray, whitening: Whitening, rank: int, rng: np.random.Generator) -> np.ndarray:
+def _completed(B: np.ndarray, whitening: Whitening, rank: int, rng: Generator) -> np.ndarray:
     """B with random columns added up to `rank`, orthonormal.
 
     They are drawn in the input space, so that they do not depend on which eigenvectors the whitening happened to find.

@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["LabelTarget", "class_starts", "label_runs"]
 
+_STRIP = 64  # rows of a tile
+
 
 @dataclass(frozen=True)
 class LabelTarget:
@@ -26,21 +28,30 @@ class LabelTarget:
     adaptive: bool = True
     same_weight: np.ndarray | None = None
 
-    def excess(self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int) -> None:
-        """Overwrite a tile of scores by S - clamp(S), how far each one lies outside its interval.
+    def excess(self, H: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int) -> None:
+        """Overwrite a tile of half scores H = S/2 by S - clamp(S), how far each score lies outside its interval.
 
         The whole tile is clamped as "other label"; the few blocks of one label are then put right. `runs` are the
         row ranges (begin, end, class) of the tile, `starts` the columns at which classes begin, `first` its column.
+        Halves, because max(x, 0) = x/2 + |x/2|.
         """
-        blocks = [(S[block], block, c) for block, c in _same_label_blocks(S.shape[1], runs, starts, first)]
-        kept = [scores.copy() for scores, _, _ in blocks]
+        blocks = _same_label_blocks(H.shape[1], runs, starts, first)
+        kept = [H[block].copy() for block, _ in blocks]
         if self.other:
-            np.subtract(S, S.dtype.type(self.other), out=S)
-        np.maximum(S, 0, out=S)
-        for scores, (_, block, c) in zip(kept, blocks, strict=True):
-            np.subtract(scores, scores.dtype.type(self.same), out=scores)
-            np.minimum(scores, 0, out=scores)
-            S[block] = scores if self.same_weight is None else scores * scores.dtype.type(self.same_weight[c])
+            np.subtract(H, H.dtype.type(self.other / 2), out=H)
+        _add_magnitudes(H)
+        for scores, (block, c) in zip(kept, blocks, strict=True):
+            weight = 2.0 if self.same_weight is None else 2.0 * self.same_weight[c]
+            np.subtract(scores, scores.dtype.type(self.same / 2), out=scores)
+            np.multiply(np.minimum(scores, 0, out=scores), scores.dtype.type(weight), out=H[block])
+
+
+def _add_magnitudes(H: np.ndarray) -> None:
+    """H + |H| in place. In float32 that takes numpy half the time of a maximum, if |H| stays in the nearest cache."""
+    scratch = np.empty_like(H[:_STRIP])
+    for first in range(0, len(H), _STRIP):
+        strip = H[first : first + _STRIP]
+        np.add(strip, np.abs(strip, out=scratch[: len(strip)]), out=strip)
 
 
 def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:

@@ -184,16 +184,23 @@ def draw(
         z[c] = np.dot(q[c], L)
         weights[c] = lam
         margin = np.sum(z[c] * z[c]) + 1
-        for draws in range(1, max(1, int(effort * others)) + 1):
-            k = (first[i] + size[i] + int(rng.random() * others)) % n
-            q[c + 1] = X[i] - X[k]
-            z[c + 1] = np.dot(q[c + 1], L)
-            if np.sum(z[c + 1] * z[c + 1]) < margin:
-                omega = phi[others // draws] / phi[others]
-                weights[c] += (1 - lam) * omega
-                weights[c + 1] = -(1 - lam) * omega
-                c += 1
-                break
+        most = max(1, int(effort * others))
+        draws, piece, found = 0, 2, False
+        while draws < most and not found:
+            piece = min(2 * piece, most - draws, 64)  # many at once: one product instead of as many reads of L
+            k = (first[i] + size[i] + (rng.random(piece) * others).astype(np.int64)) % n
+            differences = X[i] - X[k]
+            images = np.dot(differences, L)
+            for at in range(piece):
+                draws += 1
+                if np.sum(images[at] * images[at]) < margin:
+                    found = True
+                    break
+        if found:
+            omega = phi[others // draws] / phi[others]
+            weights[c] += (1 - lam) * omega
+            c += 1
+            q[c], z[c], weights[c] = differences[at], images[at], -(1 - lam) * omega
         c += 1
     return q[:c], z[:c], weights[:c]
 

@@ -65,6 +65,12 @@ class MemoryEngine:
         sums = unsorted.T @ self._X.astype(np.float64, copy=False) if sp.issparse(self._X) else unsorted.T @ self._X
         return np.asarray(sums @ L)
 
+    def sum_of_squares(self, target: LabelTarget) -> float:
+        """‖Y‖² of the fixed label target, by the sizes of the classes."""
+        size = np.bincount(self.codes, self.weights, minlength=self.n_classes)
+        same = float(size @ size)
+        return target.same**2 * same + target.other**2 * (float(size.sum()) ** 2 - same)
+
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
         Q = self.project(R)
