@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from likewise.baselines import LDA, RCA, LogisticPosterior, RidgeOneHot, Whitening
-from likewise.baselines.scatter import scatter, within
+from likewise.baselines.scatter import principal_directions, scatter, within
 from tests.planted import planted
 
 
@@ -86,6 +87,15 @@ def test_fewer_rows_than_columns_give_the_same_covariance_on_their_span():
     np.testing.assert_allclose((spectrum.vectors * spectrum.values) @ spectrum.vectors.T, S, atol=1e-8)
     between = classes.centres - classes.mean
     np.testing.assert_allclose(between @ spectrum.vectors @ spectrum.vectors.T, between, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(150, 6), (25, 40)])
+def test_principal_directions_are_those_of_scikit_learn_up_to_sign(shape):
+    X, _ = planted(*shape, 3)
+    X = X - X.mean(axis=0)
+    ours, theirs = principal_directions(X, 4), PCA(4, svd_solver="full").fit(X).components_
+    np.testing.assert_allclose(np.abs(np.sum(ours * theirs, axis=1)), 1, atol=1e-8)
+    assert len(principal_directions(X, 100)) == min(shape[0] - 1, shape[1])
 
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0])

@@ -13,13 +13,13 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, SHARE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
+from likewise.baselines.scatter import principal_directions
 from likewise.baselines.tuning import Setting, Sides, choose, generator
 
 __all__ = ["FRML"]
@@ -125,7 +125,7 @@ class FRML(LinearBaseline):
         rng = generator(self.random_state)
         order = np.argsort(y, kind="stable")
         X, y = np.ascontiguousarray(X[order]), y[order]
-        L = _start(X, self.rank)
+        L = np.ascontiguousarray(principal_directions(X, self.rank).T)
         sizes = np.bincount(y)
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
@@ -134,15 +134,8 @@ class FRML(LinearBaseline):
             for t in range(n_iter):
                 q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
-                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), X.dtype.type(self.trust))
+                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
         return L
-
-
-def _start(X: np.ndarray, rank: int) -> np.ndarray:
-    """The leading principal directions, (d, r): of full column rank, as the manifold asks."""
-    pca = PCA(min(rank, X.shape[1], len(X) - 1), svd_solver="full").fit(X)
-    kept = pca.explained_variance_ > pca.explained_variance_[0] * np.finfo(np.float32).eps
-    return np.ascontiguousarray(pca.components_[kept].T)
 
 
 def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -205,27 +198,19 @@ def draw(
     return q[:c], z[:c], weights[:c]
 
 
-@compiled
 def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trust: float) -> None:
     """Move L, in place, along Σ δ q qᵀ by the second-order retraction; z are the rows qL.
 
     With h = (LᵀL)⁻¹Lᵀqᵀ and D = diag(δ): p = qᵀD, h₁ = hD, s = hᵀh₁, and
     L += (p − ½Lh₁ + (−½p + ⅜Lh₁)s) hᵀ.
     """
-    LtL = np.dot(L.T, L)
-    tiny = L.dtype.type(1e-7) * np.trace(LtL) + L.dtype.type(1e-30)
-    for a in range(len(LtL)):  # a direction that the data give up on shrinks to nothing: keep it solvable
-        LtL[a, a] += tiny
-    h = np.linalg.solve(LtL, np.ascontiguousarray(z.T))
-    ht = np.ascontiguousarray(h.T)
-    h1 = h * delta
-    s = np.dot(ht, h1)
-    size = np.sqrt(np.sum(s * s))
+    LtL = L.T @ L
+    # A direction that the data give up on shrinks to nothing: keep the system solvable.
+    LtL.flat[:: len(LtL) + 1] += 1e-7 * np.trace(LtL) + 1e-30
+    h = np.linalg.solve(LtL, z.T)
+    s = (h.T @ h) * delta
+    size = np.linalg.norm(s)
     if size > trust:
-        h1 *= trust / size
-        delta = delta * trust / size
-        s *= trust / size
-    half, eighths = L.dtype.type(0.5), L.dtype.type(0.375)
-    p = np.ascontiguousarray(q.T) * delta
-    along = np.dot(L, h1)
-    L += np.dot(p - half * along + np.dot(eighths * along - half * p, s), ht)
+        delta, s = delta * (trust / size), s * (trust / size)
+    p, along = q.T * delta, L @ (h * delta)
+    L += (p - along / 2 + (0.375 * along - p / 2) @ s) @ h.T

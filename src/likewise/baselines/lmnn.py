@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.decomposition import PCA
 
 from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances, unit_rows
+from likewise.baselines.scatter import principal_directions
 from likewise.baselines.tuning import Setting, Sides, choose, generator, stratified_subset
 
 __all__ = ["LMNN"]
@@ -217,7 +217,7 @@ def _distances(Z: np.ndarray, i: np.ndarray, l: np.ndarray) -> np.ndarray:
 
 def _start(X: np.ndarray, T: np.ndarray, rank: int) -> np.ndarray:
     """Principal directions, (r, d), scaled so that the root mean square distance to the last target is 1."""
-    L = PCA(min(rank, *X.shape), svd_solver="full").fit(X).components_
+    L = principal_directions(X, rank)
     last = pair_distances(X @ L.T, T)[np.arange(len(T)), (T >= 0).sum(axis=1) - 1]
     scale = float(last[T[:, 0] >= 0].mean()) if (T[:, 0] >= 0).any() else 0.0
     return L / np.sqrt(scale) if scale > 0 else L

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scaling import neighbour_scale
+from likewise.baselines.scatter import principal_directions
 from likewise.baselines.tuning import Setting, Sides, choose, generator, stratified_subset
 
 __all__ = ["NCA"]
@@ -68,16 +68,17 @@ class NCA(LinearBaseline):
         """Learn the map from rows X and labels y."""
         X, codes = self._training_data(X, y)
         rows = unit_rows(X) if self.normalize else X
-        pca = PCA(min(self.n_inputs, *rows.shape), svd_solver="full").fit(rows)
-        Z = pca.transform(rows)
+        mean = rows.mean(axis=0)
+        directions = principal_directions(rows - mean, self.n_inputs)
+        Z = (rows - mean) @ directions.T
         Z *= neighbour_scale(Z)
         subset = stratified_subset(codes, self.max_rows, self.random_state)
         settings = [{"scale": s} for s in (self.grid if self.scale == "auto" else [self.scale])]
         best, self.cv_results_ = choose(settings, self._candidates, Z[subset], codes[subset], self.random_state)
         self.scale_ = float(best["scale"])
         L = self._learn(Z[subset], codes[subset], self.scale_)
-        self.components_ = (L @ pca.components_).astype(X.dtype)
-        self.offset_ = (self.components_ @ pca.mean_).astype(X.dtype)
+        self.components_ = (L @ directions).astype(X.dtype)
+        self.offset_ = self.components_ @ mean
         self.metric_ = "distance"
         return self
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-__all__ = ["Scatter", "Spectrum", "scatter", "spectrum", "within"]
+__all__ = ["Scatter", "Spectrum", "principal_directions", "scatter", "spectrum", "within"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,16 @@ def spectrum(R: np.ndarray, extra: np.ndarray | None = None) -> Spectrum:
     values, vectors = eigh((R.T @ R).astype(np.float64) / n)
     vectors = vectors if basis is None else basis @ vectors
     return Spectrum(np.maximum(values, 0), vectors)
+
+
+def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
+    """The r leading principal directions of centred rows, (r, d), or as many as the rows span; signs are fixed."""
+    covariance = spectrum(X)
+    values, vectors = covariance.values[::-1][:r], covariance.vectors[:, ::-1][:, :r]
+    kept = max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))
+    directions = vectors[:, :kept].T
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
+    return np.ascontiguousarray(directions * np.where(largest < 0, -1, 1), dtype=X.dtype)
 
 
 def _row_space(R: np.ndarray) -> np.ndarray:
