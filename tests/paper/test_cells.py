@@ -20,9 +20,11 @@ def _done(method: str, split: int, value: float) -> Done:
 
 def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:
     before = Journal(tmp_path, HEADER)
+    before.add_command("likewise paper digits")
     before.add(_done("SLR", 0, 0.5))
     after = Journal(tmp_path, HEADER, resume=True)
     assert after.done == before.done
+    assert after.commands == ["likewise paper digits"]
     assert after.extra("tables", "SLR") == {"found": [[1, 2]]}
 
 

@@ -63,6 +63,7 @@ class Journal:
     def __init__(self, folder: Path, header: dict[str, Any], resume: bool = False) -> None:
         self.path, self.table, self.header = folder / "cells.jsonl", folder / "cells.csv", header
         self.done: dict[Key, Done] = {}
+        self.commands: list[str] = []
         self.moved: Path | None = None
         _make(folder)
         if self.path.exists():
@@ -72,11 +73,20 @@ class Journal:
     def add(self, done: Done) -> None:
         """Store a finished task; it is on the disk when this returns."""
         self.done[done.key] = done
+        self._append(_line(done))
+        self._write_table()
+
+    def add_command(self, command: str) -> None:
+        """Remember by which command the tasks that follow were done."""
+        if command not in self.commands:
+            self.commands.append(command)
+            self._append(_command_line(command))
+
+    def _append(self, line: bytes) -> None:
         with open(self.path, "ab") as file:
-            file.write(_line(done))
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        self._write_table()
 
     def drop(self, experiment: str) -> None:
         """Forget the results of an experiment, to measure it again."""
@@ -110,11 +120,13 @@ class Journal:
         if not entries or entries[0] is None or "header" not in entries[0]:
             return
         self._check_header(entries[0]["header"])
-        for entry in entries[1:]:
-            if entry is not None:
-                cells = [Cell(**cell) for cell in entry["cells"]]
-                experiment, method, split = entry["key"]
-                self.done[experiment, method, split] = Done((experiment, method, split), cells, entry["extra"])
+        for entry in filter(None, entries[1:]):
+            if "command" in entry:
+                self.commands.append(entry["command"])
+                continue
+            cells = [Cell(**cell) for cell in entry["cells"]]
+            experiment, method, split = entry["key"]
+            self.done[experiment, method, split] = Done((experiment, method, split), cells, entry["extra"])
 
     def _check_header(self, before: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self.header))
@@ -132,7 +144,8 @@ class Journal:
 
     def _write_whole(self) -> None:
         head = (json.dumps({"format": FORMAT, "header": self.header}) + "\n").encode()
-        atomic_write(self.path, head + b"".join(map(_line, self.done.values())))
+        lines = [*map(_command_line, self.commands), *map(_line, self.done.values())]
+        atomic_write(self.path, head + b"".join(lines))
         self._write_table()
 
     def _write_table(self) -> None:
@@ -158,6 +171,10 @@ def _place(cell: Cell) -> tuple[str, int, str, float, str]:
 def _line(done: Done) -> bytes:
     cells = [vars(cell) for cell in done.cells]
     return (json.dumps({"key": done.key, "cells": cells, "extra": done.extra}) + "\n").encode()
+
+
+def _command_line(command: str) -> bytes:
+    return (json.dumps({"command": command}) + "\n").encode()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -52,7 +52,8 @@ def prepare(
     journal = Journal(folder, header(protocol, data), resume)
     if only is not None and "times" in experiments:
         journal.drop("times")  # to measure them again is why one asks for them
-    return Run(protocol, names, number, journal, experiments, command)
+    journal.add_command(command)
+    return Run(protocol, names, number, journal, experiments)
 
 
 def _settings(name: str, quick: bool, given: dict[str, Any]) -> Settings:

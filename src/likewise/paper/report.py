@@ -22,7 +22,12 @@ def write_report(run: Run) -> dict[str, Path]:
     blocks: list[Block] = []
     for module in modules(EXPERIMENTS):
         blocks.extend(module.section(run))
-    blocks += [Heading("How it was done"), *map(Text, _protocol(run)), Code(run.command), Facts(_facts(run))]
+    blocks += [
+        Heading("How it was done"),
+        *map(Text, _protocol(run)),
+        Code("\n".join(run.journal.commands)),
+        Facts(_facts(run)),
+    ]
     title = f"The paper's experiments on {run.data.name}"
     atomic_write(run.folder / "report.md", to_markdown(title, _lead(run), blocks).encode())
     atomic_write(run.folder / "report.html", to_html(title, _lead(run), blocks).encode())

@@ -48,7 +48,6 @@ class Run:
     n_splits: int
     journal: Journal
     only: tuple[str, ...] = EXPERIMENTS
-    command: str = ""
     loads: list[float] = field(default_factory=list)
 
     @property
