@@ -73,12 +73,12 @@ class Split:
 
 
 class Protocol:
-    """Splits of a data set, prepared when they are asked for; the last one asked for is kept."""
+    """Splits of a data set, prepared when they are asked for; the last one is kept."""
 
     def __init__(self, data: Dataset, settings: Settings, budget: Budget) -> None:
         self.data = data if budget.rows is None else data.subset(_drawn(data.y, budget.rows, settings.seed))
         self.settings, self.budget = settings, budget
-        self._kept: dict[tuple[int, Settings], Split] = {}
+        self._kept: dict[tuple[int, int | None, str], Split] = {}
         if len(np.unique(self.data.y)) < 2:
             raise LikewiseError(f"{data.source} has one class: the experiments need at least two to tell apart")
 
@@ -100,19 +100,18 @@ class Protocol:
     def split(self, number: int, **changes: Any) -> Split:
         """A split, prepared as the settings say; `changes` are settings to differ in."""
         settings = replace(self.settings, **changes)
-        if (number, settings) not in self._kept:
-            self._kept = {(number, settings): self._prepared(number, settings)}
-        return self._kept[number, settings]
+        key = number, settings.components, settings.pca_on
+        if key not in self._kept:  # scaling is quick, the principal components of wide rows may take minutes
+            self._kept = {key: self._reduced(number, settings)}
+        split = self._kept[key]
+        return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
 
-    def _prepared(self, number: int, settings: Settings) -> Split:
+    def _reduced(self, number: int, settings: Settings) -> Split:
         train, test = self.rows(number)
         X, y = self.data.X, self.data.y
         fit_on = train if settings.pca_on == "train" else np.arange(len(y))
         reduce = _reduction(X, fit_on, settings)
-        rows, queries = reduce(train), reduce(test)
-        if settings.normalise:
-            rows, queries = normalize(rows), normalize(queries)
-        return Split(rows, y[train], queries, y[test], test)
+        return Split(reduce(train), y[train], reduce(test), y[test], test)
 
 
 def _reduction(X: Any, fit_on: np.ndarray, settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
