@@ -1,0 +1,116 @@
+"""The paper's largest run in size, on generated data: 71,000 rows of 1,000 features, 50 classes, rank 100, T = 5.
+
+usage: python -m benchmarks.scale_imagenet50 [--rows 71000] [--features 1000] [--classes 50] [--rank 100]
+                                             [--iterations 5] [--sample 20000] [--json]
+
+SLR on all pairs and SLR-C-m, each in a process of its own: seconds, processor seconds, by how much the fit raises the
+peak of resident memory above the data's own size, and mAP of rows that were not learned from. The data is generated
+(overlapping Gaussian classes), because the paper's features are not public: times and memory do not depend on what the
+numbers are, mAP does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.__main__ import machine
+from benchmarks.measure import clusters, gemm_rate
+
+TEST_ROWS = 5000
+# The paper's minutes on 12 cores at 2.4 GHz, for SLR-C-20k on its own features.
+PAPER_MINUTES = 30.0
+
+
+def main() -> None:
+    """Measure every variant and print one table."""
+    arguments = _arguments()
+    if arguments.only is not None:
+        print(json.dumps(measure(arguments.only, arguments)))
+        return
+    names = ["SLR", f"SLR-C-{arguments.sample}"]
+    results = {name: _in_a_process(name) for name in names}
+    rate = gemm_rate()
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "gemm_gflops": rate / 1e9, "results": results}, indent=2))
+    else:
+        _show(arguments, results, rate)
+
+
+def measure(name: str, arguments: argparse.Namespace) -> dict[str, float]:
+    """One fit in this process."""
+    from likewise.paper import variant
+
+    n, d, k = arguments.rows, arguments.features, arguments.classes
+    X, y = clusters(n + min(TEST_ROWS, n), d, k)
+    X, y, Q, y_q = X[:n], y[:n], X[n:], y[n:]
+    model = variant(name, rank=arguments.rank, n_iter=arguments.iterations, random_state=0)
+    before, began, cpu = _peak(), time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    return {
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "memory_bytes": float(_peak() - before),
+        "data_bytes": float(X.nbytes),
+        "mAP": model.score(Q, y_q),
+        "load": os.getloadavg()[0],
+    }
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _in_a_process(name: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.scale_imagenet50", *sys.argv[1:], "--only", name]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def _show(arguments: argparse.Namespace, results: dict[str, dict[str, float]], rate: float) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(machine())
+    console.print(
+        f"{arguments.rows:,} x {arguments.features:,} float32, generated; {arguments.classes} classes, "
+        f"rank {arguments.rank}, T = {arguments.iterations}; GEMM {rate / 1e9:.0f} GF/s; the paper's SLR-C-20k took "
+        f"{PAPER_MINUTES:g} minutes on 12 cores"
+    )
+    grid = Table("method", "seconds", "processor", "memory beyond X", "X", "mAP", "load", "all-pairs GEMM alone")
+    # 4 n² r operations a pass, two passes an iteration
+    ideal = 8 * arguments.iterations * arguments.rows**2 * arguments.rank / rate
+    for name, found in results.items():
+        grid.add_row(
+            name,
+            f"{found['seconds']:.1f}",
+            f"{found['cpu_seconds']:.1f}",
+            f"{found['memory_bytes'] / 1e6:.0f} MB",
+            f"{found['data_bytes'] / 1e6:.0f} MB",
+            f"{found['mAP']:.3f}",
+            f"{found['load']:.1f}",
+            f"{ideal:.1f} s" if name == "SLR" else "",
+        )
+    console.print(grid)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sizes = {"rows": 71_000, "features": 1_000, "classes": 50, "rank": 100, "iterations": 5, "sample": 20_000}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""`likewise paper`: the paper's tables and figures, on its data or on yours."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli.console import emit_json, note, results, working
+from likewise.cli.options import AsJson
+
+__all__ = ["register"]
+
+_HELP = """Run the paper's experiments: every rival, every table, every figure.
+
+DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table. The
+first two take a folder of pictures (a folder a class) or a feature store as PATH; newsgroups20 an .npz; fashion-mnist
+the folder of its files, or nothing where Debian's package dataset-fashion-mnist is installed; digits nothing.
+
+Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output folder.
+Every finished cell is stored at once: kill it at any moment, and --resume goes on where it was.
+
+[bold]Examples[/bold]
+
+\b
+  likewise paper digits --quick
+  likewise paper caltech101 caltech.features -o caltech
+  likewise paper caltech101 caltech.features -o caltech --resume --methods LMNN --splits 1
+  likewise paper caltech101 caltech.features -o caltech --resume --only table3
+  likewise paper photos.features --methods Euclid,LDA,SLR
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("paper", help=_HELP)(paper)
+
+
+def paper(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="A name from above, or a path.", show_default=False)
+    ],
+    path: Annotated[
+        Path | None, typer.Argument(metavar="[PATH]", help="Where the data set is.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder to write to. [dim]Default: paper-DATASET.[/]"),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few rows, two splits, short training.")] = False,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")
+    ] = None,
+    splits: Annotated[
+        int | None, typer.Option("--splits", metavar="N", help="Splits of 70/30. [dim]Default: 5, quick 2.[/]")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the output folder.")] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only",
+            metavar="A,B,…",
+            help="table1, table3 (measured anew), figure1 … figure3, theorem, corollary, choices.",
+        ),
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "-T", help="T. [dim]Default: 10, imagenet50 5.[/]", min=1)
+    ] = None,
+    components: Annotated[
+        int | None,
+        typer.Option("--components", help="Columns after PCA, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0),
+    ] = None,
+    normalise: Annotated[bool, typer.Option("--normalise/--no-normalise", help="Scale rows to length 1.")] = True,
+    extractor: Annotated[str, typer.Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
+    seed: Annotated[int, typer.Option(help="Seed of the splits and of all methods.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Prepare, perform, report."""
+    with working(f"reading {dataset}"):
+        from likewise.paper.experiment import prepare
+        from likewise.paper.report import write_report
+
+        run = prepare(
+            dataset, path, output, quick=quick, methods=methods, splits=splits, resume=resume, only=only,
+            extractor=extractor, command=shlex.join(["likewise", *sys.argv[1:]]), rank=rank, n_iter=iterations,
+            components=components, normalise=normalise, seed=seed,
+        )  # fmt: skip
+    if run.journal.moved is not None:
+        note(f"the cells of an earlier run are kept in {run.journal.moved}; --resume would have gone on with them")
+    _perform(run)
+    with working("writing the report"):
+        files = write_report(run)
+    emit_json(_summary(run, files)) if as_json else _show(run, files)
+
+
+def _perform(run: Any) -> None:
+    """Do what is left, with a bar on a terminal and a line a cell elsewhere."""
+    from likewise.paper.run import pending, perform
+    from likewise.progress import progress_bar
+
+    tasks = pending(run)
+    on_terminal = sys.stderr.isatty()
+    with progress_bar("the paper", len(tasks), enabled=on_terminal) as advance:
+        for task in tasks[:1]:
+            advance(0, str(task))
+        for number, (task, done) in enumerate(perform(run, tasks), start=1):
+            advance(1, str(tasks[number]) if number < len(tasks) else "done")
+            if not on_terminal:
+                note(f"{number} of {len(tasks)}: {task}{_outcome(done)}")
+
+
+def _outcome(done: Any) -> str:
+    """The last cell's figure in a few letters."""
+    if not done.cells:
+        return ""
+    cell = done.cells[-1]
+    parts = [f"mAP {100 * cell.values['mAP']:.2f} %"] if "mAP" in cell.values else []
+    parts += [f"{cell.seconds['fit_seconds']:.3g} s"] if "fit_seconds" in cell.seconds else []
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
+    from likewise.paper import tables, times
+
+    return {
+        "dataset": run.data.name,
+        "rows": run.data.X.shape[0],
+        "features": run.data.X.shape[1],
+        "output": str(run.folder),
+        "methods": [
+            {"method": name, "mAP": _mean(tables.scores(run, name)), "splits": len(tables.scores(run, name)),
+             "training_seconds": times.seconds(run, name)}
+            for name in tables.order_of(run)
+        ],
+        "files": {name: str(path) for name, path in files.items()},
+    }  # fmt: skip
+
+
+def _mean(scores: dict[int, float]) -> float:
+    return sum(scores.values()) / len(scores) / 100
+
+
+def _show(run: Any, files: dict[str, Path]) -> None:
+    from rich.table import Table as Grid
+
+    from likewise.paper import tables, times
+    from likewise.paper.words import duration, mean_and_deviation
+
+    console = results()
+    grid = Grid("method", "mAP %", "splits", "training")
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for name in tables.order_of(run):
+        scores, seconds = list(tables.scores(run, name).values()), times.seconds(run, name)
+        grid.add_row(name, mean_and_deviation(scores), str(len(scores)), "" if seconds is None else duration(seconds))
+    console.print(grid)
+    for path in files.values():
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)

@@ -1,0 +1,196 @@
+"""Results, stored one by one: a run that is killed goes on where it was, and ends with the same table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from likewise.errors import LikewiseError
+from likewise.files import atomic_write
+
+__all__ = ["COLUMNS", "Cell", "Done", "Journal"]
+
+MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
+SECONDS = ("fit_seconds", "fit_cpu_seconds")
+COLUMNS = ("experiment", "method", "split", "at", *MEASURES, "setting", *SECONDS)
+FORMAT = 1
+
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One result: of a method in an experiment on a split, `at` a place on its axis (an iteration, an m, a choice)."""
+
+    experiment: str
+    method: str
+    split: int
+    at: float | str = ""
+    values: dict[str, float] = field(default_factory=dict)
+    setting: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def row(self) -> list[Any]:
+        """The cell as a row of the CSV."""
+        at = f"{self.at:g}" if isinstance(self.at, float) else self.at
+        measured = [_written(self.values.get(name), 8) for name in MEASURES]
+        setting = json.dumps(self.setting, sort_keys=True) if self.setting else ""
+        seconds = [_written(self.seconds.get(name), 4) for name in SECONDS]
+        return [self.experiment, self.method, self.split, at, *measured, setting, *seconds]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished task: its cells, and what figures need beside them."""
+
+    key: Key
+    cells: list[Cell]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Journal:
+    """The finished tasks of a run in `cells.jsonl`, a line each, synced at once; `cells.csv` is the table of them.
+
+    The first line says what decides the results. A last line that was cut short by a kill is dropped.
+    """
+
+    def __init__(self, folder: Path, header: dict[str, Any], resume: bool = False) -> None:
+        self.path, self.table, self.header = folder / "cells.jsonl", folder / "cells.csv", header
+        self.done: dict[Key, Done] = {}
+        self.commands: list[str] = []
+        self.moved: Path | None = None
+        _make(folder)
+        if self.path.exists():
+            self._read() if resume else self._move_aside()
+        self._write_whole()
+
+    def add(self, done: Done) -> None:
+        """Store a finished task; it is on the disk when this returns."""
+        self.done[done.key] = done
+        self._append(_line(done))
+        self._write_table()
+
+    def add_command(self, command: str) -> None:
+        """Remember by which command the tasks that follow were done."""
+        if command not in self.commands:
+            self.commands.append(command)
+            self._append(_command_line(command))
+
+    def _append(self, line: bytes) -> None:
+        with open(self.path, "ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def drop(self, experiment: str) -> None:
+        """Forget the results of an experiment, to measure it again."""
+        self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
+        self._write_whole()
+
+    def cells(self, experiment: str, method: str | None = None) -> list[Cell]:
+        """The cells of an experiment, all or of one method, by split and place."""
+        found = [
+            cell
+            for done in self.done.values()
+            for cell in done.cells
+            if cell.experiment == experiment and method in (None, cell.method)
+        ]
+        return sorted(found, key=lambda cell: cell.split)
+
+    def methods(self, experiment: str, order: Sequence[str]) -> list[str]:
+        """The methods with cells in an experiment, in the order given, the others after by name."""
+        there = {cell.method for cell in self.cells(experiment)}
+        return [name for name in order if name in there] + sorted(there - set(order))
+
+    def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
+        """What a task left beside its cells."""
+        done = self.done.get((experiment, method, split))
+        return {} if done is None else done.extra
+
+    def _read(self) -> None:
+        """Take over the tasks of an earlier run, if it was of the same data and settings."""
+        lines = self.path.read_bytes().split(b"\n")
+        entries = [_parsed(line) for line in lines[:-1]]  # what follows the last newline was cut short
+        if not entries or entries[0] is None or "header" not in entries[0]:
+            return
+        self._check_header(entries[0]["header"])
+        for entry in filter(None, entries[1:]):
+            if "command" in entry:
+                self.commands.append(entry["command"])
+                continue
+            cells = [Cell(**cell) for cell in entry["cells"]]
+            experiment, method, split = entry["key"]
+            self.done[experiment, method, split] = Done((experiment, method, split), cells, entry["extra"])
+
+    def _check_header(self, before: dict[str, Any]) -> None:
+        now = json.loads(json.dumps(self.header))
+        differing = [name for name in now if before.get(name) != now[name]]
+        if differing:
+            said = ", ".join(f"{name} was {before.get(name)!r} and is {now[name]!r}" for name in differing)
+            raise LikewiseError(
+                f"--resume: {self.path.parent} holds another run ({said}); choose another folder with -o"
+            )
+
+    def _move_aside(self) -> None:
+        """Never lose finished work: what is there keeps another name."""
+        self.moved = self.path.with_name("cells.previous.jsonl")
+        os.replace(self.path, self.moved)
+
+    def _write_whole(self) -> None:
+        head = (json.dumps({"format": FORMAT, "header": self.header}) + "\n").encode()
+        lines = [*map(_command_line, self.commands), *map(_line, self.done.values())]
+        atomic_write(self.path, head + b"".join(lines))
+        self._write_table()
+
+    def _write_table(self) -> None:
+        cells = [cell for done in self.done.values() for cell in done.cells]
+        atomic_write(self.table, to_csv(sorted(cells, key=_place)))
+
+
+def to_csv(cells: Iterable[Cell]) -> bytes:
+    """A header and a row a cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(cell.row() for cell in cells)
+    return text.getvalue().encode()
+
+
+def _place(cell: Cell) -> tuple[str, int, str, float, str]:
+    """The order of the table, whatever the order in which cells were finished."""
+    number = float(cell.at) if isinstance(cell.at, int | float) else 0.0
+    return cell.experiment, cell.split, cell.method, number, str(cell.at)
+
+
+def _line(done: Done) -> bytes:
+    cells = [vars(cell) for cell in done.cells]
+    return (json.dumps({"key": done.key, "cells": cells, "extra": done.extra}) + "\n").encode()
+
+
+def _command_line(command: str) -> bytes:
+    return (json.dumps({"command": command}) + "\n").encode()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        return entry
+    except ValueError:
+        return None
+
+
+def _written(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}g}"
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LikewiseError(f"cannot make the folder {folder}: {error.strerror or error}") from error

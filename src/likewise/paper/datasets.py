@@ -1,0 +1,179 @@
+"""The data sets of the experiments: the paper's two, three that anyone has, or any table of features."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError
+
+__all__ = ["NAMES", "Dataset", "load_dataset"]
+
+Picture = Callable[[int], np.ndarray]
+
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+"""Where Debian's package dataset-fashion-mnist puts it."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows X with class codes y, and what a report wants to tell of them.
+
+    `picture(row)` is a uint8 image of a row, if there is one; `facts` say where the features came from.
+    """
+
+    name: str
+    X: Any
+    y: np.ndarray
+    classes: list[str]
+    source: str
+    picture: Picture | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def subset(self, rows: np.ndarray) -> Dataset:
+        """Only these rows."""
+        rows, picture = np.sort(rows), self.picture
+        shown = None if picture is None else lambda row: picture(int(rows[row]))
+        return replace(self, X=self.X[rows], y=self.y[rows], picture=shown)
+
+
+def load_dataset(
+    name: str, path: str | Path | None = None, work: Path | None = None, extractor: str = "llc"
+) -> Dataset:
+    """A data set by its name; a folder of pictures is turned into features in the folder `work` first.
+
+    Parameters
+    ----------
+    name : one of `NAMES`, or the path of a feature store or table
+    path : where it is; digits need none, fashion-mnist none where the Debian package is installed
+    extractor : for a folder of pictures, as `likewise features` takes it
+    """
+    if name in _LOADERS:
+        return _LOADERS[name](name, None if path is None else _existing(path), work, extractor)
+    if path is not None:
+        raise LikewiseError(
+            f"DATASET {name!r} is not known: expected {', '.join(NAMES)}, or the path of a feature store"
+        )
+    if not Path(name).exists():
+        raise LikewiseError(
+            f"DATASET {name!r} is neither known nor a path: expected {', '.join(NAMES)}, or the path of a feature store"
+        )
+    return _features(Path(name).resolve().stem, Path(name), work, extractor)
+
+
+def _existing(path: str | Path) -> Path:
+    if not Path(path).exists():
+        raise LikewiseError(f"PATH {path} does not exist")
+    return Path(path)
+
+
+def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
+    facts = {"features": "8 x 8 pixels as they come"}
+    return Dataset(
+        name, X.astype(np.float32), y, [str(c) for c in range(10)], "scikit-learn", images.__getitem__, facts
+    )
+
+
+def _newsgroups(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
+    if path is None:
+        raise LikewiseError("newsgroups20 needs PATH: an .npz of tf-idf rows in CSR form with their labels under y")
+    return replace(_table(name, path), facts={"features": "tf-idf"})
+
+
+def _features(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
+    """A feature store, any table, or a folder of pictures, a folder a class."""
+    if path is None:
+        raise LikewiseError(f"{name} needs PATH: a folder of pictures, a folder a class, or a feature store of them")
+    if path.is_dir() and not any((path / file).is_file() for file in ("meta.json", "features.npy", "X.npy")):
+        path = _extracted(path, work or Path(), extractor)
+    return _store(name, path) if (path / "meta.json").is_file() else _table(name, path)
+
+
+def _extracted(folder: Path, work: Path, extractor: str) -> Path:
+    """The store of a folder's features, made if it is not there; LLC is kept whole, since PCA is the protocol's."""
+    from likewise.features import extract_folder, make_extractor
+
+    store = work / f"{extractor.split(':')[0]}.features"
+    parameters: dict[str, Any] = {"n_components": None} if extractor == "llc" else {}
+    extract_folder(folder, store, make_extractor(extractor, **parameters))
+    return store
+
+
+def _store(name: str, path: Path) -> Dataset:
+    from likewise.features import FeatureStore
+
+    store = FeatureStore.open(path)
+    dataset = _table(name, path)
+    made = store.meta.get("extractor", {}).get("name")
+    facts = {} if made is None else {"features": str(made)}
+    if store.root is None or not store.image_path(0).is_file():
+        return replace(dataset, facts=facts)
+    return replace(dataset, facts=facts, picture=lambda row: _photograph(store, row))
+
+
+def _photograph(store: Any, row: int) -> np.ndarray:
+    from likewise.features import load_image
+    from likewise.features.images import shrink
+
+    return shrink(load_image(store.image_path(row), at_least=128), 128)
+
+
+def _table(name: str, path: Path) -> Dataset:
+    from likewise.tables import read_table
+
+    table = read_table(path).labelled()
+    classes, y = np.unique(np.asarray(table.y), return_inverse=True)
+    return Dataset(name, table.X, y, [str(c) for c in classes], path.name)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fashion-MNIST
+
+
+def _fashion(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
+    folder = path or FASHION
+    if not folder.is_dir():
+        raise LikewiseError(
+            "fashion-mnist needs PATH, the folder of its four idx files, or Debian's package dataset-fashion-mnist"
+        )
+    images = np.concatenate([_idx(folder, f"{part}-images-idx3-ubyte") for part in ("train", "t10k")])
+    y = np.concatenate([_idx(folder, f"{part}-labels-idx1-ubyte") for part in ("train", "t10k")]).astype(np.int64)
+    X = images.reshape(len(images), -1).astype(np.float32) / 255
+    facts = {"features": "28 x 28 pixels as they come"}
+    return Dataset(name, X, y, list(_GARMENTS), "Fashion-MNIST", lambda row: 255 - images[row], facts)
+
+
+_GARMENTS = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+
+
+def _idx(folder: Path, name: str) -> np.ndarray:
+    """An array of bytes in the idx format, compressed or not: a magic number with ndim at its end, sizes, bytes."""
+    path = next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
+    if path is None:
+        raise LikewiseError(f"{folder} holds neither {name}.gz nor {name}")
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        header = np.frombuffer(content, ">i4", content[3] + 1)
+        return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
+    except (OSError, EOFError, ValueError, IndexError) as error:
+        raise FileFormatError(f"{path} is not an idx file, or it is damaged: {error}") from error
+
+
+_LOADERS: dict[str, Callable[[str, Path | None, Path | None, str], Dataset]] = {
+    "caltech101": _features,
+    "imagenet50": _features,
+    "fashion-mnist": _fashion,
+    "digits": _digits,
+    "newsgroups20": _newsgroups,
+}
+NAMES = tuple(_LOADERS)

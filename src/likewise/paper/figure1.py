@@ -1,0 +1,78 @@
+"""Figure 1: the first three results of the same queries under FRML, OASIS and SLR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from likewise.paper.document import Block, Heading, Picture, Text
+from likewise.paper.run import Run, Task
+from likewise.paper.tables import scores
+from likewise.paper.words import listed
+from likewise.pictures import fitted, words, write_png
+from likewise.strips import Panel, choose_queries, retrieval_strips
+
+__all__ = ["section", "tasks"]
+
+METHODS = ("FRML", "OASIS", "SLR")
+QUERIES = 8
+
+
+def tasks(run: Run) -> Iterator[Task]:
+    """Nothing of its own: the tables keep the first results of the first split."""
+    yield from ()
+
+
+def section(run: Run) -> list[Block]:
+    """The picture, and how its queries were chosen."""
+    found = {name: run.journal.extra("tables", name).get("found") for name in METHODS}
+    there = {name: np.array(places) for name, places in found.items() if places}
+    if not there:
+        return []
+    _, test = run.protocol.rows(0)
+    y = run.data.y[test]
+    hits = [(y[places] == y[:, None]).sum(axis=1) for places in there.values()]
+    chosen, differing = choose_queries(hits, y, QUERIES, run.settings.seed)
+    path = write_png(run.folder / "figure1.png", _strips(run, there, chosen, test, y))
+    return [
+        Heading("Figure 1: what is found"),
+        Picture(path, _caption(list(there), differing, len(chosen)), 900 if len(there) == 3 else None),
+        Text(_shares(there, hits)),
+    ]
+
+
+def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A row a query, a panel a method; only the pictures that are shown are opened."""
+    shown = sorted({int(i) for i in chosen} | {int(i) for places in found.values() for i in places[chosen].ravel()})
+    place = {row: i for i, row in enumerate(shown)}
+    images = [_picture(run, int(test[row])) for row in shown]
+    panels = [
+        Panel(name, np.vectorize(place.__getitem__)(places[chosen]), f"mAP {scores(run, name)[0]:.1f} %")
+        for name, places in found.items()
+    ]
+    queries = [images[place[int(i)]] for i in chosen]
+    return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=72)
+
+
+def _picture(run: Run, row: int) -> np.ndarray:
+    """The picture of a row, or its label in letters."""
+    if run.data.picture is not None:
+        return run.data.picture(row)
+    return fitted(words(run.data.classes[run.data.y[row]].split(".")[-1][:10]), 72)
+
+
+def _caption(names: list[str], differing: int, n: int) -> str:
+    return (
+        f"The first three results under {listed(names)}, first split. Queries are framed green, results of the query's "
+        f"class red, others blue, as in the paper. The {n} queries are a seeded draw, {differing} of them among those "
+        "where the methods differ in hits, whichever is better."
+    )
+
+
+def _shares(found: dict[str, np.ndarray], hits: list[np.ndarray]) -> str:
+    shown = [
+        f"{name} {100 * float(np.mean(hit)) / places.shape[1]:.1f} %"
+        for (name, places), hit in zip(found.items(), hits, strict=True)
+    ]
+    return f"Share of the first three results that have the query's class, over all test queries: {listed(shown)}."

@@ -1,0 +1,144 @@
+"""Figure 2: mAP after each iteration of SLR and SLR-Fixed, with SLR-Whole, which has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from likewise.paper.cells import Cell, Done
+from likewise.paper.document import Block, Heading, Picture, Text
+from likewise.paper.methods import method
+from likewise.paper.plots import Line, chart
+from likewise.paper.run import Run, Task
+from likewise.paper.tables import measured
+from likewise.paper.words import points, side
+from likewise.slr import SLR
+from likewise.solvers import Iterate, Problem, balanced
+from likewise.starts import Start
+
+__all__ = ["Watched", "section", "tasks", "watched"]
+
+EXPERIMENT = "figure2"
+METHODS = ("SLR", "SLR-Fixed", "SLR-Whole")
+ENOUGH = 0.5  # points of mAP that are "almost the same": below the deviation over splits in the paper
+
+
+class Watched(SLR):
+    """SLR that keeps the factors after each iteration, so that each can be measured after one fit."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Watched:
+        """As SLR."""
+        self._kept: list[Start] = []
+        return super().fit(X, y, sample_weight)
+
+    def after_each_iteration(self) -> Iterator[Watched]:
+        """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
+        for A, B in self._kept:
+            factors = (A, B) if self.rank is None else balanced(A, B)
+            super()._set_components(self._W, *factors, self.components_.dtype)
+            yield self
+
+    def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
+        for iterate in super()._iterations(problem, start):
+            self._kept.append(Start(iterate.A, iterate.B))
+            yield iterate
+
+    def _set_components(self, W: np.ndarray, A: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
+        self._W = W
+        super()._set_components(W, A, B, dtype)
+
+
+def watched(model: SLR) -> Watched:
+    """The same unfitted model, watched."""
+    return Watched(**model.get_params())
+
+
+def tasks(run: Run) -> Iterator[Task]:
+    """A task a method and split."""
+    for split in range(run.curve_splits):
+        for name in METHODS:
+            yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
+
+
+def _work(run: Run, name: str, number: int) -> Done:
+    split = run.protocol.split(number)
+    model = watched(method(name, run.settings, run.budget, run.settings.seed + number).model).fit(split.X, split.y)
+    if not model.n_iter_:  # the closed form
+        return Done((EXPERIMENT, name, number), [Cell(EXPERIMENT, name, number, 0.0, measured(model, split))])
+    steps = enumerate(model.after_each_iteration(), start=1)
+    cells = [Cell(EXPERIMENT, name, number, float(t), measured(step, split)) for t, step in steps]
+    return Done((EXPERIMENT, name, number), cells)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The page
+
+
+def curve(run: Run, name: str) -> tuple[list[float], np.ndarray]:
+    """Places on the axis, and mAP in per cent of each split (rows) at each of them."""
+    cells = run.journal.cells(EXPERIMENT, name)
+    places = sorted({float(cell.at) for cell in cells})
+    splits = sorted({cell.split for cell in cells})
+    value = {(cell.split, float(cell.at)): 100 * cell.values["mAP"] for cell in cells}
+    return places, np.array([[value[split, place] for place in places] for split in splits])
+
+
+def section(run: Run) -> list[Block]:
+    """The chart, and answers to the paper's two questions."""
+    curves = {name: curve(run, name) for name in METHODS if run.journal.cells(EXPERIMENT, name)}
+    if len(curves) < len(METHODS):
+        return []
+    last = curves["SLR"][0][-1]
+    lines = [_line(name, places, values, last) for name, (places, values) in curves.items()]
+    path = chart(run.folder / "figure2.png", lines, "iteration T", "mAP %")
+    n = len(curves["SLR"][1])
+    drawn = f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
+    caption = f"mAP after each iteration. {drawn}"
+    return [Heading("Figure 2: adaptive and fixed targets"), Picture(path, caption, 720), Text(_answers(curves))]
+
+
+def _line(name: str, places: list[float], values: np.ndarray, last: float) -> Line:
+    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
+    if len(places) == 1:  # the closed form: a level
+        return Line(name, [1, last], [mean[0]] * 2, style="--", markers=False)
+    return Line(name, places, mean, spread)
+
+
+def _answers(curves: dict[str, tuple[list[float], np.ndarray]]) -> str:
+    slr, fixed, whole = (curves[name][1].mean(axis=0) for name in METHODS)
+    return " ".join([_two_iterations(slr), _fixed_and_whole(fixed, whole), _adaptive(slr, fixed)])
+
+
+def _two_iterations(slr: np.ndarray) -> str:
+    second, best = slr[min(2, len(slr)) - 1], int(np.argmax(slr)) + 1
+    said = (
+        f"SLR has {second:.2f} % after two iterations, {slr.max():.2f} % at its best, after {best}, and "
+        f"{slr[-1]:.2f} % after all {len(slr)}: two iterations "
+    )
+    gap = float(slr.max() - second)
+    if gap <= ENOUGH:
+        said += f"suffice, as the paper says, to within {points(gap)} points of the best."
+    else:
+        said += f"do not suffice here, they miss {points(gap)} points of the best."
+    if best < len(slr) and slr.max() - slr[-1] > 0.1:
+        said += f" Going on from the best loses {points(slr.max() - slr[-1])} points."
+    return said
+
+
+def _fixed_and_whole(fixed: np.ndarray, whole: np.ndarray) -> str:
+    gap = abs(float(fixed[-1] - whole[0]))
+    said = "almost the same, as the paper finds" if gap <= ENOUGH else "not the same, as the paper finds them"
+    return (
+        f"SLR-Fixed ends at {fixed[-1]:.2f} % and SLR-Whole has {whole[0]:.2f} %: {said} ({points(gap)} points apart)."
+    )
+
+
+def _adaptive(slr: np.ndarray, fixed: np.ndarray) -> str:
+    end, best = float(slr[-1] - fixed[-1]), float(slr.max() - fixed.max())
+    return (
+        f"The adaptive target is {points(abs(end))} points {side(end)} the fixed one after all iterations, and "
+        f"{points(abs(best))} {side(best)} it with each at its best; in the paper it is above."
+    )

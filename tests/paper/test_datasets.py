@@ -1,0 +1,119 @@
+"""Data sets by name, from files that are written here."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+from likewise.features import FeatureStore
+from likewise.paper.datasets import load_dataset
+
+
+def test_digits_need_no_path_and_have_pictures() -> None:
+    data = load_dataset("digits")
+    assert data.X.shape == (1797, 64)
+    assert data.picture is not None
+    assert data.picture(5).shape == (8, 8)
+    assert data.classes[data.y[5]] == "5"
+
+
+def test_a_subset_keeps_rows_and_pictures_together() -> None:
+    data = load_dataset("digits")
+    part = data.subset(np.array([900, 3, 40]))
+    assert data.picture is not None
+    assert part.picture is not None
+    for place, row in enumerate((3, 40, 900)):
+        np.testing.assert_array_equal(part.X[place], data.X[row])
+        np.testing.assert_array_equal(part.picture(place), data.picture(row))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_fashion_mnist_is_read_from_idx_files(tmp_path: Path, compressed: bool) -> None:
+    rng = np.random.default_rng(0)
+    images = {part: rng.integers(0, 256, (n, 28, 28), dtype=np.uint8) for part, n in (("train", 6), ("t10k", 3))}
+    for part, pixels in images.items():
+        _write_idx(tmp_path / f"{part}-images-idx3-ubyte", pixels, compressed)
+        _write_idx(tmp_path / f"{part}-labels-idx1-ubyte", np.arange(len(pixels), dtype=np.uint8), compressed)
+    data = load_dataset("fashion-mnist", tmp_path)
+    assert data.y.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+    np.testing.assert_allclose(data.X[7] * 255, images["t10k"][1].ravel(), rtol=1e-6)
+
+
+def test_a_damaged_idx_file_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(b"no gzip")
+    with pytest.raises(LikewiseError, match=r"train-images-idx3-ubyte\.gz is not an idx file, or it is damaged"):
+        load_dataset("fashion-mnist", tmp_path)
+
+
+def test_newsgroups_are_sparse_rows_with_labels(tmp_path: Path) -> None:
+    X = sp.random(30, 50, 0.2, format="csr", random_state=0, dtype=np.float32)
+    y = np.repeat([0, 1, 2], 10).astype(np.int8)
+    file = tmp_path / "news.npz"
+    np.savez(file, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y, classes=["a", "b", "c"])
+    data = load_dataset("newsgroups20", file)
+    assert sp.issparse(data.X)
+    np.testing.assert_array_equal(data.y, y)
+
+
+def test_any_feature_store_is_a_data_set(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    FeatureStore.write(tmp_path / "mine.features", X, ["b", "a", "b", "a", "b", "a"])
+    data = load_dataset(str(tmp_path / "mine.features"))
+    assert data.name == "mine"
+    assert data.classes == ["a", "b"]
+    np.testing.assert_array_equal(data.y, [1, 0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(data.X, X)
+
+
+def test_a_folder_of_pictures_is_turned_into_features_first(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for label in ("cat", "dog"):
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for i in range(3):
+            pixels = rng.integers(0, 256, (40, 30, 3), dtype=np.uint8)
+            image.fromarray(pixels).save(tmp_path / "photos" / label / f"{i}.png")
+    data = load_dataset("caltech101", tmp_path / "photos", tmp_path / "work", "pixels")
+    assert data.classes == ["cat", "dog"]
+    assert len(data.X) == 6
+    assert data.picture is not None
+    assert data.picture(0).shape == (40, 30, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "message"),
+    [
+        ("digit", None, "DATASET 'digit' is neither known nor a path: expected caltech101, imagenet50, fashion-mnist"),
+        ("digit", "x", "DATASET 'digit' is not known: expected caltech101, imagenet50"),
+        (
+            "caltech101",
+            None,
+            "caltech101 needs PATH: a folder of pictures, a folder a class, or a feature store of them",
+        ),
+        ("caltech101", "nowhere", "PATH nowhere does not exist"),
+        ("newsgroups20", None, "newsgroups20 needs PATH: an .npz of tf-idf rows in CSR form with their labels under y"),
+    ],
+)
+def test_what_is_missing_is_said(name: str, path: str | None, message: str) -> None:
+    with pytest.raises(LikewiseError, match=message):
+        load_dataset(name, path)
+
+
+def test_the_real_newsgroups(data_folder: Path) -> None:
+    data = load_dataset("newsgroups20", data_folder / "newsgroups20.npz")
+    assert data.X.shape == (19_997, 30_465)
+    assert len(data.classes) == 20
+
+
+def _write_idx(path: Path, values: np.ndarray, compressed: bool) -> None:
+    header = np.array([0x0800 + values.ndim, *values.shape], dtype=">i4").tobytes()
+    content = header + values.tobytes()
+    if compressed:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(content))
+    else:
+        path.write_bytes(content)

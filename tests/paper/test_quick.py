@@ -1,0 +1,135 @@
+"""`likewise paper digits --quick` from end to end, and what a kill leaves of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import likewise
+from likewise.paper.cells import COLUMNS
+
+SOURCE = Path(likewise.__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+PICTURES = ("figure1.png", "figure2.png", "figure3.png", "theorem1.png", "corollary1.png")
+
+
+def _command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "likewise", "paper", "digits", "--quick", *map(str, words)]
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    """The table without its columns of seconds."""
+    with open(folder / "cells.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{name: value for name, value in row.items() if not name.endswith("seconds")} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """The folder of a quick run of everything, and what it printed."""
+    folder = tmp_path_factory.mktemp("quick") / "out"
+    done = subprocess.run(
+        _command("-o", folder, "--json"), capture_output=True, text=True, env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_quick_run_writes_the_whole_report(whole: tuple[Path, dict[str, object]]) -> None:
+    folder, summary = whole
+    for name in ("report.md", "report.html", "cells.csv", *PICTURES):
+        assert (folder / name).is_file()
+        assert name in summary["files"]  # type: ignore[operator]
+    for name in PICTURES:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+        assert (folder / name).stat().st_size < 300_000
+
+
+@pytest.mark.slow
+def test_a_quick_run_has_every_method_and_every_experiment(whole: tuple[Path, dict[str, object]]) -> None:
+    folder, summary = whole
+    names = {entry["method"]: entry for entry in summary["methods"]}  # type: ignore[attr-defined]
+    expected = {"Euclid", "LMNN", "FRML", "OASIS", "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "AnchoredSLR"}
+    assert expected <= set(names)
+    assert any(name.startswith("SLR-G-") for name in names)
+    assert any(name.startswith("SLR-C-") for name in names)
+    for name, entry in names.items():
+        assert entry["splits"] == 2
+        assert entry["mAP"] > names["Euclid"]["mAP"] or name == "Euclid"
+        assert (entry["training_seconds"] is None) == (name == "Euclid")
+    rows = _rows(folder)
+    assert {row["experiment"] for row in rows} == {
+        "tables", "times", "figure2", "figure3", "theorem", "corollary", "choices",
+    }  # fmt: skip
+    assert {row["setting"] != "" for row in rows if row["experiment"] == "tables" and row["method"] == "OASIS"} == {
+        True
+    }
+
+
+@pytest.mark.slow
+def test_the_report_answers_the_paper_s_questions(whole: tuple[Path, dict[str, object]]) -> None:
+    text = (whole[0] / "report.md").read_text()
+    for words in (
+        "Tables 1 and 2", "Table 3: training time", "Figure 1", "two iterations", "SLR-Whole has", "Figure 3",
+        "The bound holds, and is loose", "smallest m at which the bound", "it is vacuous", "Corollary 1: convergence",
+        "ridge 0.1", "test rows rank the training rows", "SLR is below", "likewise paper digits --quick", "numpy",
+    ):  # fmt: skip
+        assert words in text
+    assert "nan" not in text.lower().split()
+    page = (whole[0] / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == len(PICTURES)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """kill -9 half-way; then --resume ends with the table of an undisturbed run, but for the seconds."""
+    words = ("--methods", "Euclid,OASIS,SLR,SLR-C-200", "--only", "table1,figure2,figure3", "--splits", "2")
+    undisturbed = subprocess.run(
+        _command(*words, "-o", tmp_path / "a"), env=ENVIRONMENT, check=True, capture_output=True, text=True
+    )
+    assert "of 19: " in undisturbed.stderr
+    with subprocess.Popen(
+        _command(*words, "-o", tmp_path / "b"), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+    ) as process:
+        while not _finished(tmp_path / "b") >= 7:
+            time.sleep(0.005)
+            assert process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+    kept = len(_rows(tmp_path / "b"))
+    assert 0 < kept < len(_rows(tmp_path / "a"))
+    assert not (tmp_path / "b" / "report.md").exists()
+    resumed = subprocess.run(
+        _command(*words, "-o", tmp_path / "b", "--resume"), env=ENVIRONMENT, check=True, capture_output=True, text=True
+    )
+    assert "of 19: " not in resumed.stderr  # what was finished is not done again
+    assert _rows(tmp_path / "b") == _rows(tmp_path / "a")
+    assert (tmp_path / "b" / "report.md").exists()
+
+
+def _finished(folder: Path) -> int:
+    """Tasks in the journal: its lines less the header and the command."""
+    path = folder / "cells.jsonl"
+    return path.read_bytes().count(b"\n") - 2 if path.exists() else 0
+
+
+def test_times_can_be_measured_again_at_the_settings_found(tmp_path: Path) -> None:
+    words = ("--methods", "LDA,SLR", "--splits", "1", "-o", tmp_path / "out", "--resume", "--only")
+    for only in ("table1", "table3", "table3"):
+        subprocess.run(_command(*words, only), env=ENVIRONMENT, check=True, capture_output=True)
+    rows = [row for row in _rows(tmp_path / "out") if row["experiment"] == "times"]
+    assert [row["method"] for row in rows] == ["LDA", "SLR"]
+    tables = {row["method"]: row["setting"] for row in _rows(tmp_path / "out") if row["experiment"] == "tables"}
+    assert rows[0]["setting"] == tables["LDA"] != ""
+
+
+def test_the_columns_of_seconds_are_known_by_their_names() -> None:
+    assert [name for name in COLUMNS if "seconds" in name] == [name for name in COLUMNS if name.endswith("seconds")]

@@ -1,0 +1,104 @@
+"""Theorem 1's measurement against dense linear algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from likewise.paper.theorem import (
+    Regression,
+    _error,
+    asked_size,
+    deviation,
+    deviations,
+    epsilon,
+    factor,
+    slope,
+    smallest_size,
+)
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 4
+    return 0.7 * rng.standard_normal((4, 8))[y] + rng.standard_normal((150, 8)), y
+
+
+def _dense(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    Y = (y[:, None] == y).astype(float)
+    P = np.linalg.pinv(X)
+    M = P @ Y @ P.T
+    return Y, M, Y - X @ M @ X.T
+
+
+def test_the_deviation_is_that_of_dense_regressions(made: tuple[np.ndarray, np.ndarray]) -> None:
+    """(S₁ᵀX)⁺ S₁ᵀ Y S₂ (XᵀS₂)⁺ for real Gaussian matrices, against the formula that never forms them."""
+    X, y = made
+    Y, M, _ = _dense(X, y)
+    problem = Regression.of(X, y)
+    U = X @ problem.V * problem.scale
+    Z = (y[:, None] == np.arange(4)).astype(float)
+    outside = np.linalg.qr(Z - U @ (U.T @ Z))[0]
+    S1, S2 = np.random.default_rng(1).standard_normal((2, 150, 40)) / np.sqrt(40)
+    M_hat = np.linalg.pinv(S1.T @ X) @ S1.T @ Y @ S2 @ np.linalg.pinv(X.T @ S2)
+    E1, E2 = (np.linalg.pinv(S.T @ U) @ S.T @ outside for S in (S1, S2))
+    assert deviation(problem, E1, E2) == pytest.approx(np.linalg.norm(M - M_hat, 2), rel=1e-8)
+
+
+def test_norms_and_bounds_are_those_of_the_dense_problem(made: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = made
+    Y, M, residual = _dense(X, y)
+    problem = Regression.of(X, y)
+    sigma = np.linalg.svd(X, compute_uv=False)
+    assert problem.residual == pytest.approx(np.linalg.norm(residual, 2), rel=1e-9)
+    assert problem.norm == pytest.approx(np.linalg.norm(M, 2), rel=1e-9)
+    assert problem.gamma == pytest.approx(np.linalg.norm(residual, 2) / np.linalg.norm(Y - residual, 2), rel=1e-9)
+    first, second = problem.bounds(0.5)
+    assert first == pytest.approx(np.linalg.norm(residual, 2) / sigma[-1] ** 2 * factor(0.5), rel=1e-9)
+    condition = (sigma[0] / sigma[-1]) ** 2
+    assert second == pytest.approx(problem.gamma * condition * np.linalg.norm(M, 2) * factor(0.5), rel=1e-9)
+
+
+def test_the_factor_of_one_half_by_hand() -> None:
+    by_hand = 0.25 * 1.5 / 0.5 + 2 * 0.5 * 1.5**1.5 / np.sqrt(0.5) + 2 * 1.0 * 1.5**1.5
+    assert factor(0.5) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_epsilon_is_the_inverse_of_the_size_asked_for() -> None:
+    assert epsilon(asked_size(60, 0.3), 60) == pytest.approx(0.3, rel=1e-4)
+    assert asked_size(60) > 10_000
+
+
+def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndarray, np.ndarray]) -> None:
+    """E[E Eᵀ] = k/(m - r - 1) I, the mean of an inverse Wishart matrix; and quantiles as with real sketches."""
+    problem = Regression.of(*made)
+    r, k, m = problem.rank, len(problem.C), 40
+    rng = np.random.default_rng(0)
+    drawn = np.array([_error(problem, m, rng) for _ in range(4000)])
+    mean = np.einsum("nik,njk->ij", drawn, drawn) / len(drawn)
+    np.testing.assert_allclose(mean, k / (m - r - 1) * np.eye(r), atol=0.01)
+    real = []
+    for _ in range(4000):
+        G, H = rng.standard_normal((m, r)), rng.standard_normal((m, k))
+        real.append(np.linalg.norm(np.linalg.pinv(G) @ H))
+    sizes = np.linalg.norm(drawn, axis=(1, 2))
+    np.testing.assert_allclose(np.quantile(sizes, [0.1, 0.5, 0.9]), np.quantile(real, [0.1, 0.5, 0.9]), rtol=0.03)
+
+
+def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(made: tuple[np.ndarray, np.ndarray]) -> None:
+    problem = Regression.of(*made)
+    rng = np.random.default_rng(0)
+    sizes = np.array([100, 400, 1600, 6400])
+    medians = np.array([np.median(deviations(problem, int(m), 100, rng)) for m in sizes])
+    assert slope(sizes, medians, problem.rank) == pytest.approx(-0.5, abs=0.07)
+    asked = asked_size(problem.rank)
+    assert np.all(deviations(problem, asked, 50, rng) < problem.bounds(0.5)[0])
+
+
+def test_the_smallest_size_is_where_the_bound_begins_to_hold(made: tuple[np.ndarray, np.ndarray]) -> None:
+    problem = Regression.of(*made)
+    bound = float(np.quantile(deviations(problem, 100, 500, np.random.default_rng(5)), 0.95))
+    m, share = smallest_size(problem, bound, 300, np.random.default_rng(0))
+    assert 85 <= m <= 118
+    assert share >= 0.95
