@@ -19,12 +19,21 @@ def rows() -> list[dict[str, object]]:
     from likewise.features import EfficientNetLite0, load_image
 
     files = _photographs()
-    decoding = _best(lambda: [load_image(file) for file in files]) / _N
+    decoding, decoding_cpu = (
+        _best(lambda: [load_image(file) for file in files], clock=clock) / _N
+        for clock in (time.perf_counter, time.thread_time)
+    )
     coder = _ready_llc()
     image = load_image(files[0])
-    one_core = _best(lambda: _single_threaded(lambda: coder.rows([image])), repeat=7)
+    # processor time: on one core it is the wall-clock time of a machine that does nothing else
+    one_core = _best(lambda: _single_threaded(lambda: coder.rows([image])), repeat=7, clock=time.thread_time)
     table = [
-        _row("SIFT + LLC coding of a 300 × 300 image, three scales, 2,048 words, one core", one_core, decoding, 100)
+        _row(
+            "SIFT + LLC coding of a 300 × 300 image, three scales, 2,048 words, one core (processor time)",
+            one_core,
+            decoding_cpu,
+            100,
+        )
     ]
     for name, extractor, goal in (
         ("EfficientNet-Lite0, an image on all cores, decoding included", EfficientNetLite0(), 60),
@@ -80,13 +89,13 @@ def _single_threaded(work: Callable[[], object]) -> object:
         return work()
 
 
-def _best(work: Callable[[], object], repeat: int = 5) -> float:
+def _best(work: Callable[[], object], repeat: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
     """The least of several timings: on a shared machine the others say more about the neighbours."""
     times = []
     for _ in range(repeat):
-        began = time.perf_counter()
+        began = clock()
         work()
-        times.append(time.perf_counter() - began)
+        times.append(clock() - began)
     return min(times)
 
 
