@@ -20,10 +20,10 @@ from threadpoolctl import ThreadpoolController
 
 from likewise.targets import LabelTarget, label_runs
 
-__all__ = ["Gallery", "deviation", "ordered_map", "row_blocks"]
+__all__ = ["Gallery", "deviation", "ordered_map", "row_blocks", "single_threaded_blas"]
 
-# Of the shapes tried in float32 the best over r = 64, 100, 128: .77 to .85 of the rate of a square GEMM, a thread.
-ROWS, COLUMNS = 1024, 512
+# Of the shapes tried in float32, on two threads, the best at r = 64 (.77 of the rate of a square GEMM) and r = 100 (.84).
+ROWS, COLUMNS = 512, 1024
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from likewise.base import SimilarityModel, project
 from likewise.engines import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.labels import checked_weights, encode_labels
-from likewise.passes import row_blocks
+from likewise.passes import row_blocks, single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
 from likewise.sketches import make_sketch
@@ -241,7 +241,8 @@ class SLR(SimilarityModel):
         latest, began = start, time.perf_counter()
         steps = self.n_iter * len(row_blocks(engine.shape[0])) * (1 if self.rank is None else 2)
         pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
-        with progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
+        # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
+        with single_threaded_blas(), progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
             engine.on_block = advance
             try:
                 for iterate in islice(iterations, self.n_iter):
