@@ -112,6 +112,17 @@ def test_a_model_of_any_size_takes_the_one_given(tmp_path: Path) -> None:
         assert made._live_input.size == shape
 
 
+def test_stretching_sees_the_sides_that_a_square_loses(tmp_path: Path) -> None:
+    image = np.zeros((1, 20, 60, 3), np.uint8)
+    image[:, :, 20:40] = 255
+    path = write(tmp_path / "m.onnx", ["n", 3, 12, 12], crop="1")
+    square, whole = (OnnxExtractor(path, mean=0, std=1, stretch=stretch).transform(image) for stretch in (False, True))
+    np.testing.assert_allclose(square, 1, atol=0.05)
+    np.testing.assert_allclose(whole, 1 / 3, atol=0.05)
+    told = write(tmp_path / "told.onnx", ["n", 3, 12, 12], crop="1", stretch="true")
+    np.testing.assert_array_equal(OnnxExtractor(told, mean=0, std=1).transform(image), whole)
+
+
 def test_another_output_can_be_chosen(tmp_path: Path) -> None:
     nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8], nodes=nodes)

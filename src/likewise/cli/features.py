@@ -64,6 +64,9 @@ def features(
     mean: Annotated[str | None, typer.Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
     std: Annotated[str | None, typer.Option(help="onnx: spread of pixels in 0..1, one number or R,G,B.")] = None,
     crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default 0.875.")] = None,
+    stretch: Annotated[
+        bool | None, typer.Option("--stretch/--no-stretch", help="onnx: all of both sides instead of a square.")
+    ] = None,
     output_name: Annotated[str | None, typer.Option(help="onnx: output to use; default the first.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float16; default as the extractor has it.")] = None,
     max_pixels: Annotated[int, typer.Option(help="Leave out images with more pixels.")] = 100_000_000,
@@ -80,7 +83,7 @@ def features(
         raise LikewiseError("--no-pca and --components exclude each other")
     asked: dict[str, Any] = {
         "n_words": words, "n_components": components, "size": size, "mean": _numbers("mean", mean),
-        "std": _numbers("std", std), "crop": crop, "output": output_name, "n_jobs": workers,
+        "std": _numbers("std", std), "crop": crop, "stretch": stretch, "output": output_name, "n_jobs": workers,
     }  # fmt: skip
     parameters = {name: value for name, value in asked.items() if value is not None}
     if no_pca:

@@ -43,14 +43,15 @@ class _Input(NamedTuple):
     mean: np.ndarray
     std: np.ndarray
     crop: float
+    stretch: bool
     reverse: bool
 
 
 class OnnxExtractor(ImageExtractor):
     """Features from an ONNX model; its file becomes part of the saved extractor.
 
-    Size, layout and type of the input are read from the model, normalisation from its metadata (`mean`, `std` and
-    `crop`, or ONNX's own `Image.NominalPixelRange` and `Image.BitmapPixelFormat`); parameters given here win, and what
+    Size, layout and type of the input are read from the model, normalisation from its metadata (`mean`, `std`, `crop`
+    and `stretch`, or ONNX's own `Image.NominalPixelRange` and `Image.BitmapPixelFormat`); parameters win, and what
     neither says is ImageNet's usual normalisation at 224 pixels. A map or a sequence of tokens is averaged.
 
     Parameters
@@ -59,6 +60,7 @@ class OnnxExtractor(ImageExtractor):
     size : height and width in pixels, or one number for both, for a model that takes any size
     mean, std : normalisation (pixel / 255 − mean) / std, one number or one a channel
     crop : share of the shorter side that the middle crop keeps
+    stretch : keep that share of both sides and give up the proportions, instead of losing what lies beside the middle
     output : name of the output to use; the first by default
     n_jobs : number of threads; None takes every core
     """
@@ -73,6 +75,7 @@ class OnnxExtractor(ImageExtractor):
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         crop: float | None = None,
+        stretch: bool | None = None,
         output: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class OnnxExtractor(ImageExtractor):
         self.mean = mean
         self.std = std
         self.crop = crop
+        self.stretch = stretch
         self.output = output
         self.n_jobs = n_jobs
 
@@ -101,7 +105,8 @@ class OnnxExtractor(ImageExtractor):
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
         """Rows of the images, as many at a time as the model takes."""
         entry = self._live_input
-        pixels = np.stack([_normalise(centre_crop(image, entry.size, entry.crop), entry) for image in images])
+        cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch) for image in images)
+        pixels = np.stack([_normalise(crop, entry) for crop in cropped])
         step = entry.batch or len(pixels)
         parts = [self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)]
         rows = np.concatenate(parts)
@@ -143,7 +148,7 @@ class OnnxExtractor(ImageExtractor):
         return _inlined(path)
 
     def _settings(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("size", "mean", "std", "crop", "output")}
+        return {key: getattr(self, key) for key in ("size", "mean", "std", "crop", "stretch", "output")}
 
 
 def _start(data: bytes) -> Any:
@@ -203,6 +208,7 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
         mean=mean,
         std=std,
         crop=_share(given["crop"] if given["crop"] is not None else facts.get("crop", 0.875)),
+        stretch=facts.get("stretch") == "true" if given["stretch"] is None else bool(given["stretch"]),
         reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
     )
 
