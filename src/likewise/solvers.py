@@ -49,13 +49,26 @@ class AllPairs:
 
     def __init__(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> None:
         self.engine, self.whitening, self.target = engine, whitening, target
+        self._gallery: tuple[np.ndarray, np.ndarray] | None = None  # the last B, and U B
 
     def step(self, A: np.ndarray, B: np.ndarray) -> Step:
         """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
         W, D = self.whitening.W, self.whitening.keep[:, None]
-        E, loss = self.engine.sweep(W @ A, self.engine.gallery(W @ B), self.target)
+        UA, gallery = self._rows(A), self.engine.gallery(W @ B)
+        E, loss = self.engine.sweep(W @ A if UA is None else UA, gallery, self.target, projected=UA is not None)
+        self._gallery = (B, gallery.Q)
         new = D * A @ (B.T @ (D * B)) - W.T @ E
         return Step(new, loss + penalty(A, B, self.whitening), float(np.sum((new - A) ** 2)))
+
+    def _rows(self, A: np.ndarray) -> np.ndarray | None:
+        """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
+        if self._gallery is None:
+            return None
+        B, UB = self._gallery
+        T = B.T @ A
+        if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
+            return None
+        return UB @ T.astype(UB.dtype)
 
 
 class FixedTarget:

@@ -78,18 +78,25 @@ class MemoryEngine:
         return Gallery(Q, back, self.starts, self.weights)
 
     def sweep(
-        self, L: np.ndarray, gallery: Gallery, target: LabelTarget, reduce: Reduction | None = None
+        self,
+        L: np.ndarray,
+        gallery: Gallery,
+        target: LabelTarget,
+        reduce: Reduction | None = None,
+        projected: bool = False,
     ) -> tuple[np.ndarray, float]:
         """Sum over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
 
-        `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back.
+        `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back. `projected`
+        says that L is X L already, in label order.
         """
-        L = L.astype(self.dtype)
+        L = L.astype(self.dtype, copy=False)
 
         def block_sum(block: slice) -> tuple[np.ndarray, float]:
             rows = self.rows(block)
             weights = None if self.weights is None else self.weights[block]
-            T, loss = deviation(np.asarray(rows @ L), self.codes[block], weights, gallery, target)
+            P = L[block] if projected else np.asarray(rows @ L)
+            T, loss = deviation(P, self.codes[block], weights, gallery, target)
             if weights is not None:
                 T *= weights[:, None]
             return (rows.T @ T if reduce is None else reduce(rows, T, block)), loss
