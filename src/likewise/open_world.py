@@ -59,8 +59,8 @@ def member_map(data: Data, member: Member) -> np.ndarray:
 def choose_member(data: Data, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Member:
     """The member that ranks held-out classes best: shrinkage first, then spread and power around it.
 
-    Few classes make a noisy holdout, so a member that is not better than the plain cosine by more than the standard
-    error of their difference over the splits gives way to it.
+    Few classes make a noisy holdout, and its splits share classes, so a member that is not better than the plain cosine
+    by more than the standard deviation of their difference over the splits gives way to it.
     """
     folds = [_Fold(data, split, rng) for split in splits]
     tried: dict[Member, np.ndarray] = {}
@@ -77,7 +77,7 @@ def choose_member(data: Data, splits: list[Split], journal: Journal, rng: np.ran
     best = max([first, *(Member(first.shrink, h, p) for h, p in product(SPREAD, POWER[1:]))], key=score)
     best = max([best, *(Member(a, best.spread, best.power) for a in SHRINK[max(at - 1, 0) : at + 2])], key=score)
     gain = tried[best] - tried[Member()]
-    return best if gain.mean() > gain.std() / np.sqrt(len(gain)) else Member()
+    return best if gain.mean() > gain.std() else Member()
 
 
 class _Fold:
