@@ -60,13 +60,13 @@ def _clamped(
     runs, half = label_runs(codes), P * P.dtype.type(0.5)
     total = np.zeros((n, gallery.back.shape[1]), dtype=P.dtype)
     part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
-    loss = 0.0
+    loss, plain = 0.0, weights is None and gallery.weights is None
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
         S = buffer[: n * (tile.stop - first)].reshape(n, -1)
         np.matmul(half, gallery.Q[tile].T, out=S)
-        target.excess(S, runs, gallery.starts, first)
-        loss += _sum_of_squares(S, weights, None if gallery.weights is None else gallery.weights[tile])
+        squares = target.excess(S, runs, gallery.starts, first)
+        loss += squares if plain else _weighted_squares(S, weights, gallery.weights, tile)
         total += np.matmul(S, gallery.back[tile], out=part)
     return total, loss
 
@@ -108,11 +108,9 @@ def _label_sums(gallery: Gallery) -> LabelSums:
     return LabelSums(by_class(back), by_class(weighted), by_class(column), Q.T @ weighted, Q.T @ back)
 
 
-def _sum_of_squares(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:
-    if rows is None and columns is None:
-        return float(np.vdot(E, E))
+def _weighted_squares(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None, tile: slice) -> float:
     squares = E * E
-    by_row = squares.sum(axis=1, dtype=np.float64) if columns is None else squares @ columns
+    by_row = squares.sum(axis=1, dtype=np.float64) if columns is None else squares @ columns[tile]
     return float(by_row.sum() if rows is None else rows @ by_row)
 
 
