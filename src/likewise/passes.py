@@ -22,7 +22,7 @@ from likewise.targets import LabelTarget, label_runs
 
 __all__ = ["Gallery", "deviation", "ordered_map", "row_blocks", "single_threaded_blas"]
 
-# Of the shapes tried in float32 on two threads the best: .77 of a square GEMM's rate at r = 64, .84 at r = 100.
+# Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
 
 Item = TypeVar("Item")
