@@ -20,6 +20,17 @@ def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
+def best_of_each(*functions: Callable[[], object], repeats: int = 5) -> list[float]:
+    """The shortest time of each function, run in turns, so that a disturbance does not hit one of them alone."""
+
+    def rested(function: Callable[[], object]) -> float:
+        time.sleep(0.2)  # BLAS threads of the last product spin on for a while, on the cores the next one wants
+        return best_seconds(function, 1)
+
+    rounds = [[rested(function) for function in functions] for _ in range(repeats)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
 def gemm_rate(size: int = 4096, dtype: type = np.float32) -> float:
     """Floating-point operations a second of a square matrix product with all threads."""
     A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)

@@ -23,8 +23,8 @@ def small_tiles(monkeypatch):
 def make(n, m, c, seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
     rows, columns = np.sort(rng.integers(0, c, n)), np.sort(rng.integers(0, c, m))
-    P, Q, back = (rng.standard_normal(shape).astype(dtype) for shape in ((n, 3), (m, 3), (m, 2)))
-    return P, rows, Gallery(Q, back, class_starts(columns, c)), columns
+    P, Q, extra = (rng.standard_normal(shape).astype(dtype) for shape in ((n, 3), (m, 3), (m, 2)))
+    return P, rows, Gallery(Q, class_starts(columns, c), extra=extra), columns
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
@@ -41,13 +41,14 @@ def test_a_pass_equals_its_dense_formula(n, m, c, seed, adaptive):
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_weights_of_rows_and_columns_enter_the_loss(adaptive):
+@pytest.mark.parametrize("margins", [(1.0, 0.0), (0.7, -0.2)])
+def test_weights_of_rows_and_columns_enter_the_loss(adaptive, margins):
     P, rows, gallery, columns = make(20, 25, 4, 0)
     w, v = np.random.default_rng(1).uniform(size=20), np.random.default_rng(2).uniform(size=25)
     S, same = P @ gallery.Q.T, rows[:, None] == columns[None, :]
-    Y = np.where(same, np.maximum(S, 1), np.minimum(S, 0)) if adaptive else same
-    weighted = Gallery(gallery.Q, gallery.back, gallery.starts, v)
-    _, loss = deviation(P, rows, w, weighted, LabelTarget(adaptive=adaptive))
+    Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1])) if adaptive else np.where(same, *margins)
+    weighted = Gallery(gallery.Q, gallery.starts, v)
+    _, loss = deviation(P, rows, w, weighted, LabelTarget(*margins, adaptive=adaptive))
     assert loss == pytest.approx(w @ (S - Y) ** 2 @ v)
 
 

@@ -127,10 +127,9 @@ def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
 
 def _columns(z: np.ndarray, v: np.ndarray, rows: LabelledRows) -> Gallery:
     """The columns of the pass, with the two sums it takes."""
-    Q = z[rows.columns]
-    weighted = Q * rows.column_weights[:, None]
-    back = np.hstack([weighted, weighted * v[rows.columns, None]]).astype(z.dtype)
-    return Gallery(Q, back, class_starts(rows.codes[rows.columns], rows.n_classes))
+    Q, weights = z[rows.columns], rows.column_weights
+    starts = class_starts(rows.codes[rows.columns], rows.n_classes)
+    return Gallery(Q, starts, weights, Q * (weights * v[rows.columns])[:, None])
 
 
 def _confidence(z: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:

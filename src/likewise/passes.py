@@ -31,12 +31,27 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Gallery:
-    """The columns of a pass, sorted by label: scores are P Qᵀ, and what a pass sums is (S - Y) @ back."""
+    """The columns of a pass, sorted by label: scores are P Qᵀ, and a pass sums (S - Y) @ back, back = [DQ, extra].
+
+    D are the `weights` of the columns. DQ comes first in `back` because the loss follows from its sums.
+    """
 
     Q: np.ndarray
-    back: np.ndarray
     starts: np.ndarray
-    weights: np.ndarray | None = None  # of the columns, for the loss alone: `back` already has them
+    weights: np.ndarray | None = None
+    extra: np.ndarray | None = None
+
+    @cached_property
+    def back(self) -> np.ndarray:
+        """What the columns of (S - Y) are summed with, (m, r) or wider by `extra`."""
+        own = self.Q if self.weights is None else self.Q * self.weights[:, None].astype(self.Q.dtype)
+        return own if self.extra is None else np.hstack([own, self.extra.astype(self.Q.dtype)])
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back: what S @ back takes, without visiting a pair."""
+        back = self.back.astype(np.float64)
+        return self.Q.T.astype(np.float64) @ back, back.sum(axis=0)
 
     @cached_property
     def sums(self) -> LabelSums:
@@ -55,20 +70,60 @@ def deviation(
 def _clamped(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
 ) -> tuple[np.ndarray, float]:
-    """Y = clamp(S): the tile loop that everything else waits for."""
+    """Y = clamp(S): the tile loop that everything else waits for.
+
+    A tile F is left with 2 (S - Y) - (S - δ2), which is |S - δ2| but for pairs of one label: a single absolute value a
+    pair. The rest, (S - δ2) @ back, needs no pairs.
+    """
     n, m = len(P), len(gallery.Q)
-    runs, half = label_runs(codes), P * P.dtype.type(0.5)
-    total = np.zeros((n, gallery.back.shape[1]), dtype=P.dtype)
+    runs, back, loss = label_runs(codes), gallery.back, _Loss(weights, gallery, target)
+    total = np.zeros((n, back.shape[1]), dtype=P.dtype)
     part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
-    loss, plain = 0.0, weights is None and gallery.weights is None
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
-        S = buffer[: n * (tile.stop - first)].reshape(n, -1)
-        np.matmul(half, gallery.Q[tile].T, out=S)
-        squares = target.excess(S, runs, gallery.starts, first)
-        loss += squares if plain else _weighted_squares(S, weights, gallery.weights, tile)
-        total += np.matmul(S, gallery.back[tile], out=part)
-    return total, loss
+        F = buffer[: n * (tile.stop - first)].reshape(n, -1)
+        np.matmul(P, gallery.Q[tile].T, out=F)
+        loss.see(F, target.fold(F, runs, gallery.starts, first), tile)
+        total += np.matmul(F, back[tile], out=part)
+    Q_back, back_sum = gallery.linear
+    total += P @ Q_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
+    total *= P.dtype.type(0.5)
+    return total, loss.of(P, total)
+
+
+class _Loss:
+    """Σ (S - Y)² of a clamped block, from its sums.
+
+    E = S - Y is zero where S lies within its bound, so E² = E (S - bound). Σ_j E_ij S_ij is the inner product of P_i
+    with what the pass sums; what is left are sums of E over the pairs of one label and, for δ2 other than 0, over all.
+    """
+
+    def __init__(self, rows: np.ndarray | None, gallery: Gallery, target: LabelTarget) -> None:
+        self.rows, self.gallery, self.target = rows, gallery, target
+        self.same, self.folded = 0.0, 0.0
+
+    def see(self, F: np.ndarray, same: list[tuple[slice, slice, np.ndarray]], tile: slice) -> None:
+        """Take the sums of a folded tile; `same` are the blocks of E for pairs of one label."""
+        w = None if self.gallery.weights is None else self.gallery.weights[tile]
+        for a, b, E in same:
+            self.same += _weighted_sum(E, None if self.rows is None else self.rows[a], None if w is None else w[b])
+        if self.target.other:
+            self.folded += _weighted_sum(F, self.rows, w)
+
+    def of(self, P: np.ndarray, total: np.ndarray) -> float:
+        own = total[:, : P.shape[1]]
+        scored = _weighted_sum(np.einsum("ij,ij->i", own, P, dtype=np.float64)[:, None], self.rows, None)
+        loss = scored - (self.target.same - self.target.other) * self.same
+        if self.target.other:
+            loss -= self.target.other * (self.folded + self._linear(P)) / 2
+        return max(loss, 0.0)
+
+    def _linear(self, P: np.ndarray) -> float:
+        """The weighted sum of S - δ2 over the block."""
+        gallery, rows = self.gallery, self.rows
+        columns = float(len(gallery.Q) if gallery.weights is None else gallery.weights.sum())
+        scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
+        return float(scores.sum() if rows is None else rows @ scores)
 
 
 def _fixed(
@@ -108,9 +163,8 @@ def _label_sums(gallery: Gallery) -> LabelSums:
     return LabelSums(by_class(back), by_class(weighted), by_class(column), Q.T @ weighted, Q.T @ back)
 
 
-def _weighted_squares(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None, tile: slice) -> float:
-    squares = E * E
-    by_row = squares.sum(axis=1, dtype=np.float64) if columns is None else squares @ columns[tile]
+def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:
+    by_row = E.sum(axis=1, dtype=np.float64) if columns is None else E @ columns
     return float(by_row.sum() if rows is None else rows @ by_row)
 
 

@@ -44,14 +44,14 @@ class SampledPairs(_Compressed):
         H, _ = _normal_matrix(rows, self.whitening, scale)
         if self.both_sides:
             columns, column_scale = self._draw()
-            inverse, U = _normal_matrix(columns, self.whitening, column_scale)
-            back = column_scale * _solve(inverse, U.T, self.size).T
-            gallery = Gallery(U, back.astype(U.dtype), columns.starts)
+            normal, U = _normal_matrix(columns, self.whitening, column_scale)
+            gallery, mix = Gallery(U, columns.starts), column_scale * _solve(normal, np.eye(len(normal)), self.size)
         else:
             gallery, column_scale = self.engine.gallery(W @ B), 1.0
+            mix = np.eye(B.shape[1])
         E, loss = rows.sweep(W @ A, gallery, self.target)
-        fitted = (H - _ridge(self.whitening)) @ A @ (gallery.Q.T.astype(float) @ gallery.back.astype(float))
-        new = _solve(H, fitted - scale * (W.T @ E), self.size)
+        fitted = (H - _ridge(self.whitening)) @ A @ gallery.linear[0]
+        new = _solve(H, (fitted - scale * (W.T @ E)) @ mix, self.size)
         return Step(new, scale * column_scale * loss + penalty(A, B, self.whitening), 0.0)
 
     def _draw(self) -> tuple[MemoryEngine, float]:
@@ -74,12 +74,13 @@ class GaussianSketch(_Compressed):
         if self.both_sides:
             _, S2, S2U = self._draw()
             back = S2 @ _solve(S2U.T @ S2U + ridge, S2U.T, self.size).T
-            gallery = Gallery(gallery.Q, back.astype(self.engine.dtype), gallery.starts, gallery.weights)
+            gallery = Gallery(gallery.Q, gallery.starts, gallery.weights, back)
         root, S, SU = self._draw()
+        wanted = slice(B.shape[1], None) if self.both_sides else slice(None)
         E, loss = self.engine.sweep(
-            W @ A, gallery, self.target, lambda _, T, block: S[block].T @ (T / root[block] ** 2)
+            W @ A, gallery, self.target, lambda _, T, block: S[block].T @ (T[:, wanted] / root[block] ** 2)
         )
-        fitted = SU @ A @ (gallery.Q.T.astype(float) @ gallery.back.astype(float))
+        fitted = SU @ A @ gallery.linear[0][:, wanted]
         new = _solve(SU.T @ SU + ridge, SU.T @ (fitted - E), self.size)
         return Step(new, loss + penalty(A, B, self.whitening), 0.0)
 
@@ -108,12 +109,11 @@ class LandmarkPairs(_Compressed):
         """A = UᵀY D V (VᵀDV)⁻¹ (BᵀKB), V the landmarks' rows of U B, D their weights, K = UᵀU; as a residual step."""
         W, keep = self.whitening.W, self.whitening.keep[:, None]
         V = self.landmarks.project(W @ B)
-        weighted = V * self.weights[:, None]
+        gallery = Gallery(V, self.landmarks.starts, self.weights)
         BKB = B.T @ (keep * B)
-        back = _solve(V.T @ weighted, weighted.T, len(V)).T @ BKB
-        gallery = Gallery(V, back.astype(V.dtype), self.landmarks.starts, self.weights)
+        mix = _solve(gallery.linear[0], BKB, len(V))
         E, loss = self.engine.sweep(W @ A, gallery, self.target)
-        new = keep * A @ BKB - W.T @ E
+        new = keep * A @ BKB - W.T @ E @ mix
         return Step(new, loss + penalty(A, B, self.whitening), 0.0)
 
 

@@ -73,9 +73,7 @@ class MemoryEngine:
 
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
-        Q = self.project(R)
-        back = Q if self.weights is None else Q * self.weights[:, None].astype(self.dtype)
-        return Gallery(Q, back, self.starts, self.weights)
+        return Gallery(self.project(R), self.starts, self.weights)
 
     def sweep(
         self,
