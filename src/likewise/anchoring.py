@@ -13,11 +13,12 @@ a ridge regression anchored at the fixed solution L₀.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
-from likewise.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.passes import Gallery, excess, ordered_map, row_blocks
 from likewise.sketches import draw_landmarks
 from likewise.targets import LabelTarget, class_starts
 
@@ -50,6 +51,16 @@ class LabelledRows:
     def n_classes(self) -> int:
         return len(self.size)
 
+    @cached_property
+    def class_factors(self) -> np.ndarray:
+        """FᵀP for P one-hot / √n_c: what every target starts from, (p, n_classes)."""
+        return class_sums(self.F, self) / np.sqrt(np.maximum(self.size, np.finfo(float).tiny))
+
+    def images(self, L: np.ndarray) -> np.ndarray:
+        """F L, in the precision of F."""
+        L, blocks = L.astype(self.F.dtype), row_blocks(len(self.F))
+        return np.concatenate(list(ordered_map(lambda block: self.F[block] @ L, blocks)))
+
 
 def labelled_rows(
     F: np.ndarray,
@@ -80,7 +91,7 @@ def fixed_target(rows: LabelledRows, ridge: float, lda: bool) -> np.ndarray:
 
     With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
     """
-    K = class_sums(rows.F, rows) / np.sqrt(np.maximum(rows.size, np.finfo(float).tiny))
+    K = rows.class_factors
     rho, E = scipy.linalg.eigh(K.T @ (K / (rows.g + ridge * rows.unit)[:, None]))
     rho, E = np.clip(rho[:0:-1], 1e-12, LARGEST_RHO), E[:, :0:-1]  # the least is the constant direction
     scale = 1 / np.sqrt(rho * (1 - rho)) if lda else np.ones_like(rho)
@@ -105,7 +116,7 @@ def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
     R_ij = v_i w_ij (clamp(c_ij) - c_ij), with w = 1/n_c for one class and C/n for two. R differs from its transpose by
     the row confidence v alone, so one pass with two sums, of z_j and of v_j z_j, gives both.
     """
-    Z = rows.F @ L.astype(rows.F.dtype)
+    Z = rows.images(L)
     norms = np.maximum(np.linalg.norm(Z, axis=1), np.finfo(Z.dtype).tiny)
     z = Z / norms[:, None]
     q = np.sqrt(np.average(norms.astype(float) ** 2, weights=rows.weights))
@@ -116,8 +127,8 @@ def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
     clamp = LabelTarget(SAME, OTHER, same_weight=1 / np.maximum(rows.size, 1e-300) / other)
 
     def block_sum(block: slice) -> np.ndarray:
-        excess, _ = deviation(z[block], rows.codes[block], None, gallery, clamp)
-        wanted = -other * (v[block, None] * excess[:, : L.shape[1]] + excess[:, L.shape[1] :])
+        T = excess(z[block], rows.codes[block], gallery, clamp)
+        wanted = -other * (v[block, None] * T[:, : L.shape[1]] + T[:, L.shape[1] :])
         wanted -= z[block] * np.sum(z[block] * wanted, axis=1, keepdims=True)
         wanted *= (reach * rows.weights)[block, None]
         return rows.F[block].T @ wanted.astype(rows.F.dtype)

@@ -15,6 +15,7 @@ from likewise.anchoring import LabelledRows, adapt, class_means, fixed_target, l
 from likewise.heads import Head
 from likewise.holdout import Split
 from likewise.inputs import Basis, Features, basis, mean_square_distance
+from likewise.passes import single_threaded_blas
 
 __all__ = ["Data", "Fitted", "Journal", "Preparation", "Search", "Setting", "choose", "choose_posterior", "head_of"]
 
@@ -102,8 +103,10 @@ class Preparation:
 
 def head_of(fitted: Fitted, L: np.ndarray, setting: Setting) -> Head:
     """The head of a map: lengths and class means of the training images."""
+    if not (setting.input or setting.constant or setting.temperature):
+        return Head(raw=setting.raw)
     rows = fitted.rows
-    Z = rows.F @ L.astype(rows.F.dtype)
+    Z = rows.images(L)
     scale = np.sqrt(np.average(np.einsum("ij,ij->i", Z, Z, dtype=np.float64), weights=rows.weights))
     input_scale = np.sqrt(max(mean_square_distance(fitted.data.X, fitted.data.weights) / 2, 1e-12))
     head = Head(float(scale) or 1.0, setting.input, float(input_scale), setting.constant, setting.raw)
@@ -145,7 +148,9 @@ class Search:
         """Mean over the splits of the mAP of held-out rows."""
         began = time.perf_counter()
         folds = zip(self.splits, self._at(setting.width), strict=True)
-        values = [self._score(split, *fold, setting) for split, fold in folds]
+        # One BLAS thread: the products here are small, and between them the others would spin on our own threads' cores
+        with single_threaded_blas():
+            values = [self._score(split, *fold, setting) for split, fold in folds]
         values = [value for value in values if np.isfinite(value)]
         mean = float(np.mean(values)) if values else -np.inf
         return self.journal.note(asdict(setting), mean, time.perf_counter() - began)
@@ -179,7 +184,7 @@ class Search:
         if np.all(np.bincount(codes)[codes] > 1):
             return holdout.score(Z, codes, Z[:0], codes[:0])
         order = np.argsort(fitted.data.codes, kind="stable")
-        train = head(fitted.rows.F @ L, lambda: fitted.data.centred(fitted.data.X[order]))
+        train = head(fitted.rows.images(L), lambda: fitted.data.centred(fitted.data.X[order]))
         return holdout.score(Z, codes, *self._repeated(train, split.train[order]))
 
     def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +197,7 @@ class Search:
 
 
 def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> Setting:
-    """Width, ridge and geometry without adapting; then how far to adapt, at that ridge and twice it; then the head.
+    """Width, ridge and geometry without adapting; then how far to adapt; then twice the ridge; then the head.
 
     `fixed` are the settings that the caller has decided.
     """
@@ -203,13 +208,11 @@ def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> 
         for lda in _options(fixed, "lda", (False, True))
     )
     adapted = search.best(
-        (
-            replace(start, ridge=ridge, pull=pull, confidence=confidence)
-            for ridge in _options(fixed, "ridge", (start.ridge, 2 * start.ridge))
-            for confidence, pull in _adapting(fixed)
-        ),
+        (replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)),
         first=None if fixed.get("pull") else start,
     )
+    stiffer = [replace(adapted, ridge=2 * adapted.ridge)] if adapted.pull and "ridge" not in fixed else []
+    adapted = search.best(stiffer, first=adapted)
     return search.best(_heads(adapted, search.data.n_classes), first=adapted)
 
 

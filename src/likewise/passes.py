@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from likewise.targets import LabelTarget, label_runs
 
-__all__ = ["Gallery", "deviation", "ordered_map", "row_blocks", "single_threaded_blas"]
+__all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
 
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
@@ -63,32 +63,39 @@ def deviation(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
 ) -> tuple[np.ndarray, float]:
     """(S - Y) @ back for a block of rows with scores S = P Qᵀ and target Y, and the sum of squares of S - Y."""
-    walk = _clamped if target.adaptive else _fixed
-    return walk(P, codes, weights, gallery, target)
+    if not target.adaptive:
+        return _fixed(P, codes, weights, gallery, target)
+    loss = _Loss(weights, gallery, target)
+    total = excess(P, codes, gallery, target, loss.see)
+    return total, loss.of(P, total)
 
 
-def _clamped(
-    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
-) -> tuple[np.ndarray, float]:
-    """Y = clamp(S): the tile loop that everything else waits for.
+def excess(
+    P: np.ndarray,
+    codes: np.ndarray,
+    gallery: Gallery,
+    target: LabelTarget,
+    see: Callable[[np.ndarray, list[tuple[slice, slice, np.ndarray]], slice], None] = lambda *_: None,
+) -> np.ndarray:
+    """(S - Y) @ back for Y = clamp(S): the tile loop that everything else waits for.
 
     A tile F is left with 2 (S - Y) - (S - δ2), which is |S - δ2| but for pairs of one label: a single absolute value a
-    pair. The rest, (S - δ2) @ back, needs no pairs.
+    pair. The rest, (S - δ2) @ back, needs no pairs. `see` is shown every folded tile.
     """
     n, m = len(P), len(gallery.Q)
-    runs, back, loss = label_runs(codes), gallery.back, _Loss(weights, gallery, target)
+    runs, back = label_runs(codes), gallery.back
     total = np.zeros((n, back.shape[1]), dtype=P.dtype)
     part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
         F = buffer[: n * (tile.stop - first)].reshape(n, -1)
         np.matmul(P, gallery.Q[tile].T, out=F)
-        loss.see(F, target.fold(F, runs, gallery.starts, first), tile)
+        see(F, target.fold(F, runs, gallery.starts, first), tile)
         total += np.matmul(F, back[tile], out=part)
     Q_back, back_sum = gallery.linear
     total += P @ Q_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
     total *= P.dtype.type(0.5)
-    return total, loss.of(P, total)
+    return total
 
 
 class _Loss:
@@ -164,7 +171,8 @@ def _label_sums(gallery: Gallery) -> LabelSums:
 
 
 def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:
-    by_row = E.sum(axis=1, dtype=np.float64) if columns is None else E @ columns
+    by_row = E.sum(axis=1) if columns is None else E @ columns.astype(E.dtype)
+    by_row = by_row.astype(np.float64)
     return float(by_row.sum() if rows is None else rows @ by_row)
 
 
