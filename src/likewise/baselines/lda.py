@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.baselines.searched import SearchedLinear, Solver
 
 __all__ = ["LDA"]
 
 GRID = (0.1, 0.001, 0.01, 0.03, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 
-class LDA(LinearBaseline):
+class LDA(SearchedLinear):
     """The k − 1 discriminant directions of (unit) rows, whitened within classes, compared by cosine.
 
     Two classes leave one direction, where a cosine is only a sign; there the Euclidean distance is used.
@@ -33,6 +32,7 @@ class LDA(LinearBaseline):
         What is held out to choose by; "classes" for galleries of classes that are not in training.
     """
 
+    _searched = "shrinkage"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "shrinkage": [SHARE, AUTO],
         "n_components": [COUNT, None],
@@ -58,29 +58,18 @@ class LDA(LinearBaseline):
         self.random_state = random_state
         self.holdout = holdout
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the directions from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
-        self.metric_ = "cosine" if len(self.classes_) > 2 else "distance"
-        settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
-        self.shrinkage_ = float(best["shrinkage"])
-        classes = scatter(rows, codes)
-        directions = discriminants(classes, within(rows, codes, classes), self.shrinkage_, self.n_components)
-        self.components_ = directions.astype(X.dtype)
-        self.offset_ = (directions @ classes.mean).astype(X.dtype)
-        return self
+    def _metric(self) -> str:
+        return "cosine" if len(self.classes_) > 2 else "distance"
 
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
         classes = scatter(X, y)
         covariance = within(X, y, classes)
 
-        def candidate(setting: Setting) -> Sides:
-            directions = discriminants(classes, covariance, setting["shrinkage"], self.n_components)
-            return linear_sides(directions, directions @ classes.mean, self.metric_)
+        def solve(shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+            directions = discriminants(classes, covariance, shrinkage, self.n_components)
+            return directions, directions @ classes.mean
 
-        return candidate
+        return solve
 
 
 def discriminants(classes: Scatter, covariance: Spectrum, shrinkage: float, r: int | None = None) -> np.ndarray:

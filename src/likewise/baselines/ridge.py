@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from likewise.baselines.common import AUTO, HOLDOUT, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.baselines.searched import SearchedLinear, Solver
 
 __all__ = ["RidgeOneHot"]
 
 GRID = (0.1, 0.001, 0.01, 0.03, 0.3, 1.0, 3.0, 10.0)
 
 
-class RidgeOneHot(LinearBaseline):
+class RidgeOneHot(SearchedLinear):
     """Regress one-hot labels on (unit) rows with a ridge; the predictions, compared by cosine, are the embedding.
 
     Parameters
@@ -33,6 +32,7 @@ class RidgeOneHot(LinearBaseline):
         What is held out to choose by; "classes" for galleries of classes that are not in training.
     """
 
+    _searched = "alpha"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), AUTO],
         "normalize": ["boolean"],
@@ -55,25 +55,8 @@ class RidgeOneHot(LinearBaseline):
         self.random_state = random_state
         self.holdout = holdout
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the regression from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
-        settings = [{"alpha": a} for a in (self.grid if self.alpha == "auto" else [self.alpha])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
-        self.alpha_ = float(best["alpha"])
-        coefficients, offset = _Problem.of(rows, codes).solve(self.alpha_)
-        self.components_, self.offset_ = coefficients.astype(X.dtype), offset.astype(X.dtype)
-        self.metric_ = "cosine"
-        return self
-
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
-        problem = _Problem.of(X, y)
-
-        def candidate(setting: Setting) -> Sides:
-            return linear_sides(*problem.solve(setting["alpha"]), "cosine")
-
-        return candidate
+    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
+        return _Problem.of(X, y).solve
 
 
 @dataclass(frozen=True)

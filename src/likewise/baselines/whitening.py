@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from likewise.baselines.common import AUTO, HOLDOUT, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, HOLDOUT, SHARE
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.baselines.searched import SearchedLinear, Solver
 
 __all__ = ["RCA", "Whitening"]
 
 GRID = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-class _Whitener(LinearBaseline):
+class _Whitener(SearchedLinear):
     """Map rows through a shrunk inverse square root of a covariance."""
 
+    _searched = "shrinkage"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "shrinkage": [SHARE, AUTO],
         "normalize": ["boolean"],
@@ -45,27 +45,17 @@ class _Whitener(LinearBaseline):
         self.random_state = random_state
         self.holdout = holdout
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Whiten by the training rows; `shrinkage="auto"` takes the best of `grid` on held-out training rows."""
-        X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
-        settings = [{"shrinkage": a} for a in (self.grid if self.shrinkage == "auto" else [self.shrinkage])]
-        best, self.cv_results_ = choose(settings, self._candidates, rows, codes, self.random_state, self.holdout)
-        self.shrinkage_ = float(best["shrinkage"])
-        mean, covariance = self._covariance(rows, codes)
-        self.components_ = covariance.whitener(self.shrinkage_).astype(X.dtype)
-        self.offset_ = (self.components_ @ mean).astype(X.dtype)
-        self.metric_ = self.metric
-        return self
+    def _metric(self) -> str:
+        return self.metric
 
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
         mean, covariance = self._covariance(X, y)
 
-        def candidate(setting: Setting) -> Sides:
-            T = covariance.whitener(setting["shrinkage"])
-            return linear_sides(T, T @ mean, self.metric)
+        def solve(shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
+            T = covariance.whitener(shrinkage)
+            return T, T @ mean
 
-        return candidate
+        return solve
 
     def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:
         raise NotImplementedError
