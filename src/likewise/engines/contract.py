@@ -81,7 +81,7 @@ class Engine(Protocol):
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
 
     def sum_of_squares(self, target: LabelTarget) -> float:
-        """‖Y‖² of the fixed label target, by the sizes of the classes (`engines.blocks.sum_of_squares`)."""
+        """‖Y‖² of the fixed label target, by the sizes of the classes (`engines.blocks.class_squares`)."""
 
     def gallery(self, R: np.ndarray) -> Columns:
         """All rows as the columns of a pass: Q = X R, and back = Q times the weights of the rows."""
