@@ -48,9 +48,7 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
     check_room(min(X.shape), X.shape)
-    return _whitening(
-        *_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W)
-    )
+    return _whitening(*_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
 
 
 def whiten_gram(

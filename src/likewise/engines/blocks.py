@@ -115,9 +115,7 @@ def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | No
     order = np.argsort(codes, kind="stable")
     if weights is not None:
         order = order[weights[order] > 0]
-    return RowBlock(
-        rows[order].astype(dtype, copy=False), codes[order], None if weights is None else weights[order]
-    )
+    return RowBlock(rows[order].astype(dtype, copy=False), codes[order], None if weights is None else weights[order])
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:
