@@ -74,6 +74,10 @@ def _opened(X: Any, y: Any) -> tuple[Any, Any]:
         X = X.path
     if isinstance(X, np.memmap):
         return NpyFile.of_memmap(X), y
+    if _is_dask(X):
+        from likewise.engines.cluster import whole_rows
+
+        return whole_rows(X), y
     if not isinstance(X, str | os.PathLike):
         return X, y
     path = Path(X)

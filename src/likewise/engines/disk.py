@@ -52,7 +52,7 @@ class DiskEngine(BlockedEngine):
         """The rows, block by block; the first time that all of them are read they are checked to be finite."""
         for part, rows in self.source.blocks(self.budget.block_rows):
             if not self._checked:
-                check_finite(rows, part.start, self.source)
+                check_finite(rows, part.start, self.source.place)
             weights = None if self._weights is None else self._weights[part]
             block = labelled_block(rows, self._codes[part], weights, self.dtype)
             if len(block.codes):

@@ -94,6 +94,11 @@ class NpyFile:
                 self._read(file, slice(row, row + 1), found[i : i + 1])
         return found
 
+    def between(self, first: int, last: int) -> np.ndarray:
+        """Adjacent rows."""
+        with open(self.path, "rb", buffering=0) as file:
+            return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
+
     def place(self, row: int) -> str:
         return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
 
@@ -193,13 +198,13 @@ def working_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
 
 
-def check_finite(rows: np.ndarray, first: int, source: Source) -> None:
+def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> None:
     """An error that names the row, if one of them is not finite."""
     if rows.dtype.kind != "f" or np.isfinite(rows.sum(dtype=np.float64)):
         return
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
-        raise LikewiseError(f"{source.place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
+        raise LikewiseError(f"{place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
