@@ -259,7 +259,8 @@ class SLR(SimilarityModel):
         self, engine: Engine, iterations: Iterator[Iterate], start: Start, saved: Checkpoint | None = None
     ) -> Start:
         """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
-        latest, began, left = start, time.perf_counter(), 0 if self._converged() else self.n_iter - self.n_iter_
+        latest, began, left = start, time.perf_counter(), self.n_iter - self.n_iter_
+        left = 0 if self.n_iter_ and self._converged() else left  # of a checkpoint, where `tol` had ended it
         steps = left * engine.n_blocks * (1 if self.rank is None else 2)
         pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
         # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
