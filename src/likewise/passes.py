@@ -57,10 +57,9 @@ class Gallery:
         """These columns, as the one block they are."""
         yield self
 
-    @property
-    def inner(self) -> np.ndarray:
-        """Qᵀ back, in float64."""
-        return self.Q.T.astype(float) @ self.back.astype(float)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is computed from the rest: that need not travel."""
+        return Gallery, (self.Q, self.starts, self.weights, self.extra)
 
     @cached_property
     def sums(self) -> LabelSums:

@@ -135,7 +135,7 @@ def test_what_travels_in_a_pass_is_bounded_by_the_formula(client: Any) -> None:
     landmarks = _sent_by_workers(client) - before
     sums = 8 * D * r
     slack = 20_000  # envelopes of messages, and the starts of the classes
-    most = (workers - 1) * 4 * r * (D + 2 * m) + (engine.n_blocks + 2) * sums + slack
+    most = (workers - 1) * 4 * r * (D + m) + (engine.n_blocks + 2) * sums + slack
     assert 0 < landmarks <= most
 
     gallery = engine.gallery(L)

@@ -97,13 +97,7 @@ def projected(block: RowBlock, R: np.ndarray, n_classes: int, in_order: Map = or
     parts = row_blocks(len(Q))
     for part, rows in zip(parts, in_order(lambda part: block.rows[part] @ R, parts), strict=True):
         Q[part] = rows
-    return columns_of(Q, block.codes, block.weights, n_classes)
-
-
-def columns_of(Q: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> Gallery:
-    """Projected rows, sorted by label, as columns of a pass."""
-    back = Q if weights is None else Q * weights[:, None].astype(Q.dtype)
-    return Gallery(Q, back, class_starts(codes, n_classes), weights)
+    return Gallery(Q, class_starts(block.codes, n_classes), block.weights)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -158,10 +158,11 @@ class ClusterColumns:
             yield self._engine.gathered([part])[0]
 
     @cached_property
-    def inner(self) -> np.ndarray:
-        """Qᵀ back over all columns, in float64."""
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back over all columns, in float64."""
         engine = self._engine
-        return engine._added([engine._submit(_inner, part) for part in self._parts])[0]
+        Q_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        return Q_back, back_sum
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -197,8 +198,8 @@ def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return added(parts)
 
 
-def _inner(columns: Gallery) -> tuple[np.ndarray, ...]:
-    return (columns.inner,)
+def _linear(columns: Gallery) -> tuple[np.ndarray, ...]:
+    return columns.linear
 
 
 def _taken(block: RowBlock, places: np.ndarray) -> Any:

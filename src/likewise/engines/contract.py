@@ -46,8 +46,8 @@ class Columns(Protocol):
         """The galleries, which may come from a file one after the other."""
 
     @property
-    def inner(self) -> np.ndarray:
-        """Qᵀ back over all columns, (r, r), in float64."""
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back over all columns, in float64."""
 
 
 class Engine(Protocol):
@@ -84,7 +84,7 @@ class Engine(Protocol):
         """‖Y‖² of the fixed label target, by the sizes of the classes (`engines.blocks.class_squares`)."""
 
     def gallery(self, R: np.ndarray) -> Columns:
-        """All rows as the columns of a pass: Q = X R, and back = Q times the weights of the rows."""
+        """All rows as the columns of a pass: Q = X R, with the weights of the rows."""
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the `gallery` of R, to be passed to `sweep` as projected; None if that would not be cheaper."""

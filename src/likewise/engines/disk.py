@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from likewise.engines.blocked import BlockedEngine
-from likewise.engines.blocks import Sweep, added, block_sums, columns_of, labelled_block, projected
+from likewise.engines.blocks import Sweep, added, block_sums, labelled_block, projected
 from likewise.engines.budget import Budget
 from likewise.engines.contract import Columns, RowBlock, Task
 from likewise.engines.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
@@ -110,10 +110,10 @@ class HeldColumns:
         yield from self._blocks
 
     @cached_property
-    def inner(self) -> np.ndarray:
-        """Qᵀ back over all columns, in float64."""
-        total: np.ndarray = sum(block.inner for block in self.blocks())  # type: ignore[assignment]
-        return total
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back over all columns, in float64."""
+        Q_back, back_sum = added(block.linear for block in self.blocks())
+        return Q_back, back_sum
 
 
 class SpilledColumns(HeldColumns):
@@ -124,13 +124,12 @@ class SpilledColumns(HeldColumns):
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
         for block in blocks:
             self._write(block.Q)
-            codes = np.repeat(np.arange(len(block.starts) - 1, dtype=np.int32), np.diff(block.starts))
-            self._labels.append((codes, block.weights))
-            self._width, self._dtype, self._n_classes = block.Q.shape[1], block.Q.dtype, len(block.starts) - 1
+            self._labels.append((block.starts, block.weights))
+            self._width, self._dtype = block.Q.shape[1], block.Q.dtype
 
     def blocks(self) -> Iterator[Gallery]:
         """The galleries one after the other, from the start of the file."""
-        sizes = [len(codes) for codes, _ in self._labels]
+        sizes = [int(starts[-1]) for starts, _ in self._labels]
         ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
         yield from read_ahead(jobs)
@@ -145,8 +144,8 @@ class SpilledColumns(HeldColumns):
                 "set TMPDIR to a folder with room"
             ) from error
 
-    def _read(self, offset: int, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
-        Q = np.empty((len(codes), self._width), dtype=self._dtype)
+    def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> Gallery:
+        Q = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
         if read_exactly(self._file, offset, Q) < Q.nbytes:
             raise LikewiseError("the temporary file of projected rows was cut short by someone else")
-        return columns_of(Q, codes, weights, self._n_classes)
+        return Gallery(Q, starts, weights)
