@@ -144,6 +144,8 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
     r, m, target = 16, 400, LabelTarget(1.0, 0.0)
     L = np.random.default_rng(0).standard_normal((D, r)).astype(np.float32)
     marks = engine.take(np.sort(np.random.default_rng(0).permutation(len(X))[:m])).gallery(L)
+    gallery = engine.gallery(L)
+    distributed.wait([*engine._blocks, *gallery._parts])
     made: dict[Any, Any] = {}
     plain = type(engine)._submit
 
@@ -152,9 +154,8 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
         made[future.key] = future  # kept, so that it can be weighed
         return future
 
-    for columns, width in [(marks, m), (engine.gallery(L), len(X))]:
+    for columns, width in [(marks, m), (gallery, len(X))]:
         made.clear()
-        distributed.wait([*engine._blocks, *getattr(columns, "_parts", [])])
         before = _received(client)
         monkeypatch.setattr(type(engine), "_submit", noted)
         engine.sweep(L, columns, target)
