@@ -51,9 +51,7 @@ def _from_store(store: Any) -> Gallery:
     items = as_items({"label": store.labels, "path": store.paths} if store.labels is not None else
                      {"path": store.paths}, len(store))  # fmt: skip
     file = store.path / _EXTRACTOR
-    return Gallery(
-        store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None
-    )
+    return Gallery(store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None)
 
 
 def _checked(rows: Any) -> np.ndarray:

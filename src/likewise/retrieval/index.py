@@ -17,11 +17,13 @@ import scipy.sparse as sp
 from likewise.base import SimilarityModel
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.files import atomic_write
+from likewise.heads import unit
 from likewise.models import load as load_model
 from likewise.retrieval import folders
 from likewise.retrieval.gallery import Gallery, as_gallery
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall
+from likewise.retrieval.taught import Taught
 
 __all__ = ["Index"]
 
@@ -84,9 +86,7 @@ class Index:
         self._reset()
 
     @classmethod
-    def build(
-        cls, model: SimilarityModel, gallery: Any, items: Any = None, *, approximate: bool | str = False
-    ) -> Self:
+    def build(cls, model: SimilarityModel, gallery: Any, items: Any = None, *, approximate: bool | str = False) -> Self:
         """Index a gallery: a feature store, a path to one or to any table, or an array of raw rows.
 
         `items` names the rows: ids, or a table, data frame or mapping with `id`, `label` and `path`; without it they
@@ -232,22 +232,31 @@ class Index:
         self._reset()
 
     def with_model(self, model: SimilarityModel) -> Self:
-        """The same gallery under another model; where only the query side differs nothing is computed again."""
-        same = getattr(model, "base", model) is getattr(self.model, "base", self.model)
-        if same:
-            _ = self.engine  # made once, for both
+        """The same gallery under another model; what the two have in common is not computed again."""
         other = copy.copy(self)
         other.model = model
-        if not same:
+        if _base(model) is _base(self.model):
+            V = self.base_vectors
+            other.vectors = model.lifted(V) if isinstance(model, Taught) else V
+        else:
             other.vectors = _vectors(model, self.raw)
-            other._lock, other._engine, other.recall = threading.Lock(), None, None
+        other._lock, other._engine, other.recall = threading.Lock(), None, None
         return other
+
+    @property
+    def base_vectors(self) -> np.ndarray:
+        """The gallery side of the model before it was taught; of any other model its `vectors`."""
+        if not isinstance(self.model, Taught):
+            return self.vectors
+        V = self.vectors[:, : len(self.model.centre_)]
+        return unit(V) if self.model.cosine_ else V
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
         other = copy.copy(self)
-        other.items = as_items({"id": self.ids, "path": self.paths, "label": labels} if self.paths is not None else
-                               {"id": self.ids, "label": labels}, len(self))  # fmt: skip
+        other.items = Items(
+            self.ids, None if labels is None else as_items({"label": labels}, len(self)).labels, self.paths
+        )
         return other
 
     # -- on disk ------------------------------------------------------------------------------------------------------
@@ -371,6 +380,10 @@ def _vectors(model: SimilarityModel, raw: np.ndarray) -> np.ndarray:
     """Gallery side of the rows in float32, block by block."""
     parts = [model.transform(_in_float(raw[i : i + _BLOCK])) for i in range(0, len(raw), _BLOCK)]
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
+
+
+def _base(model: SimilarityModel) -> SimilarityModel:
+    return model.base if isinstance(model, Taught) else model
 
 
 def _in_float(X: np.ndarray) -> np.ndarray:
