@@ -231,13 +231,16 @@ class Index:
         self.raw, self.vectors, self.items = self.raw[kept], self.vectors[kept], self.items.take(kept)
         self._reset()
 
-    def with_model(self, model: SimilarityModel) -> Self:
-        """The same gallery under another model; what the two have in common is not computed again."""
+    def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
+        """The same gallery under another model; what the two have in common is not computed again.
+
+        `kernel_part` is for a teacher, which has already computed that part of its model for the gallery.
+        """
         other = copy.copy(self)
         other.model = model
         if _base(model) is _base(self.model):
             V = self.base_vectors
-            other.vectors = model.lifted(V) if isinstance(model, Taught) else V
+            other.vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
         else:
             other.vectors = _vectors(model, self.raw)
         other._lock, other._engine, other.recall = threading.Lock(), None, None

@@ -8,6 +8,7 @@ solve.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -15,7 +16,7 @@ import scipy.sparse as sp
 
 from likewise.inputs import Features, mean_square_distance
 
-__all__ = ["Ground", "prepared"]
+__all__ = ["Ground", "Regression", "prepared"]
 
 # Measured on digits (20 marks, 30 labels; base a cosine and a model of 60 labels) and held-out rows: all flat around
 # these values.
@@ -23,9 +24,18 @@ DEGREE = 10
 SPREAD = 0.9
 ROUNDS = 25
 LANDMARKS = 500
+OWN = 300
 WIDTH = 3.0
 RIDGE = 0.1
 _BLOCK = 1 << 23
+
+
+class Regression(NamedTuple):
+    """A kernel, the coefficients of its landmarks, and what they give for the rows of the ground."""
+
+    features: Features
+    coefficients: np.ndarray
+    fitted: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Ground:
     graph: sp.csr_array
     features: Features
     phi: np.ndarray
-    factor: tuple[np.ndarray, bool]
+    gram: np.ndarray
 
     def spread(self, Y: np.ndarray) -> np.ndarray:
         """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: how much of each column of Y reaches each row."""
@@ -45,9 +55,34 @@ class Ground:
             F = np.float32(SPREAD) * (self.graph @ F) + np.float32(1 - SPREAD) * Y
         return np.asarray(F)
 
-    def regress(self, T: np.ndarray) -> np.ndarray:
-        """Coefficients of the landmarks: the ridge regression of T on the kernel."""
-        return np.asarray(scipy.linalg.cho_solve(self.factor, (self.phi.T @ T.astype(self.phi.dtype)).astype(float)))
+    def regress(self, T: np.ndarray) -> Regression:
+        """The ridge regression of T on the kernel, with the rows where T is largest as landmarks too."""
+        own = self._own_landmarks(T)
+        assert self.features.landmarks is not None
+        added = Features(self.z[own], self.features.gamma)
+        phi = np.hstack([self.phi, added(self.z)])
+        landmarks = np.vstack([self.features.landmarks, self.z[own]])
+        gram = self._gram(phi, added)
+        A = scipy.linalg.solve(gram.astype(float), (phi.T @ T.astype(phi.dtype)).astype(float), assume_a="pos")
+        A = A.astype(np.float32)
+        return Regression(Features(landmarks, self.features.gamma), A, phi @ A)
+
+    def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
+        """The rows that belong most, the same number of each column."""
+        each = max(1, OWN // T.shape[1])
+        top = np.argsort(-T, axis=0, kind="stable")[:each]
+        return np.unique(top[np.take_along_axis(T, top, axis=0) > 0.5])
+
+    def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
+        """ΦᵀΦ + λK for all landmarks; the part of the fixed ones is kept."""
+        m = self.phi.shape[1]
+        assert added.landmarks is not None and self.features.landmarks is not None
+        right = phi.T @ phi[:, m:] + np.float32(RIDGE) * np.vstack(
+            [added(self.features.landmarks), added(added.landmarks)]
+        )
+        gram = np.block([[self.gram, right[:m]], [right[:m].T, right[m:]]])
+        gram[np.diag_indices_from(gram)] += np.float32(1e-4 * np.trace(gram) / len(gram))
+        return gram
 
     def near(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Neighbours of a unit row that is not among the rows, and their weights, which sum to 1."""
@@ -64,8 +99,7 @@ def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
     features = Features(landmarks, WIDTH / max(mean_square_distance(z, None), 1e-12))
     phi = features(z)
     gram = phi.T @ phi + np.float32(RIDGE) * features(landmarks)
-    gram[np.diag_indices_from(gram)] += 1e-4 * np.trace(gram) / len(gram)
-    return Ground(z, _graph(z), features, phi, scipy.linalg.cho_factor(gram.astype(float)))
+    return Ground(z, _graph(z), features, phi, gram)
 
 
 def _graph(z: np.ndarray) -> sp.csr_array:

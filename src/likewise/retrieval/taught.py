@@ -20,8 +20,9 @@ _LOCK = threading.Lock()
 class Taught(SimilarityModel):
     """A base model and taught coordinates f: rows become [z, w f(z)], at length 1 where those of the base are.
 
-    z is the gallery side of the base at length 1, and f(z) = exp(-γ ‖z - l‖²) A, a kernel with landmarks l and one
-    column of A for each group. It is made by `Teacher`, not by `fit`, and is saved and loaded like any model.
+    z is the gallery side of the base at length 1. f(z) is exp(-γ ‖z - l‖²) A, a kernel with landmarks l and one column
+    of A for each group, less a threshold: rows that no group has much to do with stay exactly what they were. It is
+    made by `Teacher`, not by `fit`, and is saved and loaded like any model.
 
     Attributes
     ----------
@@ -30,6 +31,8 @@ class Taught(SimilarityModel):
     landmarks_, gamma_, coefficients_ : the kernel, and A.
     cosine_ : bool
         The base compares unit rows; the taught model then does so too.
+    weight_, threshold_ : float
+        w, and the threshold.
     scale_ : float
         Of the taught part against the base's scores; 1 for a cosine.
     """
@@ -39,25 +42,30 @@ class Taught(SimilarityModel):
     centre_: np.ndarray
     gamma_: float
     scale_: float
+    weight_: float
+    threshold_: float
     cosine_: bool
 
     @classmethod
     def of(
         cls,
         base: SimilarityModel,
-        landmarks: np.ndarray,
-        gamma: float,
+        features: Features,
         coefficients: np.ndarray,
         centre: np.ndarray,
         *,
+        weight: float,
+        threshold: float,
         cosine: bool,
         scale: float = 1.0,
     ) -> Self:
         """Put a taught model together; `base` is shared, not copied."""
         model = cls()
         model._base = base
-        model.landmarks_, model.gamma_, model.coefficients_ = landmarks, float(gamma), coefficients
+        assert features.landmarks is not None
+        model.landmarks_, model.gamma_, model.coefficients_ = features.landmarks, float(features.gamma), coefficients
         model.centre_, model.cosine_, model.scale_ = centre, bool(cosine), float(scale)
+        model.weight_, model.threshold_ = float(weight), float(threshold)
         model.n_features_in_ = base.n_features_in_
         model.base_class_, model.base_parameters_ = type(base).__name__, base.get_params(deep=False)
         for name, value in vars(base).items():
@@ -90,12 +98,17 @@ class Taught(SimilarityModel):
                 setattr(base, name.removeprefix(prefix), value)
         return base
 
-    def lifted(self, V: np.ndarray) -> np.ndarray:
+    def lifted(self, V: np.ndarray, kernel_part: np.ndarray | None = None) -> np.ndarray:
         """The gallery side from that of the base, so that a gallery is not transformed again."""
-        return self._joined(V, self.coordinates(V))
+        f = self._kernel_part(V) if kernel_part is None else kernel_part
+        return self._joined(V, self._above(f))
 
-    def coordinates(self, V: np.ndarray) -> np.ndarray:
-        """f of rows given by their gallery side of the base."""
+    def _above(self, f: np.ndarray) -> np.ndarray:
+        """What exceeds the threshold, weighted, full at 1."""
+        t = f.dtype.type(self.threshold_)
+        return np.maximum(f - t, 0) * f.dtype.type(self.weight_ / (1 - self.threshold_))
+
+    def _kernel_part(self, V: np.ndarray) -> np.ndarray:
         z = _directions(V, self.centre_)
         features = Features(self.landmarks_.astype(z.dtype, copy=False), self.gamma_)(z)
         return np.asarray(features @ self.coefficients_.astype(z.dtype, copy=False))
@@ -109,7 +122,7 @@ class Taught(SimilarityModel):
 
     def _query_side(self, X: Any) -> np.ndarray:
         V = self.base._gallery_side(X)
-        return self._joined(V if self.cosine_ else self.base._query_side(X), self.coordinates(V))
+        return self._joined(V if self.cosine_ else self.base._query_side(X), self._above(self._kernel_part(V)))
 
     @property
     def _n_features_out(self) -> int:

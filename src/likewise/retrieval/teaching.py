@@ -20,7 +20,7 @@ from likewise.heads import unit
 from likewise.metrics import mean_average_precision
 from likewise.retrieval.feedback import Event, Feedback
 from likewise.retrieval.index import Index
-from likewise.retrieval.spreading import Ground, prepared
+from likewise.retrieval.spreading import prepared
 from likewise.retrieval.taught import Taught
 
 __all__ = ["Lesson", "Teacher"]
@@ -30,6 +30,7 @@ MOST_HELD = 1_000
 HELD_SHARE = 0.3
 REACH = 50  # rows of a group that count fully, or as many as it has examples
 WEIGHT = 1.5  # of a taught coordinate beside a unit row
+THRESHOLD = 0.2  # of a taught coordinate, below which a row is left as it was
 
 Node = tuple[str, Hashable]
 
@@ -134,8 +135,8 @@ class Teacher:
         events = list(self.events)
         labels = self._labels(events)
         groups = _Grouping(self, events, labels).groups()
-        model = self._solved(groups) if groups else self.base
-        taught = self.index.with_model(model).with_labels(labels)
+        model, fitted = self._solved(groups) if groups else (self.base, None)
+        taught = self.index.with_model(model, fitted).with_labels(labels)
         held = self._still_held(events)
         before, after = self._score(self.index, held), self._score(taught, held)
         self.index = taught
@@ -143,8 +144,8 @@ class Teacher:
         seconds = time.perf_counter() - began
         return Lesson(model, taught, before, after, seconds, marks, len(events) - marks, len(held))
 
-    def _solved(self, groups: list[_Group]) -> Taught:
-        """Spread the groups, let their examples count fully, regress."""
+    def _solved(self, groups: list[_Group]) -> tuple[Taught, np.ndarray | None]:
+        """Spread the groups, let their examples count fully, regress; with the model what it gives for all rows."""
         ground = self._ground
         shape = (len(ground.z), len(groups))
         belongs, other = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
@@ -154,17 +155,18 @@ class Teacher:
         sides = ground.spread(np.hstack([_shares(belongs), _shares(other)]))
         T = _reached(sides[:, : len(groups)] - sides[:, len(groups) :], belongs)
         T = np.where(other > 0, 0, np.where(belongs > 0, np.maximum(T, belongs), T))
-        A = WEIGHT * ground.regress(T)
-        assert ground.features.landmarks is not None
-        return Taught.of(
+        regression = ground.regress(T)
+        model = Taught.of(
             self.base,
-            ground.features.landmarks,
-            ground.features.gamma,
-            A.astype(np.float32),
+            regression.features,
+            regression.coefficients,
             self._centre,
+            weight=WEIGHT,
+            threshold=THRESHOLD,
             cosine=self._cosine,
             scale=self._scale,
         )
+        return model, regression.fitted if len(self._rows) == len(self.index) else None
 
     def _labels(self, events: list[Event]) -> np.ndarray | None:
         """The labels of the gallery with those that were given."""
