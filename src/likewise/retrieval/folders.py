@@ -16,12 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import likewise
-from likewise.errors import FileFormatError, LikewiseError
+from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.journal import Lock
 from likewise.files import atomic_write
 
-__all__ = ["FORMAT", "opened", "replaced"]
+__all__ = ["FORMAT", "mapped", "occupied", "opened", "read_faiss", "replaced"]
 
 FORMAT = 1
 _POINTER = "CURRENT"
@@ -116,3 +118,25 @@ def _check(path: Path, digest: str | None) -> None:
 def _digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def occupied(folder: Path) -> bool:
+    """Whether a folder holds anything but what an interrupted first save has left."""
+    return any(not path.name.startswith(("version-", ".", "feedback")) for path in folder.iterdir())
+
+
+def mapped(path: Path) -> np.ndarray:
+    """An array that stays on the disk until it is used."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise FileFormatError(f"{path} is damaged or truncated: {error}") from error
+
+
+def read_faiss(path: Path) -> Any:
+    """An approximate index as faiss wrote it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("an approximate index", "serve") from error
+    return faiss.read_index(os.fspath(path))

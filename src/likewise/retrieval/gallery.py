@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
 from likewise.tables import Table, read_table
 
-__all__ = ["Gallery", "as_gallery"]
+__all__ = ["BLOCK", "Gallery", "as_gallery", "gallery_side", "in_float"]
 
+BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
 _EXTRACTOR = "extractor.safetensors"
 
 
@@ -61,3 +63,14 @@ def _checked(rows: Any) -> np.ndarray:
     if raw.ndim != 2 or raw.dtype.kind not in "biuf" or 0 in raw.shape:
         raise LikewiseError(f"gallery has shape {raw.shape} and type {raw.dtype}; expected rows of numbers")
     return raw
+
+
+def gallery_side(model: SimilarityModel, raw: np.ndarray) -> np.ndarray:
+    """Gallery side of the rows in float32, block by block."""
+    parts = [model.transform(in_float(raw[i : i + BLOCK])) for i in range(0, len(raw), BLOCK)]
+    return np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
+
+
+def in_float(X: np.ndarray) -> np.ndarray:
+    """float32 or float64: models take no other."""
+    return np.asarray(X) if X.dtype in (np.float32, np.float64) else np.asarray(X, np.float32)

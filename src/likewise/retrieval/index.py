@@ -20,16 +20,15 @@ from likewise.files import atomic_write
 from likewise.heads import unit
 from likewise.models import load as load_model
 from likewise.retrieval import folders
-from likewise.retrieval.gallery import Gallery, as_gallery
+from likewise.retrieval.gallery import BLOCK, Gallery, as_gallery, gallery_side, in_float
 from likewise.retrieval.items import Items, as_items
-from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall
+from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
 from likewise.retrieval.taught import Taught
 
 __all__ = ["Index"]
 
 log = logging.getLogger("likewise")
 
-_BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
 _EXTRACTOR = "extractor.safetensors"
 _PROBES = 500  # queries by which the recall of an approximate index is measured
 
@@ -61,6 +60,11 @@ class Index:
     >>> ids.shape
     (2, 5)
     """
+
+    _lock: threading.Lock
+    _engine: Exact | Approximate | None
+    _live_extractor: Any
+    _lengths: np.ndarray | None
 
     def __init__(
         self,
@@ -97,7 +101,7 @@ class Index:
         index = cls(
             model,
             found.raw,
-            _vectors(model, found.raw),
+            gallery_side(model, found.raw),
             names,
             root=found.root,
             extractor=found.extractor,
@@ -173,14 +177,14 @@ class Index:
         `raw` ranks by the cosine of raw features instead: what one had before learning.
         """
         rows = self._checked_rows(rows)
-        X = _in_float(self.raw[rows])
+        X = in_float(self.raw[rows])
         k = min(self._depth(k), len(self) - (not own))
         if k == 0:
             return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
         if own:
             return self.search_raw(X, k) if raw else self.search_vectors(self.model.transform_query(X), k)
         found = self.search_raw(X, k + 1) if raw else self.search_vectors(self.model.transform_query(X), k + 1)
-        return _without(rows, *found)
+        return without(rows, *found)
 
     @property
     def engine(self) -> Exact | Approximate:
@@ -189,7 +193,7 @@ class Index:
             if self._engine is None:
                 kind = self.approximate
                 self._engine = Approximate(self.vectors, kind) if kind else Exact(self.vectors)
-                self.approximate = kind and self._engine.kind if isinstance(self._engine, Approximate) else False
+                self.approximate = getattr(self._engine, "kind", False)
         return self._engine
 
     def embed(self, images: Sequence[Any]) -> np.ndarray:
@@ -218,7 +222,7 @@ class Index:
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
         joined = self.items.plus(new)
-        vectors = _vectors(self.model, rows)
+        vectors = gallery_side(self.model, rows)
         self.raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
         self.vectors, self.items = np.concatenate([self.vectors, vectors]), joined
         self._reset()
@@ -242,7 +246,7 @@ class Index:
             V = self.base_vectors
             other.vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
         else:
-            other.vectors = _vectors(model, self.raw)
+            other.vectors = gallery_side(model, self.raw)
         other._lock, other._engine, other.recall = threading.Lock(), None, None
         return other
 
@@ -269,7 +273,7 @@ class Index:
         folder = Path(folder)
         if folder.is_file():
             raise LikewiseError(f"{folder} is a file; an index is a folder")
-        if folder.is_dir() and not (folder / "CURRENT").exists() and _occupied(folder):
+        if folder.is_dir() and not (folder / "CURRENT").exists() and folders.occupied(folder):
             raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
         version = folders.replaced(folder, self._write)
         if self._extractor_file is not None:
@@ -309,7 +313,7 @@ class Index:
 
     @classmethod
     def _read(cls, version: Path, facts: dict[str, Any]) -> Self:
-        raw, vectors = _mapped(version / "raw.npy"), np.array(_mapped(version / "vectors.npy"))
+        raw, vectors = folders.mapped(version / "raw.npy"), np.array(folders.mapped(version / "vectors.npy"))
         items = Items.from_json((version / "items.json").read_bytes())
         if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
             raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
@@ -326,7 +330,7 @@ class Index:
         )
         index.recall = facts["recall"]
         if index.approximate:
-            index._engine = Approximate(vectors, index.approximate, _read_faiss(version / "approximate.faiss"))
+            index._engine = Approximate(vectors, index.approximate, folders.read_faiss(version / "approximate.faiss"))
         return index
 
     # -- small things -------------------------------------------------------------------------------------------------
@@ -334,14 +338,14 @@ class Index:
     def _reset(self) -> None:
         """Forget what was derived from the rows."""
         self._lock = threading.Lock()
-        self._engine: Exact | Approximate | None = None
-        self._live_extractor: Any = getattr(self, "_live_extractor", None)
-        self._lengths: np.ndarray | None = None
+        self._engine = None
+        self._live_extractor = getattr(self, "_live_extractor", None)
+        self._lengths = None
 
     @property
     def _norms(self) -> np.ndarray:
         if self._lengths is None:
-            parts = [_in_float(self.raw[i : i + _BLOCK]) for i in range(0, len(self), _BLOCK)]
+            parts = [in_float(self.raw[i : i + BLOCK]) for i in range(0, len(self), BLOCK)]
             self._lengths = np.concatenate([np.linalg.norm(part, axis=1) for part in parts]).astype(np.float32)
         return self._lengths
 
@@ -349,7 +353,7 @@ class Index:
         if not self.approximate:
             return
         rows = np.random.default_rng(0).permutation(len(self))[:_PROBES]
-        Q = self.model.transform_query(_in_float(self.raw[np.sort(rows)]))
+        Q = self.model.transform_query(in_float(self.raw[np.sort(rows)]))
         assert isinstance(self.engine, Approximate)
         self.recall = measured_recall(self.engine, Q)
         log.info("%s finds %.1f %% of the exact 10 best", self.engine.kind, 100 * self.recall)
@@ -362,7 +366,7 @@ class Index:
             raise LikewiseError(
                 f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {self.raw.shape[1]} numbers"
             )
-        return _in_float(Q)
+        return in_float(Q)
 
     def _checked_rows(self, rows: Any) -> np.ndarray:
         rows = np.atleast_1d(np.asarray(rows))
@@ -379,42 +383,5 @@ class Index:
         return min(int(k), len(self))
 
 
-def _vectors(model: SimilarityModel, raw: np.ndarray) -> np.ndarray:
-    """Gallery side of the rows in float32, block by block."""
-    parts = [model.transform(_in_float(raw[i : i + _BLOCK])) for i in range(0, len(raw), _BLOCK)]
-    return np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
-
-
 def _base(model: SimilarityModel) -> SimilarityModel:
     return model.base if isinstance(model, Taught) else model
-
-
-def _in_float(X: np.ndarray) -> np.ndarray:
-    """float32 or float64: models take no other."""
-    return np.asarray(X) if X.dtype in (np.float32, np.float64) else np.asarray(X, np.float32)
-
-
-def _without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each line without the query's own row, or without its last place if it is not there."""
-    drop = rows == own[:, None]
-    drop[~drop.any(axis=1), -1] = True
-    shape = (len(rows), rows.shape[1] - 1)
-    return rows[~drop].reshape(shape), scores[~drop].reshape(shape)
-
-
-def _occupied(folder: Path) -> bool:
-    """Whether a folder holds anything but what an interrupted first save has left."""
-    return any(not path.name.startswith(("version-", ".", "feedback")) for path in folder.iterdir())
-
-
-def _mapped(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path} is damaged or truncated: {error}") from error
-
-
-def _read_faiss(path: Path) -> Any:
-    import faiss
-
-    return faiss.read_index(os.fspath(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +30,9 @@ class Items:
     paths: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if len(set(self.ids.tolist())) != len(self.ids):
-            seen = set[Any]()
-            twice = next(i for i in self.ids.tolist() if i in seen or seen.add(i))
+        ids = self.ids.tolist()
+        if len(set(ids)) != len(ids):
+            twice = next(value for value, times in Counter(ids).items() if times > 1)
             raise LikewiseError(f"items has the id {twice!r} twice; expected ids that are all different")
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["Approximate", "Exact", "best_rows", "cosine_rows", "measured_recall"]
+__all__ = ["Approximate", "Exact", "best_rows", "cosine_rows", "measured_recall", "without"]
 
 SLACK = 16  # candidates beyond k, so that rounding in float32 cannot cost a place
 _BLOCK = 1 << 24  # scores computed at a time
@@ -131,6 +131,7 @@ def _built(V: np.ndarray, kind: str) -> Any:
         import faiss
     except ImportError as error:
         raise MissingExtraError("approximate search", "serve") from error
+    index: Any
     if kind == "hnsw":
         index = faiss.IndexHNSWFlat(V.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
         index.hnsw.efConstruction, index.hnsw.efSearch = 200, 128
@@ -141,3 +142,11 @@ def _built(V: np.ndarray, kind: str) -> Any:
         index.nprobe = max(1, lists // 16)
     index.add(V)
     return index
+
+
+def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each line without the query's own row, or without its last place if it is not there."""
+    drop = rows == own[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    shape = (len(rows), rows.shape[1] - 1)
+    return rows[~drop].reshape(shape), scores[~drop].reshape(shape)

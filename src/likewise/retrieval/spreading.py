@@ -76,7 +76,8 @@ class Ground:
     def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
         """ΦᵀΦ + λK for all landmarks; the part of the fixed ones is kept."""
         m = self.phi.shape[1]
-        assert added.landmarks is not None and self.features.landmarks is not None
+        assert added.landmarks is not None
+        assert self.features.landmarks is not None
         right = phi.T @ phi[:, m:] + np.float32(RIDGE) * np.vstack(
             [added(self.features.landmarks), added(added.landmarks)]
         )
