@@ -71,8 +71,17 @@ def _attempt(space: Space, batch: list) -> list | Exception:  # type: ignore[typ
 
 
 def by_rows(space: Space, rows: list[int], ks: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The ks[i] items most like item rows[i], best first."""
-    S = space.scores(space.queries(rows))
-    S[np.arange(len(rows)), rows] = -np.inf  # nobody asks for the picture they hold
-    top = best(S, min(max(ks), S.shape[1] - 1))
-    return [(found[:k], s[found[:k]]) for found, s, k in zip(top, S, ks, strict=True)]
+    """The ks[i] items most like item rows[i], best first, itself left out: nobody asks for the picture they hold."""
+    Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
+    if space.approximate is not None:
+        found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
+        return [_without(row, near, scores, k) for near, scores, row, k in found]
+    S = space.scores(Q)
+    S[np.arange(len(rows)), rows] = -np.inf
+    top = best(S, most)
+    return [(near[:k], s[near[:k]]) for near, s, k in zip(top, S, ks, strict=True)]
+
+
+def _without(row: int, near: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    kept = np.flatnonzero((near != row) & (near >= 0))[:k]
+    return near[kept], scores[kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from likewise.base import SimilarityModel
 
 __all__ = ["Space", "best", "learned_space", "raw_space"]
+
+Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 _ROWS = 1 << 16  # gallery rows scored at a time, so that a gallery on disk is read piece by piece
 
@@ -24,6 +27,7 @@ class Space:
     G: np.ndarray
     scale: np.ndarray | None = None
     model: SimilarityModel | None = None
+    approximate: Nearest | None = None
 
     def queries(self, rows: Any) -> np.ndarray:
         """Query-side vectors of items, by row number."""
@@ -53,11 +57,12 @@ def raw_space(raw: np.ndarray) -> Space:
     return Space("raw", 0, raw, raw, _inverse_norms(raw))
 
 
-def learned_space(model: SimilarityModel, raw: np.ndarray, vectors: np.ndarray | None = None, version: int = 0) -> Space:
-    """The similarity of a model; `vectors` is the gallery side if it is already there."""
-    G = in_pieces(model.transform, raw) if vectors is None else np.ascontiguousarray(vectors, dtype=np.float32)
+def learned_space(index: Any, version: int = 0) -> Space:
+    """The similarity of an index; an approximate one is searched by its own engine where nothing is filtered."""
+    model, G = index.model, np.ascontiguousarray(index.vectors, dtype=np.float32)
     one_sided = type(model)._query_side is SimilarityModel._query_side
-    return Space("learned", version, G if one_sided else in_pieces(model.transform_query, raw), G, None, model)
+    Q = G if one_sided else in_pieces(model.transform_query, index.raw)
+    return Space("learned", version, Q, G, None, model, index.search_vectors if index.approximate else None)
 
 
 def in_pieces(side: Any, raw: np.ndarray) -> np.ndarray:
