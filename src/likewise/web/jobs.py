@@ -39,6 +39,10 @@ class Job:
         self._thread.submit(self._run, work)
         return True
 
+    def ahead(self, work: Callable[[], Any]) -> None:
+        """Do something that the next job will need, unseen; if it fails the job itself will say so."""
+        self._thread.submit(work)
+
     def _run(self, work: Callable[[], Any]) -> None:
         try:
             self.result, self.error, state = work(), None, "done"

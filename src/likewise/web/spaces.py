@@ -60,7 +60,8 @@ def raw_space(raw: np.ndarray) -> Space:
 def learned_space(index: Any, version: int = 0) -> Space:
     """The similarity of an index; an approximate one is searched by its own engine where nothing is filtered."""
     model, G = index.model, np.ascontiguousarray(index.vectors, dtype=np.float32)
-    one_sided = type(model)._query_side is SimilarityModel._query_side
+    # A taught cosine has its own query side, equal to its gallery side.
+    one_sided = type(model)._query_side is SimilarityModel._query_side or getattr(model, "cosine_", False)
     Q = G if one_sided else in_pieces(model.transform_query, index.raw)
     return Space("learned", version, Q, G, None, model, index.search_vectors if index.approximate else None)
 

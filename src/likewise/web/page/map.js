@@ -8,7 +8,7 @@ const canvas = $("canvas");
 const pen = canvas.getContext("2d");
 const eye = { x: 0.5, y: 0.5, scale: 1 }; // what is in the middle, and how much larger than all of it
 const pictures = new Map();
-const CLOSE = 90; // points in sight below which they become pictures
+const CLOSE = 170; // points in sight below which they become pictures
 let map = null;
 let chosen = null;
 let near = [];
@@ -34,6 +34,7 @@ async function load() {
   map = got;
   map.rows ??= map.x.map((_, place) => place);
   map.place = new Map(map.rows.map((row, place) => [row, place]));
+  map.names = names();
   map.order = map.codes.map((_, place) => place).sort((a, b) => map.codes[a] - map.codes[b]);
   note();
   plan();
@@ -88,14 +89,17 @@ function draw() {
   pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   pen.clearRect(0, 0, v.width, v.height);
   const seen = points(v);
-  if (seen.length <= CLOSE) seen.forEach((place) => thumbnail(place, v));
+  const close = seen.length <= CLOSE;
+  if (close) seen.forEach((place) => thumbnail(place, v));
   rings(v);
+  if (!close) words(v);
 }
 
 function points(v) {
   const seen = [];
-  const radius = Math.min(5, 1.7 + Math.log2(eye.scale) * 0.7);
+  const radius = Math.min(6, 1.6 + Math.log2(Math.max(1, eye.scale)) * 0.8);
   let last = null;
+  pen.globalAlpha = 0.8;
   for (const place of map.order) {
     const [x, y] = at(place, v);
     if (x < -20 || y < -20 || x > v.width + 20 || y > v.height + 20) continue;
@@ -104,9 +108,44 @@ function points(v) {
       last = map.codes[place];
       pen.fillStyle = colour(last);
     }
-    pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+    if (radius < 2.2) pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
+    else { pen.beginPath(); pen.arc(x, y, radius, 0, 7); pen.fill(); }
   }
+  pen.globalAlpha = 1;
   return seen;
+}
+
+// Where the name of each label goes: the middle of its items.
+function names() {
+  const groups = new Map();
+  map.codes.forEach((code, place) => {
+    if (code >= 0) (groups.get(code) ?? groups.set(code, []).get(code)).push(place);
+  });
+  const middle = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
+  return [...groups].map(([code, places]) => ({
+    text: map.labels[code], count: places.length, x: middle(places.map((p) => map.x[p])), y: middle(places.map((p) => map.y[p])),
+  })).sort((a, b) => b.count - a.count);
+}
+
+// As many names as fit beside each other, the largest groups first.
+function words(v) {
+  const style = getComputedStyle(document.body);
+  const taken = [];
+  pen.font = `600 12px ${style.fontFamily}`;
+  pen.textAlign = "center";
+  pen.lineJoin = "round";
+  pen.lineWidth = 4;
+  pen.strokeStyle = getComputedStyle($("map").querySelector(".board")).backgroundColor;
+  pen.fillStyle = style.color;
+  for (const name of map.names) {
+    const [x, y] = [v.left + (name.x / 65535) * v.size, v.top + (1 - name.y / 65535) * v.size - 11];
+    const half = pen.measureText(name.text).width / 2 + 5;
+    if (x < 0 || y < 0 || x > v.width || y > v.height) continue;
+    if (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - y) < 16)) continue;
+    taken.push({ x, y, half });
+    pen.strokeText(name.text, x, y);
+    pen.fillText(name.text, x, y);
+  }
 }
 
 function thumbnail(place, v) {
@@ -123,16 +162,15 @@ function thumbnail(place, v) {
   const [x, y] = at(place, v);
   const side = Math.min(image.naturalWidth, image.naturalHeight);
   pen.fillStyle = colour(map.codes[place]);
-  pen.fillRect(x - 29, y - 29, 58, 58);
-  pen.drawImage(image, (image.naturalWidth - side) / 2, (image.naturalHeight - side) / 2, side, side, x - 27, y - 27, 54, 54);
+  pen.fillRect(x - 25, y - 25, 50, 50);
+  pen.drawImage(image, (image.naturalWidth - side) / 2, (image.naturalHeight - side) / 2, side, side, x - 23, y - 23, 46, 46);
 }
 
 function rings(v) {
   if (chosen === null || !map.place.has(chosen)) return;
-  const style = getComputedStyle(document.documentElement);
   const centre = at(map.place.get(chosen), v);
   pen.lineWidth = 1.5;
-  pen.strokeStyle = style.getPropertyValue("--soft");
+  pen.strokeStyle = getComputedStyle($("map-note")).color;
   pen.globalAlpha = 0.5;
   for (const row of near.filter((other) => map.place.has(other))) {
     pen.beginPath();
