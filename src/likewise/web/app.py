@@ -11,6 +11,7 @@ from likewise.errors import LikewiseError, MissingExtraError
 
 try:
     from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from fastapi.staticfiles import StaticFiles
 except ImportError as error:
@@ -23,6 +24,7 @@ from likewise.web.classroom import Classroom
 from likewise.web.desk import Desk, Missing
 from likewise.web.gate import Gate
 from likewise.web.metrics import Metrics
+from likewise.web.quick import Quick
 from likewise.web.routes import items, pages, search, teach
 from likewise.web.security import Guard
 from likewise.web.settings import Settings
@@ -51,6 +53,8 @@ def create_app(index: Any, settings: Settings | None = None, folder: Path | None
         app.include_router(module.router)
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
     app.add_exception_handler(LikewiseError, _sentence)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_middleware(Quick, desk=app.state.desk, batcher=app.state.batcher, written=search.written)
     app.add_middleware(Gate, settings=settings, guard=guard, metrics=metrics)
     return app
 
@@ -78,3 +82,10 @@ async def _sentence(request: Request, error: Exception) -> JSONResponse:
     """Errors people can do something about."""
     too_large = "above the limit" in str(error)
     return JSONResponse({"detail": str(error)}, 404 if isinstance(error, Missing) else 413 if too_large else 422)
+
+
+async def _malformed(request: Request, error: Exception) -> JSONResponse:
+    """What is wrong where, without what came: that may be infinite, or not text at all, and has no place in JSON."""
+    assert isinstance(error, RequestValidationError)
+    problems = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
+    return JSONResponse({"detail": problems}, 422)

@@ -55,6 +55,8 @@ export function askLabel(item) {
   $("label-input").select();
 }
 
+$("label-cancel").addEventListener("click", () => $("label-dialog").close("cancel"));
+
 export async function undo() {
   if ($("undo").disabled) return;
   const answer = await trying(() => call("/api/undo", {}));

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from likewise.web.desk import Desk, Found
 from likewise.web.schemas import ERRORS, Answer, SearchRequest, Side, Uploaded
 
-__all__ = ["router"]
+__all__ = ["router", "written"]
 
 router = APIRouter(prefix="/api", tags=["search"], responses=ERRORS)
 _BUSY = 4  # uploads worked on at a time; each keeps a core busy for some tens of milliseconds
@@ -26,7 +26,7 @@ async def search_by_row(
     k: Annotated[int, Query(ge=1, le=200)] = 24,
     side: Side = "learned",
 ) -> Response:
-    """Rank the gallery for the item `row`, itself left out. The quick way: requests that meet are answered together."""
+    """Rank the gallery for the item `row`, itself left out. Requests that meet are answered together."""
     state = request.app.state
     desk: Desk = state.desk
     began = time.perf_counter()
@@ -36,7 +36,7 @@ async def search_by_row(
         found = Found(space, rows, scores, desk.labels[row], None)
     else:
         found = await run_in_threadpool(desk.search, [row], [], k, side)
-    return _json(_written(desk, found, side, began))
+    return _json(written(desk, found, side, began))
 
 
 @router.post("/search", response_model=Answer, summary="Items like some examples and unlike others")
@@ -46,7 +46,7 @@ def search_by_examples(request: Request, asked: SearchRequest) -> Response:
     began = time.perf_counter()
     like, unlike = ([example.reference for example in examples] for examples in (asked.like, asked.unlike))
     found = desk.search(like, unlike, asked.k, asked.side, asked.labels)
-    return _json(_written(desk, found, asked.side, began))
+    return _json(written(desk, found, asked.side, began))
 
 
 _PICTURE = {"requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}}
@@ -71,7 +71,7 @@ async def bring_picture(request: Request) -> Response:
     return _json(json.dumps(facts), 201)
 
 
-def _written(desk: Desk, found: Found, side: str, began: float) -> str:
+def written(desk: Desk, found: Found, side: str, began: float) -> str:
     """The answer as JSON, from pieces that are written once."""
     labels, own = desk.labels, found.label
     hits = []
