@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright (extra 'dev')")
-
 from likewise.retrieval import Index
 from likewise.web import Settings, create_app
 from tests.web.conftest import doubtful, running
 
+playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright (extra 'dev')")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
 if not Path(CHROMIUM).exists():
     pytest.skip("Chromium is not installed (apt-get install chromium)", allow_module_level=True)
@@ -51,10 +50,15 @@ def visit(browser: Any, site: Any) -> Iterator[Callable[..., Any]]:
     contexts = []
 
     def watch(page: Any) -> None:
-        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: None if _ours(request.url, address) else problems.append(request.url))
-        page.on("response", lambda answer: problems.append(f"{answer.status} {answer.url}") if answer.status >= 400 else None)
+        page.on(
+            "response",
+            lambda answer: problems.append(f"{answer.status} {answer.url}") if answer.status >= 400 else None,
+        )
 
     def go(path: str = "/", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})

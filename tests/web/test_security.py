@@ -105,14 +105,21 @@ def test_listening_to_others_brings_a_token() -> None:
 
 def test_a_server_for_others_answers_to_addresses_and_to_names_it_was_given() -> None:
     guard = Guard(Settings(host="0.0.0.0", allowed_hosts=("photos.example",)))
-    known = [name for name in ("10.0.0.4:80", "photos.example", "other.example") if guard.host_known({b"host": name.encode()})]
+    known = [
+        name
+        for name in ("10.0.0.4:80", "photos.example", "other.example")
+        if guard.host_known({b"host": name.encode()})
+    ]
     assert known == ["10.0.0.4:80", "photos.example"]
 
 
 def test_a_rate_above_the_limit_is_refused_with_the_time_to_wait(application: Callable[..., Any]) -> None:
     limits = Limits(rate=0.001, burst=5, upload_rate=0.001, upload_burst=1)
     with talking(application(rate_limited=True, limits=limits)) as client:
-        codes = [client.post("/api/uploads", content=b"x", headers={"content-type": "image/png"}).status_code for _ in range(2)]
+        codes = [
+            client.post("/api/uploads", content=b"x", headers={"content-type": "image/png"}).status_code
+            for _ in range(2)
+        ]
         assert codes == [422, 429]
         codes = [client.get("/healthz").status_code for _ in range(5)]
         assert codes == [200, 200, 200, 429, 429]

@@ -96,7 +96,9 @@ class Classroom:
     def _show_label(self, event: Event) -> None:
         """Let the page see the label an item has now."""
         if event.kind == "label":
-            given = [told.event.label for told in self._told if told.event.kind == "label" and told.event.item == event.item]
+            given = [
+                told.event.label for told in self._told if told.event.kind == "label" and told.event.item == event.item
+            ]
             row = self._row[event.item]
             self.desk.set_label(row, given[-1] if given else self._given[row])
 
@@ -210,7 +212,9 @@ class Classroom:
 
     def _known(self, event: Event) -> bool:
         """Whether an event of an earlier day still speaks of this index."""
-        return event.item in self._row and (event.query is None or isinstance(event.query, list) or event.query in self._row)
+        return event.item in self._row and (
+            event.query is None or isinstance(event.query, list) or event.query in self._row
+        )
 
 
 def _facts(lesson: Any, number: int) -> dict[str, Any]:

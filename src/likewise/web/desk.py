@@ -159,7 +159,7 @@ class Desk:
     def _vector(self, space: Space, like: list[Reference], unlike: list[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]
         means = [weight * self._vectors(space, refs).mean(axis=0) for weight, refs in parts if refs]
-        return np.sum(means, axis=0, dtype=np.float32)
+        return np.asarray(np.sum(means, axis=0), dtype=np.float32)
 
     def _vectors(self, space: Space, refs: list[Reference]) -> np.ndarray:
         rows = [self.checked(ref) for ref in refs if isinstance(ref, int)]

@@ -19,7 +19,9 @@ Receive = Callable[[], Awaitable[Message]]
 class Buckets:
     """A token bucket for each client: `rate` a second over time, `burst` at once."""
 
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 4096) -> None:
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 4096
+    ) -> None:
         self.rate, self.burst, self._clock, self._most = rate, burst, clock, most
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

@@ -56,7 +56,7 @@ class Metrics:
             yield f"{name}_count{{{where}}} {total}"
 
     def _read_gauges(self) -> Iterator[str]:
-        own = [
+        own: list[tuple[str, str, str, Callable[[], float]]] = [
             ("likewise_requests_in_flight", "Requests being answered.", "gauge", lambda: self.in_flight),
             ("likewise_start_time_seconds", "When the server started.", "gauge", lambda: self.started),
         ]

@@ -41,8 +41,10 @@ def neighbour_map(V: np.ndarray, start: np.ndarray, seed: int = 0) -> np.ndarray
     return scaled(_joined(V, V[chosen], placed, rng))
 
 
-def _joined(V: np.ndarray, landmarks: np.ndarray, placed: np.ndarray, rng: np.random.Generator, k: int = 3) -> np.ndarray:
-    """Each item at the weighted mean of its k nearest landmarks, a little aside so that points do not cover each other."""
+def _joined(
+    V: np.ndarray, landmarks: np.ndarray, placed: np.ndarray, rng: np.random.Generator, k: int = 3
+) -> np.ndarray:
+    """Each item at the weighted mean of its k nearest landmarks, a little aside so that points stay apart."""
     P = np.empty((len(V), 2), dtype=np.float32)
     aside = 0.004 * np.ptp(placed, axis=0)
     for i in range(0, len(V), 4096):

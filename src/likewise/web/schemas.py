@@ -6,11 +6,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-__all__ = ["ERRORS", "Answer", "Example", "Item", "Items", "LabelGiven", "Mark", "MapOfGallery", "SearchRequest", "Side"]
+__all__ = [
+    "ERRORS",
+    "Answer",
+    "Example",
+    "Item",
+    "Items",
+    "LabelGiven",
+    "MapOfGallery",
+    "Mark",
+    "SearchRequest",
+    "Side",
+]
 
 Side = Literal["raw", "learned", "previous"]
 Row = Annotated[int, Field(ge=0, le=2**31 - 1, description="Place of an item in the index, from 0.")]
-Label = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Label = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 
 
 class Problem(BaseModel):

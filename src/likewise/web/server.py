@@ -74,7 +74,7 @@ def patient(limits: Limits) -> type[asyncio.Protocol]:
     """uvicorn's protocol, patient only so long: it waits for ever for a request's head and for a reader."""
     base: Any = _protocol()
 
-    class Patient(base):  # type: ignore[misc]
+    class Patient(base):
         """Closes connections whose client is too slow to ask, or to read the answer."""
 
         _timer: asyncio.TimerHandle | None = None

@@ -82,7 +82,9 @@ def get_map(request: Request) -> Response:
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(data, media_type="application/json")
     packed = gzip.compress(data, 5)
-    return Response(packed, media_type="application/json", headers={"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
+    return Response(
+        packed, media_type="application/json", headers={"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    )
 
 
 def _item(desk: Desk, row: int) -> dict[str, Any]:

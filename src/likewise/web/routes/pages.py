@@ -70,7 +70,9 @@ async def health() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/metrics", tags=["machines"], summary="Figures for Prometheus", response_class=PlainTextResponse, responses=ERRORS)
+@router.get(
+    "/metrics", tags=["machines"], summary="Figures for Prometheus", response_class=PlainTextResponse, responses=ERRORS
+)
 async def metrics(request: Request) -> PlainTextResponse:
     """Counts and times since the start."""
     return PlainTextResponse(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")

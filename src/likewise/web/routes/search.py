@@ -49,7 +49,9 @@ def search_by_examples(request: Request, asked: SearchRequest) -> Response:
     return _json(written(desk, found, asked.side, began))
 
 
-_PICTURE = {"requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}}
+_PICTURE = {
+    "requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 
 @router.post("/uploads", response_model=Uploaded, status_code=201, summary="Bring a picture", openapi_extra=_PICTURE)
