@@ -21,7 +21,7 @@ lint: $(VENV)/.installed-dev
 # The page is tested in Debian's Chromium; where it cannot be installed those tests are skipped and say so.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 browser:
-	@command -v chromium chromium-browser >/dev/null || { command -v apt-get >/dev/null \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { command -v apt-get >/dev/null \
 	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
 

@@ -114,9 +114,9 @@ function lesson(done) {
 function figures(done) {
   const box = document.createElement("div");
   box.className = "figures";
-  const change = done.after - done.before;
+  const change = Math.round(1000 * (done.after - done.before)) / 1000;
   const parts = [["muted", done.held_out ? `mAP on ${plural(done.held_out, "held-out item")}` : "mAP on held-out items"], ["old", done.before.toFixed(3), "b"], ["muted", "→"], ["new", done.after.toFixed(3), "b"],
-    [change > 0 ? "gain up" : "gain", `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(3)}`]];
+    [change > 0 ? "gain up" : "gain", `${change > 0 ? "+" : change < 0 ? "−" : "±"}${Math.abs(change).toFixed(3)}`]];
   for (const [kind, text, tag] of parts) {
     const part = document.createElement(tag ?? "span");
     part.className = kind;
