@@ -36,7 +36,7 @@ $(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,paper,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,paper,dev]'
 	touch $@ $(VENV)/.installed-demo
 
 clean:

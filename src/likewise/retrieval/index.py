@@ -177,14 +177,21 @@ class Index:
         `raw` ranks by the cosine of raw features instead: what one had before learning.
         """
         rows = self._checked_rows(rows)
-        X = in_float(self.raw[rows])
         k = min(self._depth(k), len(self) - (not own))
         if k == 0:
             return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
-        if own:
-            return self.search_raw(X, k) if raw else self.search_vectors(self.model.transform_query(X), k)
-        found = self.search_raw(X, k + 1) if raw else self.search_vectors(self.model.transform_query(X), k + 1)
-        return without(rows, *found)
+        if raw:
+            found = self.search_raw(self.raw[rows], k + (not own))
+        else:
+            found = self.search_vectors(self._query_vectors(rows), k + (not own))
+        return found if own else without(rows, *found)
+
+    def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Query side of rows of the gallery: their vectors, where both sides are one; the rows are known to be sound."""
+        symmetric = type(self.model)._query_side is SimilarityModel._query_side
+        if symmetric or (isinstance(self.model, Taught) and self.model.cosine_):
+            return self.vectors[rows]
+        return self.model._query_side(in_float(self.raw[rows]))
 
     @property
     def engine(self) -> Exact | Approximate:

@@ -236,9 +236,10 @@ class _Grouping:
             else:
                 self._root(self._query(event))
                 self._root(self._item(event))
+        contradicted = self._contradicted()
         for node in [node for node in self.parent if node[0] == "row"]:
             label = self.known.get(int(str(node[1])))
-            if label is not None and label not in self._contradicted():
+            if label is not None and label not in contradicted:
                 self._union(node, ("label", label))
 
     def _contradicted(self) -> set[Any]:
