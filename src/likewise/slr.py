@@ -19,9 +19,11 @@ from likewise.base import SimilarityModel, project
 from likewise.checkpoints import Checkpoint
 from likewise.engines import Engine, open_engine
 from likewise.errors import LikewiseError
+from likewise.incremental import PartialFits
 from likewise.passes import single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
+from likewise.reducing import whitened
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, label_factors, paper_start
@@ -33,7 +35,7 @@ __all__ = ["SLR"]
 log = logging.getLogger("likewise")
 
 
-class SLR(SimilarityModel):
+class SLR(PartialFits, SimilarityModel):
     """Similarity learning via adaptive regression: the bilinear similarity qᵀ M g, learned from all pairs.
 
     The scores of all pairs are clamped to what their labels ask for (at least δ1 for one label, at most δ2 for two)
@@ -62,10 +64,18 @@ class SLR(SimilarityModel):
         Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
     acceleration : {"anderson"} or None, default=None
         Mix the last iterates where that is at least as good as the plain iteration must be; for `rank=None`.
+    whitening_width : int or None, default=None
+        Learn in so many leading directions of X. None is all of them, but 1,000 for sparse X of more than 4,096 rows
+        and columns, whose Gram matrix is never formed.
     memory_limit : int, str or None, default=None
         Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
     checkpoint : path or None, default=None
         A file written after each iteration; a fit that finds its own goes on from there.
+    device : str or None, default=None
+        A torch device such as "cuda": blocks of rows are moved there, and passes run in torch. None is where X is: a
+        NumPy array runs in NumPy, a tensor in torch on its own device.
+    tile_dtype : {"bfloat16"} or None, default=None
+        Precision of the tiles of scores in torch; sums stay in float32. None is that of X.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -129,8 +139,11 @@ class SLR(SimilarityModel):
         init: str = "fixed",
         tol: float = 0.0,
         acceleration: str | None = None,
+        whitening_width: int | None = None,
         memory_limit: int | str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        tile_dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -144,8 +157,11 @@ class SLR(SimilarityModel):
         self.init = init
         self.tol = tol
         self.acceleration = acceleration
+        self.whitening_width = whitening_width
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
+        self.device = device
+        self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -158,12 +174,18 @@ class SLR(SimilarityModel):
         self._validate_params()
         self._check_acceleration()
         target = self._target()
+        self._forget_sums()
         engine, self.classes_ = open_engine(self, X, y, sample_weight)
-        whitening = engine.whiten(self.alpha)
+        self._learn(engine, target)
+        self.n_samples_ = engine.shape[0]
+        return self
+
+    def _learn(self, engine: Engine, target: LabelTarget) -> None:
+        """Whiten, solve, and keep the factors."""
+        whitening = whitened(engine, self.alpha, self.whitening_width)
         self.rank_ = self._usable_rank(whitening)
         self._set_components(whitening.W, *self._solve(engine, whitening, target), engine.dtype)
-        self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
-        return self
+        self.condition_ = whitening.condition
 
     def query_map(self) -> np.ndarray:
         """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
