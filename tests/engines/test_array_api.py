@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -210,3 +212,12 @@ def test_a_sparse_tensor_is_refused_in_words():
 def test_half_precision_comes_to_the_host_as_float32():
     torch = pytest.importorskip("torch")
     assert to_host(torch.ones(2, dtype=torch.bfloat16)).dtype == np.float32
+
+
+def test_the_code_of_the_page_runs():
+    pytest.importorskip("torch")
+    page = Path(__file__).parents[2] / "docs" / "torch.md"
+    blocks = re.findall(r"^```py\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), {})
