@@ -11,14 +11,16 @@ _WHERE = {
     "SimilarityModel": "base",
     "compare": "comparison",
     "load": "models",
+    "merge": "incremental",
 }
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "load"]
+__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "load", "merge"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
     from likewise.comparison import compare
+    from likewise.incremental import merge
     from likewise.models import load
     from likewise.slr import SLR
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from likewise.base import SimilarityModel
+from likewise.base import SimilarityModel, project
 from likewise.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
 from likewise.errors import LikewiseError
 from likewise.heads import Head
@@ -21,6 +21,7 @@ from likewise.labels import checked_weights, encode_labels
 from likewise.open_world import Member, choose_member, member_map
 from likewise.progress import progress_bar
 from likewise.randomness import generator
+from likewise.reducing import reduced_rows
 
 __all__ = ["AnchoredSLR"]
 
@@ -57,6 +58,9 @@ class AnchoredSLR(SimilarityModel):
         1 shows a progress bar.
     kernel_size : int, default=1500
         Landmarks of the kernel (Nyström).
+    whitening_width : int or None, default=None
+        Learn in so many leading directions of the unit rows. None is all of them, but 1,000 for sparse X of more than
+        4,096 rows and columns, which is never made dense.
     ridge, geometry, pull, confidence, width, temperature : optional
         Settings to fix instead of choosing them: λ; "one-hot" or "lda"; κ; s; γ in units of 1 / mean squared
         distance; τ of the posterior.
@@ -68,7 +72,8 @@ class AnchoredSLR(SimilarityModel):
     cv_results_ : dict
         What was tried: "params", "mean_test_score" (mAP of held-out rows) and "seconds".
     classes_, n_samples_, n_features_in_
-    projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any.
+    projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any; `reduction_` the leading
+        directions in front of both, (width, d), if they were reduced.
 
     Examples
     --------
@@ -80,6 +85,8 @@ class AnchoredSLR(SimilarityModel):
     True
     """
 
+    reduction_: np.ndarray | None = None  # files of earlier versions know of none
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
         "unseen_classes": ["boolean"],
@@ -89,6 +96,7 @@ class AnchoredSLR(SimilarityModel):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "kernel_size": [Interval(Integral, 1, None, closed="left")],
+        "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [_POSITIVE, None],
         "geometry": [StrOptions({"one-hot", "lda"}), None],
         "pull": [_NON_NEGATIVE, None],
@@ -108,6 +116,7 @@ class AnchoredSLR(SimilarityModel):
         random_state: Any = None,
         verbose: int = 0,
         kernel_size: int = 1500,
+        whitening_width: int | None = None,
         ridge: float | None = None,
         geometry: str | None = None,
         pull: float | None = None,
@@ -123,6 +132,7 @@ class AnchoredSLR(SimilarityModel):
         self.random_state = random_state
         self.verbose = verbose
         self.kernel_size = kernel_size
+        self.whitening_width = whitening_width
         self.ridge = ridge
         self.geometry = geometry
         self.pull = pull
@@ -138,7 +148,8 @@ class AnchoredSLR(SimilarityModel):
         weights, there = checked_weights(sample_weight, X, codes)
         if not np.any(X.data if sp.issparse(X) else X):
             raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-        data = Data(unit_rows(X[there]), codes[there], len(self.classes_), weights)
+        rows, self.reduction_ = reduced_rows(unit_rows(X[there]), weights, self.whitening_width)
+        data = Data(rows, codes[there], len(self.classes_), weights)
         rng = generator(self.random_state)
         with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
             journal = Journal(advance)
@@ -197,6 +208,8 @@ class AnchoredSLR(SimilarityModel):
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         X = unit_rows(X)
+        if self.reduction_ is not None:
+            X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
         return Head(**self.head_, means=self.class_means_)(Z, lambda: self._centred(X))

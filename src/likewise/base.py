@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from likewise.arrays import as_given, to_host
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, save_model
 
@@ -26,23 +27,26 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     """
 
     def transform(self, X: Any) -> np.ndarray:
-        """Gallery side of the rows of X, shape (n, r)."""
-        return self._gallery_side(self._validated(X))
+        """Gallery side of the rows of X, shape (n, r): a NumPy array, whatever X is.
+
+        Under scikit-learn's `array_api_dispatch` a tensor gives a tensor, on its own device.
+        """
+        return as_given(X, self._gallery_side(self._validated(X)))
 
     def transform_query(self, X: Any) -> np.ndarray:
         """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
-        return self._query_side(self._validated(X))
+        return as_given(X, self._query_side(self._validated(X)))
 
     def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
         """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
-        Q = self._validated(Q)
-        G = Q if G is None else self._validated(G)
-        return self._query_side(Q) @ self._gallery_side(G).T
+        rows = self._validated(Q)
+        G = rows if G is None else self._validated(G)
+        return as_given(Q, self._query_side(rows) @ self._gallery_side(G).T)
 
     def score(self, X: Any, y: Any) -> float:
         """Mean average precision: every row is a query and ranks all other rows."""
         X = self._validated(X)
-        return float(mean_average_precision(self._query_side(X), self._gallery_side(X), np.asarray(y)))
+        return float(mean_average_precision(self._query_side(X), self._gallery_side(X), np.asarray(to_host(y))))
 
     def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
         """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
@@ -56,12 +60,18 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(self, to_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as float32 or float64, dense or CSR, and as many labels."""
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=2
+            self,
+            to_host(X),
+            to_host(y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_min_samples=2,
         )
         return X, y
 

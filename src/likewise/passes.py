@@ -53,6 +53,14 @@ class Gallery:
         back = self.back.astype(np.float64)
         return self.Q.T.astype(np.float64) @ back, back.sum(axis=0)
 
+    def blocks(self) -> Iterator[Gallery]:
+        """These columns, as the one block they are."""
+        yield self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is computed from the rest: that need not travel."""
+        return Gallery, (self.Q, self.starts, self.weights, self.extra)
+
     @cached_property
     def sums(self) -> LabelSums:
         """What a fixed target needs of the columns."""
@@ -180,9 +188,9 @@ def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | 
 # Row blocks over threads, one BLAS thread in each: that beats one big skinny GEMM over all cores
 
 
-def row_blocks(n: int) -> list[slice]:
-    """Blocks of at most `ROWS` rows, as equal as can be and a multiple of the threads in number."""
-    rounds = -(-n // (ROWS * n_threads()))
+def row_blocks(n: int, rows: int | None = None) -> list[slice]:
+    """Blocks of at most `rows` (or `ROWS`) rows, as equal as can be and a multiple of the threads in number."""
+    rounds = -(-n // ((rows or ROWS) * n_threads()))
     edges = np.linspace(0, n, min(rounds * n_threads(), n) + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from likewise.engines import MemoryEngine
+from likewise.engines.contract import Columns, Engine
+from likewise.engines.memory import MemoryEngine
+from likewise.errors import LikewiseError
 from likewise.passes import Gallery
 from likewise.solvers import Problem, Step, penalty
 from likewise.targets import LabelTarget, class_starts
@@ -26,7 +28,7 @@ __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "draw_landmarks", 
 class _Compressed:
     """What every sketch is made of: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
 
-    engine: MemoryEngine
+    engine: Engine
     whitening: Whitening
     target: LabelTarget
     size: int
@@ -45,7 +47,8 @@ class SampledPairs(_Compressed):
         if self.both_sides:
             columns, column_scale = self._draw()
             normal, U = _normal_matrix(columns, self.whitening, column_scale)
-            gallery, mix = Gallery(U, columns.starts), column_scale * _solve(normal, np.eye(len(normal)), self.size)
+            gallery: Columns = Gallery(U, columns.starts)
+            mix = column_scale * _solve(normal, np.eye(len(normal)), self.size)
         else:
             gallery, column_scale = self.engine.gallery(W @ B), 1.0
             mix = np.eye(B.shape[1])
@@ -64,8 +67,11 @@ class SampledPairs(_Compressed):
         return rows, total / self.size
 
 
+@dataclass
 class GaussianSketch(_Compressed):
     """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
+
+    engine: MemoryEngine
 
     def step(self, A: np.ndarray, B: np.ndarray) -> Step:
         """Least squares on m random mixtures of the rows; for the whole matrix the columns are mixed too."""
@@ -129,7 +135,7 @@ _SKETCHES: dict[str, Callable[..., Problem]] = {
 
 def make_sketch(
     name: str,
-    engine: MemoryEngine,
+    engine: Engine,
     whitening: Whitening,
     target: LabelTarget,
     size: int,
@@ -141,6 +147,11 @@ def make_sketch(
         warnings.warn(
             f"compress_size={size} is below the rank of X, {whitening.rank}: each step interpolates its sample of rows",
             stacklevel=4,
+        )
+    if name == "gaussian" and not isinstance(engine, MemoryEngine):
+        raise LikewiseError(
+            "compress='gaussian' mixes all rows by a random n x m matrix and needs them in memory: "
+            "compress='landmarks' runs from disk and on a cluster"
         )
     return _SKETCHES[name](engine, whitening, target, size, rng, both_sides)
 
@@ -155,7 +166,7 @@ def draw_landmarks(codes: np.ndarray, n_classes: int, size: int, rng: np.random.
     )
 
 
-def landmark_weights(engine: MemoryEngine, chosen: np.ndarray) -> np.ndarray:
+def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
     """What each landmark stands for: its class's weight over that of the class's landmarks."""
     weights = np.ones(engine.shape[0]) if engine.weights is None else engine.weights
     chosen = np.sort(chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Iterator
@@ -15,12 +16,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from likewise.base import SimilarityModel, project
-from likewise.engines import MemoryEngine
+from likewise.checkpoints import Checkpoint
+from likewise.engines import Engine, open_engine
 from likewise.errors import LikewiseError
-from likewise.labels import checked_weights, encode_labels
-from likewise.passes import row_blocks, single_threaded_blas
+from likewise.incremental import PartialFits
+from likewise.passes import single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
+from likewise.reducing import whitened
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, label_factors, paper_start
@@ -32,7 +35,7 @@ __all__ = ["SLR"]
 log = logging.getLogger("likewise")
 
 
-class SLR(SimilarityModel):
+class SLR(PartialFits, SimilarityModel):
     """Similarity learning via adaptive regression: the bilinear similarity qᵀ M g, learned from all pairs.
 
     The scores of all pairs are clamped to what their labels ask for (at least δ1 for one label, at most δ2 for two)
@@ -61,6 +64,18 @@ class SLR(SimilarityModel):
         Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
     acceleration : {"anderson"} or None, default=None
         Mix the last iterates where that is at least as good as the plain iteration must be; for `rank=None`.
+    whitening_width : int or None, default=None
+        Learn in so many leading directions of X. None is all of them, but 1,000 for sparse X of more than 4,096 rows
+        and columns, whose Gram matrix is never formed.
+    memory_limit : int, str or None, default=None
+        Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
+    checkpoint : path or None, default=None
+        A file written after each iteration; a fit that finds its own goes on from there.
+    device : str or None, default=None
+        A torch device such as "cuda": blocks of rows are moved there, and passes run in torch. None is where X is: a
+        NumPy array runs in NumPy, a tensor in torch on its own device.
+    tile_dtype : {"bfloat16"} or None, default=None
+        Precision of the tiles of scores in torch; sums stay in float32. None is that of X.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -105,6 +120,8 @@ class SLR(SimilarityModel):
         "init": [StrOptions({"fixed", "paper"})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "acceleration": [StrOptions({"anderson"}), None],
+        "memory_limit": [str, Integral, None],
+        "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -122,6 +139,11 @@ class SLR(SimilarityModel):
         init: str = "fixed",
         tol: float = 0.0,
         acceleration: str | None = None,
+        whitening_width: int | None = None,
+        memory_limit: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        tile_dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -135,22 +157,35 @@ class SLR(SimilarityModel):
         self.init = init
         self.tol = tol
         self.acceleration = acceleration
+        self.whitening_width = whitening_width
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.device = device
+        self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn M from rows X and their labels y; a row of weight w counts as w rows."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn M from rows X and their labels y; a row of weight w counts as w rows.
+
+        X is an array, dense or CSR; or a `.npy` file, a feature store (whose labels serve if y is None), a memmap, or
+        blocks of rows, all of which stay where they are; or a dask array.
+        """
         self._validate_params()
         self._check_acceleration()
         target = self._target()
-        X, y = self._validated_for_fit(X, y)
-        self.classes_, codes = encode_labels(y)
-        engine = _engine(X, codes, len(self.classes_), sample_weight)
-        whitening = engine.whiten(self.alpha)
-        self.rank_ = self._usable_rank(whitening)
-        self._set_components(whitening.W, *self._solve(engine, whitening, target), X.dtype)
-        self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
+        self._forget_sums()
+        engine, self.classes_ = open_engine(self, X, y, sample_weight)
+        self._learn(engine, target)
+        self.n_samples_ = engine.shape[0]
         return self
+
+    def _learn(self, engine: Engine, target: LabelTarget) -> None:
+        """Whiten, solve, and keep the factors."""
+        whitening = whitened(engine, self.alpha, self.whitening_width)
+        self.rank_ = self._usable_rank(whitening)
+        self._set_components(whitening.W, *self._solve(engine, whitening, target), engine.dtype)
+        self.condition_ = whitening.condition
 
     def query_map(self) -> np.ndarray:
         """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
@@ -176,6 +211,10 @@ class SLR(SimilarityModel):
         return LabelTarget(float(self.margins[0]), float(self.margins[1]), adaptive=self.adaptive)
 
     def _check_acceleration(self) -> None:
+        if self.acceleration is not None and self.checkpoint is not None:
+            raise LikewiseError(
+                f"acceleration={self.acceleration!r} mixes several iterates and a checkpoint holds one: leave one out"
+            )
         if self.acceleration is not None and (self.rank is not None or self.compress is not None):
             raise LikewiseError(
                 f"acceleration={self.acceleration!r} is for the whole matrix over all pairs, a convex problem: "
@@ -200,7 +239,7 @@ class SLR(SimilarityModel):
                 "a sample must have at least as many items as the rank"
             )
 
-    def _solve(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> Start:
+    def _solve(self, engine: Engine, whitening: Whitening, target: LabelTarget) -> Start:
         """Factors of K. A fixed target on all pairs has its solution in closed form; all else iterates."""
         self.history_: list[dict[str, float]] = []
         self.n_iter_ = 0
@@ -212,13 +251,15 @@ class SLR(SimilarityModel):
         else:
             start = paper_start(engine, whitening, rank, rng)
         if not closed_form:
+            saved = None if self.checkpoint is None else Checkpoint(self.checkpoint, self, engine, whitening, rng)
             problem = self._problem(engine, whitening, target, factors, rng)
-            start = self._run(engine, self._iterations(problem, start), start)
+            start = start if saved is None else saved.resume(start)
+            start = self._run(engine, self._iterations(problem, start), start, saved)
         return start if rank is None else Start(*balanced(*start))
 
     def _problem(
         self,
-        engine: MemoryEngine,
+        engine: Engine,
         whitening: Whitening,
         target: LabelTarget,
         factors: tuple[np.ndarray, np.ndarray],
@@ -236,19 +277,24 @@ class SLR(SimilarityModel):
             return accelerated(problem, *start)
         return (whole if self.rank is None else alternating)(problem, *start)
 
-    def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> Start:
+    def _run(
+        self, engine: Engine, iterations: Iterator[Iterate], start: Start, saved: Checkpoint | None = None
+    ) -> Start:
         """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
-        latest, began = start, time.perf_counter()
-        steps = self.n_iter * len(row_blocks(engine.shape[0])) * (1 if self.rank is None else 2)
+        latest, began, left = start, time.perf_counter(), self.n_iter - self.n_iter_
+        left = 0 if self.n_iter_ and self._converged() else left  # of a checkpoint, where `tol` had ended it
+        steps = left * engine.n_blocks * (1 if self.rank is None else 2)
         pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
         # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
         with single_threaded_blas(), progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
             engine.on_block = advance
             try:
-                for iterate in islice(iterations, self.n_iter):
+                for iterate in islice(iterations, left):
                     latest, now = Start(iterate.A, iterate.B), time.perf_counter()
                     self.history_.append({"loss": iterate.objective / pairs, "seconds": now - began})
                     self.n_iter_, began = self.n_iter_ + 1, now
+                    if saved is not None:
+                        saved.save(latest)
                     advance(0, f"learning, loss {self.history_[-1]['loss']:.4g}")
                     if self._converged():
                         break
@@ -269,9 +315,3 @@ class SLR(SimilarityModel):
         signs = np.where(largest < 0, -1.0, 1.0)
         self.query_components_ = np.ascontiguousarray((L * signs).T, dtype=dtype)
         self.components_ = np.ascontiguousarray((R * signs).T, dtype=dtype)
-
-
-def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:
-    """Rows with their weights; a row of weight zero is as if it were not there."""
-    weights, there = checked_weights(sample_weight, X, codes)
-    return MemoryEngine(X[there], codes[there], n_classes, weights)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.linalg
 
-from likewise.engines import MemoryEngine
+from likewise.engines.contract import Columns, Engine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
@@ -47,16 +47,17 @@ class Problem(Protocol):
 class AllPairs:
     """The regression on all pairs of rows, exact."""
 
-    def __init__(self, engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> None:
+    def __init__(self, engine: Engine, whitening: Whitening, target: LabelTarget) -> None:
         self.engine, self.whitening, self.target = engine, whitening, target
-        self._gallery: tuple[np.ndarray, np.ndarray] | None = None  # the last B, and U B
+        self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
 
     def step(self, A: np.ndarray, B: np.ndarray) -> Step:
         """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
         W, D = self.whitening.W, self.whitening.keep[:, None]
-        UA, gallery = self._rows(A), self.engine.gallery(W @ B)
+        UA, self._gallery = self._rows(A), None  # one gallery at a time
+        gallery = self.engine.gallery(W @ B)
         E, loss = self.engine.sweep(W @ A if UA is None else UA, gallery, self.target, projected=UA is not None)
-        self._gallery = (B, gallery.Q)
+        self._gallery = (B, gallery)
         new = D * A @ (B.T @ (D * B)) - W.T @ E
         return Step(new, loss + penalty(A, B, self.whitening), float(np.sum((new - A) ** 2)))
 
@@ -64,11 +65,11 @@ class AllPairs:
         """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
         if self._gallery is None:
             return None
-        B, UB = self._gallery
+        B, gallery = self._gallery
         T = B.T @ A
         if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
             return None
-        return UB @ T.astype(UB.dtype)
+        return self.engine.mixture(gallery, T)
 
 
 class FixedTarget:

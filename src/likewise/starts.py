@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.random import Generator
 
-from likewise.engines import MemoryEngine
+from likewise.engines.contract import Engine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
@@ -22,7 +22,7 @@ class Start(NamedTuple):
     B: np.ndarray
 
 
-def label_factors(engine: MemoryEngine, whitening: Whitening, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
+def label_factors(engine: Engine, whitening: Whitening, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
     """F and w with UᵀYU = F diag(w) Fᵀ for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes."""
     F = engine.class_sums(whitening.W).T
     if target.other:
@@ -43,7 +43,7 @@ def fixed_start(F: np.ndarray, weights: np.ndarray, whitening: Whitening, rank: 
     return Start((F * weights) @ (F.T @ B), B)
 
 
-def paper_start(engine: MemoryEngine, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
+def paper_start(engine: Engine, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
     """M = I for the whole matrix (Alg. 1); a random subset of the rows on both sides for low rank (Alg. 3)."""
     if rank is None:
         return Start(whitening.inverse @ whitening.inverse.T, np.eye(whitening.rank))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,17 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["Whitening", "check_room", "gram", "whiten"]
+__all__ = [
+    "Whitening",
+    "add_gram",
+    "check_room",
+    "fixed_signs",
+    "gram",
+    "mirrored",
+    "physical_memory",
+    "whiten",
+    "whiten_gram",
+]
 
 _BLOCK = 2048  # rows brought to float64 at a time
 
@@ -38,6 +49,13 @@ class Whitening:
     def rank(self) -> int:
         return self.W.shape[1]
 
+    def leading(self, width: int) -> Whitening:
+        """The same for the `width` directions of the largest eigenvalues alone; they come first."""
+        first = slice(width)
+        values = self.keep * np.einsum("ij,ij->i", self.inverse, self.inverse)
+        condition = float(np.sqrt(values[0] / values[first][-1]))
+        return Whitening(self.W[:, first], self.inverse[first], self.keep[first], condition)
+
 
 def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whitening:
     """Whitening of the rows of X (each repeated `weights` times), through the smaller of its two Gram matrices.
@@ -46,56 +64,94 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     X's own precision, are dropped. Squaring X squares its condition number, so float64 data without ridge is whitened
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
-    n, d = X.shape
-    check_room(min(n, d), X.shape)
-    values, V = _eigenvectors(X, weights)
+    check_room(min(X.shape), X.shape)
+    return _whitening(*_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
+
+
+def whiten_gram(
+    G: np.ndarray,
+    shape: tuple[int, int],
+    dtype: np.dtype,
+    alpha: float,
+    projected: Callable[[np.ndarray], np.ndarray],
+) -> Whitening:
+    """The same from XᵀX alone; `projected(W)` gives (XW)ᵀ(XW), which takes a second pass over X."""
+    return _whitening(*_decomposed(G), shape, dtype, alpha, projected)
+
+
+def _whitening(
+    values: np.ndarray,
+    V: np.ndarray,
+    shape: tuple[int, int],
+    dtype: np.dtype,
+    alpha: float,
+    projected: Callable[[np.ndarray], np.ndarray],
+) -> Whitening:
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-    ridge = alpha * values.sum() / d
-    kept = values > values[0] * _floor(X.shape, X.dtype)
-    values, V = values[kept], _fixed_signs(V[:, kept])
+    ridge = alpha * values.sum() / shape[1]
+    kept = values > values[0] * _floor(shape, dtype)
+    values, V = values[kept], V[:, kept]
+    V *= fixed_signs(V)
     W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
-    if ridge == 0.0 and X.dtype == np.float64:
-        W, inverse = _whiten_again(X, weights, W, inverse)
+    if ridge == 0.0 and dtype == np.float64:
+        W, inverse = _whiten_again(projected(W), W, inverse)
     return Whitening(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
 
 
 def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
     """XᵀX with row weights, summed in float64 over blocks of rows."""
     d = X.shape[1]
-    total = np.zeros((d, d), order="F")
+    total = add_gram(np.zeros((d, d), order="F"), X, weights)
+    return total if sp.issparse(X) else mirrored(total)
+
+
+def add_gram(total: np.ndarray, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """XᵀX added to `total`, in Fortran order; of dense rows the lower triangle alone."""
     for first in range(0, X.shape[0], _BLOCK):
         rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
         if sp.issparse(rows):
             total += (rows.T @ rows).toarray()
         else:  # one triangle is half the work; the other is its mirror
             total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=True)
-    return total if sp.issparse(X) else np.tril(total) + np.tril(total, -1).T
+    return total
+
+
+def mirrored(total: np.ndarray) -> np.ndarray:
+    """A symmetric matrix from its lower triangle."""
+    return np.tril(total) + np.tril(total, -1).T
 
 
 def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
     n, d = X.shape
     if d <= n:
-        values, V = scipy.linalg.eigh(gram(X, weights), driver="evd", overwrite_a=True, check_finite=False)
-        return np.maximum(values[::-1], 0.0), V[:, ::-1]
+        return _decomposed(gram(X, weights))
     rows = _weighted(X, weights)
     values, U = scipy.linalg.eigh(_dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
     values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
     return values, _dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
 
 
-def _whiten_again(
-    X: Any, weights: np.ndarray | None, W: np.ndarray, inverse: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Divide W by the Cholesky factor of the UᵀU it really gives."""
+def _decomposed(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, V = scipy.linalg.eigh(G, driver="evd", overwrite_a=True, check_finite=False)
+    return np.maximum(values[::-1], 0.0), V[:, ::-1]
+
+
+def _gram_of_projected(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+    """(XW)ᵀ(XW), in float64."""
     k = W.shape[1]
     total = np.zeros((k, k))
     for first in range(0, X.shape[0], _BLOCK):
         rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
         U = np.asarray(rows @ W)
         total += U.T @ U
-    R = np.linalg.cholesky(total).T
+    return total
+
+
+def _whiten_again(UtU: np.ndarray, W: np.ndarray, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Divide W by the Cholesky factor of the UᵀU it really gives."""
+    R = np.linalg.cholesky(UtU).T
     return scipy.linalg.solve_triangular(R, W.T, trans="T").T, R @ inverse
 
 
@@ -116,21 +172,20 @@ def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
     return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
 
 
-def _fixed_signs(V: np.ndarray) -> np.ndarray:
-    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
-    largest = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
-    return V * np.where(largest < 0, -1.0, 1.0)
+def fixed_signs(V: np.ndarray) -> np.ndarray:
+    """Eigenvectors have no sign of their own: the signs, a column each, that make its largest entry positive."""
+    return np.where(V.max(axis=0) < -V.min(axis=0), -1.0, 1.0).astype(V.dtype)
 
 
 def check_room(size: int, shape: tuple[int, int]) -> None:
     """Refuse in words what would otherwise end in the system's killing the process."""
-    needed, there = 4 * 8 * size**2, _physical_memory()
+    needed, there = 4 * 8 * size**2, physical_memory()
     if needed > there:
         raise LikewiseError(
             f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
-            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce the width first, by TruncatedSVD for instance"
+            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; set whitening_width, 1000 for instance"
         )
 
 
-def _physical_memory() -> int:
+def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -27,6 +27,7 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
   likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
   likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
   likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
+  likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
   cat train.csv | likewise fit - -o model.likewise --json
 """
 
@@ -62,6 +63,10 @@ def fit(
     compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
+    whitening_width: Annotated[
+        int | None,
+        typer.Option("--whitening-width", help="Learn in so many leading directions. [dim]Default: 1000 for text.[/]"),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="DATA", help="Also measure mAP on this table; kept in the file.")
@@ -77,6 +82,7 @@ def fit(
         "compress_size": compress_size,
         "tol": tol,
         "acceleration": acceleration,
+        "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
         "unseen_classes": unseen_classes or None,
@@ -86,7 +92,8 @@ def fit(
     _check_writable(output)
     table = labelled(load_table(data, labels, label_column, features))
     seconds, stopped = _fit(model, table)
-    metrics = {} if test is None else _measured(model, load_table(test, None, label_column, features))
+    tested = None if test is None else load_table(test, None, label_column, features, table.X.shape[1])
+    metrics = {} if tested is None else _measured(model, tested)
     model.save(output, metrics)
     _report(_summary(model, method, table, output, seconds, metrics), as_json)
     if stopped:

@@ -1,5 +1,8 @@
-"""Where a pass runs. Every engine answers the same four questions about its rows; the solvers know no more."""
+"""Where a pass runs. Every engine answers the same few questions about its rows; the solvers know no more."""
 
+from likewise.engines.choosing import open_engine
+from likewise.engines.contract import Engine
+from likewise.engines.disk import DiskEngine
 from likewise.engines.memory import MemoryEngine
 
-__all__ = ["MemoryEngine"]
+__all__ = ["DiskEngine", "Engine", "MemoryEngine", "open_engine"]

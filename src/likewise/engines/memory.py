@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.engines.blocks import class_squares, part_sums
+from likewise.engines.contract import Columns, RowBlock, Task
 from likewise.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.targets import LabelTarget, class_starts
 from likewise.whitening import Whitening, whiten
@@ -67,18 +70,21 @@ class MemoryEngine:
 
     def sum_of_squares(self, target: LabelTarget) -> float:
         """‖Y‖² of the fixed label target, by the sizes of the classes."""
-        size = np.bincount(self.codes, self.weights, minlength=self.n_classes)
-        same = float(size @ size)
-        return target.same**2 * same + target.other**2 * (float(size.sum()) ** 2 - same)
+        return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
         return Gallery(self.project(R), self.starts, self.weights)
 
+    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+        """X R T for the gallery of R: its rows are here already."""
+        assert isinstance(gallery, Gallery)
+        return gallery.Q @ T.astype(self.dtype)
+
     def sweep(
         self,
         L: np.ndarray,
-        gallery: Gallery,
+        gallery: Columns,
         target: LabelTarget,
         reduce: Reduction | None = None,
         projected: bool = False,
@@ -90,20 +96,34 @@ class MemoryEngine:
         """
         L = L.astype(self.dtype, copy=False)
 
-        def block_sum(block: slice) -> tuple[np.ndarray, float]:
+        def block_sum(columns: Gallery, block: slice) -> tuple[np.ndarray, float]:
             rows = self.rows(block)
             weights = None if self.weights is None else self.weights[block]
             P = L[block] if projected else np.asarray(rows @ L)
-            T, loss = deviation(P, self.codes[block], weights, gallery, target)
+            T, loss = deviation(P, self.codes[block], weights, columns, target)
             if weights is not None:
                 T *= weights[:, None]
             return (rows.T @ T if reduce is None else reduce(rows, T, block)), loss
 
         total, loss = np.zeros(()), 0.0
-        for part, part_loss in ordered_map(block_sum, row_blocks(self.shape[0])):
-            total, loss = total + part.astype(np.float64), loss + part_loss
-            self.on_block()
+        for columns in gallery.blocks():
+            for part, part_loss in ordered_map(partial(block_sum, columns), row_blocks(self.shape[0])):
+                total, loss = total + part.astype(np.float64), loss + part_loss
+                self.on_block()
         return total, loss
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows in a pass."""
+        return len(row_blocks(self.shape[0]))
+
+    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of what `task` returns, in float64."""
+
+        def block(part: slice) -> RowBlock:
+            return RowBlock(self.rows(part), self.codes[part], None if self.weights is None else self.weights[part])
+
+        return part_sums(task, self.shape[0], block)
 
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine over some of the rows, given by their places in label order; repetition is allowed."""

@@ -13,7 +13,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -192,16 +193,32 @@ def table_to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes
 
 def read_items(path: Path) -> list[Item]:
     """The rows of an `items.csv`."""
+    return list(_iterate_items(path))
+
+
+def _iterate_items(path: Path) -> Iterator[Item]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-        if not rows or tuple(rows[0]) != COLUMNS:
-            raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
-        return [Item(unescape(p), unescape(label), int(size), int(time)) for p, label, size, time in rows[1:]]
+            rows = csv.reader(file)
+            if tuple(next(rows, ())) != COLUMNS:
+                raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
+            for name, label, size, time in rows:
+                yield Item(unescape(name), unescape(label), int(size), int(time))
     except FileNotFoundError as error:
         raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
     except (ValueError, csv.Error, OSError) as error:
         raise FileFormatError(f"{path} cannot be read as items: {error}") from error
+
+
+def read_labels(path: Path) -> np.ndarray | None:
+    """The labels of an `items.csv` ("" where there is none, None if there is not one), without its other columns."""
+    numbers: dict[str, int] = {}
+    codes = array("l")
+    for item in _iterate_items(path):
+        codes.append(numbers.setdefault(item.label, len(numbers)))
+    if set(numbers) <= {""}:
+        return None
+    return np.array(list(numbers))[np.frombuffer(codes, dtype=f"i{codes.itemsize}")]
 
 
 def read_meta(path: Path) -> dict[str, Any]:

@@ -29,7 +29,7 @@ ENOUGH = 0.5  # points of mAP that are "almost the same": below the deviation ov
 class Watched(SLR):
     """SLR that keeps the factors after each iteration, so that each can be measured after one fit."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Watched:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Watched:
         """As SLR."""
         self._kept: list[Start] = []
         return super().fit(X, y, sample_weight)

@@ -1,4 +1,4 @@
-"""Reading what people have: `.npz`, `.npy` + labels, `.csv`, `.parquet`, folders of features, stdin."""
+"""Reading what people have: `.npz`, `.npy` + labels, `.csv`, `.parquet`, svmlight, folders of features, stdin."""
 
 from likewise.tables.labels import read_labels
 from likewise.tables.reading import read_table

@@ -1,0 +1,223 @@
+"""Rows that are not in memory: a `.npy` file, or blocks that come one after the other; read ahead in a thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.lib import format as npy
+
+from likewise.errors import FileFormatError, LikewiseError
+
+__all__ = ["BlockStream", "NpyFile", "Source", "check_finite", "working_dtype"]
+
+Blocks = Iterator[tuple[slice, np.ndarray]]
+
+
+class Source(Protocol):
+    """Rows that can be read again and again in one order."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def blocks(self, block_rows: int) -> Blocks:
+        """Ranges of rows with their rows, in order; an array is good until the next one is asked for."""
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order."""
+
+    def place(self, row: int) -> str:
+        """Where a row is, in words."""
+
+
+class NpyFile:
+    """A matrix in a `.npy` file, or at some byte of another file; read into two buffers that take turns.
+
+    Not mapped: pages of a mapped file count as this process's memory for as long as the system likes.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int) -> None:
+        self.path, self.shape, self.dtype, self.offset = path, shape, np.dtype(dtype), offset
+        self._row_bytes = shape[1] * self.dtype.itemsize
+        self._check_size()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> NpyFile:
+        """A `.npy` file by its header."""
+        path = Path(path)
+        try:
+            with open(path, "rb") as file:
+                shape, fortran, dtype = _header(file)
+                offset = file.tell()
+        except FileNotFoundError as error:
+            raise LikewiseError(f"{path} does not exist") from error
+        except (ValueError, EOFError, OSError) as error:
+            raise FileFormatError(f"{path} is not a .npy file, or its header is damaged: {error}") from error
+        if len(shape) != 2 or 0 in shape or dtype.kind not in "biuf":
+            raise FileFormatError(f"{path} has shape {shape} and type {dtype}: expected rows of real numbers")
+        if fortran:
+            raise FileFormatError(f"{path} is stored column by column: save it with np.ascontiguousarray first")
+        return cls(path, (int(shape[0]), int(shape[1])), dtype, offset)
+
+    @classmethod
+    def of_memmap(cls, X: np.memmap) -> NpyFile | None:
+        """The file behind a memory-mapped matrix, at the byte where it begins; None if its rows are not adjacent."""
+        filename: Any = X.filename
+        if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
+            return None
+        whole: Any = X
+        while isinstance(whole.base, np.memmap):  # a view keeps the offset of what it is a view of
+            whole = whole.base
+        return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
+
+    def blocks(self, block_rows: int) -> Blocks:
+        """Ranges of rows with their rows, read ahead."""
+        n = self.shape[0]
+        ranges = [slice(first, min(first + block_rows, n)) for first in range(0, n, block_rows)]
+        buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
+        with open(self.path, "rb", buffering=0) as file:
+            jobs = [
+                lambda part=part, buffer=buffers[i % 2]: (part, self._read(file, part, buffer))
+                for i, part in enumerate(ranges)
+            ]
+            yield from read_ahead(iter(jobs))
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order."""
+        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        with open(self.path, "rb", buffering=0) as file:
+            for i, row in enumerate(rows.tolist()):
+                self._read(file, slice(row, row + 1), found[i : i + 1])
+        return found
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        """Adjacent rows."""
+        with open(self.path, "rb", buffering=0) as file:
+            return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
+
+    def place(self, row: int) -> str:
+        return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
+
+    def _read(self, file: Any, part: slice, buffer: np.ndarray) -> np.ndarray:
+        rows, first = buffer[: part.stop - part.start], self.offset + part.start * self._row_bytes
+        got = read_exactly(file, first, rows)
+        if got < rows.nbytes:
+            raise self._truncated(first + got)
+        return rows
+
+    def _check_size(self) -> None:
+        size = self.path.stat().st_size
+        if size < self._end:
+            raise self._truncated(size)
+
+    @property
+    def _end(self) -> int:
+        return self.offset + self.shape[0] * self._row_bytes
+
+    def _truncated(self, byte: int) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is truncated: it ends at byte {byte}, and {self.shape[0]} rows of {self.shape[1]} "
+            f"need {self._end} bytes"
+        )
+
+
+class BlockStream:
+    """Blocks of rows from a function that gives them anew each time, or from an iterable that does."""
+
+    def __init__(self, blocks: Callable[[], Iterable[Any]] | Iterable[Any], n: int) -> None:
+        if not callable(blocks) and iter(blocks) is iter(blocks):
+            raise LikewiseError(
+                f"X is a {type(blocks).__name__} that can be read once only, and every pass reads it: "
+                "give the function that makes it"
+            )
+        self._again = blocks if callable(blocks) else lambda: blocks
+        first = next(iter(self._again()), None)
+        if first is None:
+            raise LikewiseError("X gives no block of rows: expected arrays of shape (rows, d)")
+        rows = _checked_block(first, None)
+        self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
+
+    def blocks(self, block_rows: int) -> Blocks:
+        """Blocks as they come, the next one made in a thread meanwhile."""
+        first, stream = 0, iter(self._again())
+        for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
+            if given is None:
+                break
+            rows = _checked_block(given, self.shape[1])
+            if first + len(rows) > self.shape[0]:
+                raise LikewiseError(f"X gives more than the {self.shape[0]} rows that y has labels for")
+            for start in range(0, len(rows), block_rows):
+                part = rows[start : start + block_rows]
+                yield slice(first + start, first + start + len(part)), part
+            first += len(rows)
+        if first < self.shape[0]:
+            raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one a row")
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order: one more pass."""
+        found = []
+        for part, block in self.blocks(1 << 62):
+            inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
+            found.append(block[inside - part.start])
+        return np.concatenate(found)
+
+    def place(self, row: int) -> str:
+        return f"X: row {row}"
+
+
+def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
+    """The result of each job, with the next one under way in a thread."""
+    with ThreadPoolExecutor(1, thread_name_prefix="likewise-read") as pool:
+        job = next(jobs, None)
+        waiting = None if job is None else pool.submit(job)
+        while waiting is not None:
+            result = waiting.result()
+            job = next(jobs, None)
+            waiting = None if job is None else pool.submit(job)
+            yield result
+
+
+def read_exactly(file: Any, offset: int, rows: np.ndarray) -> int:
+    """Fill `rows` from a file at `offset`; returns the bytes read, which are fewer where the file ends."""
+    view, done = rows.reshape(-1).view(np.uint8), 0
+    file.seek(offset)
+    while done < len(view):
+        got = file.readinto(view[done:])
+        if not got:
+            break
+        done += got
+    return done
+
+
+def working_dtype(dtype: np.dtype) -> np.dtype:
+    """The precision to compute in: float32 for what it holds exactly, float64 for the rest."""
+    return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+
+
+def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> None:
+    """An error that names the row, if one of them is not finite."""
+    if rows.dtype.kind != "f" or np.isfinite(rows.sum(dtype=np.float64)):
+        return
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise LikewiseError(f"{place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = npy.read_magic(file)
+    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    return header(file)
+
+
+def _checked_block(block: Any, width: int | None) -> np.ndarray:
+    rows = np.asarray(block)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or (width is not None and rows.shape[1] != width):
+        expected = "(rows, d)" if width is None else f"(rows, {width})"
+        raise LikewiseError(
+            f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {expected}"
+        )
+    return rows

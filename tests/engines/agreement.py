@@ -1,0 +1,36 @@
+"""Fits that every engine must agree on, and how far they may differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.planted import planted
+
+N, D, CLASSES = 700, 24, 9
+
+WAYS: dict[str, dict[str, Any]] = {
+    "all pairs": {"rank": 12, "n_iter": 2},
+    "the whole matrix": {"rank": None, "n_iter": 2},
+    "ridge": {"rank": 5, "n_iter": 2, "alpha": 0.1},
+    "landmarks": {"rank": 8, "n_iter": 2, "compress": "landmarks", "compress_size": 150},
+    "landmarks, whole": {"rank": None, "n_iter": 2, "compress": "landmarks", "compress_size": 150},
+    "sample": {"rank": 8, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
+    "sample, whole": {"rank": None, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
+    "fixed": {"rank": 8, "adaptive": False},
+    "fixed, iterated": {"rank": 8, "adaptive": False, "init": "paper", "n_iter": 3},
+    "margins": {"rank": 8, "margins": (0.9, 0.3), "n_iter": 2},
+    "the paper's start": {"rank": 8, "init": "paper", "n_iter": 2},
+}
+
+
+def rows(dtype: type = np.float32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in no order of their labels."""
+    return planted(N, D, CLASSES, seed=seed, dtype=dtype)
+
+
+def assert_same(one: Any, other: Any, X: np.ndarray, tolerance: float = 1e-5) -> None:
+    """Two models give the same similarities, to `tolerance` of the largest."""
+    S, S_other = (np.asarray(model.similarity(X), dtype=np.float64) for model in (one, other))
+    assert np.abs(S - S_other).max() <= tolerance * np.abs(S).max()

@@ -1,0 +1,163 @@
+"""The Dask engine on a real cluster of two processes: the memory engine's model, also when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise import SLR
+from likewise.errors import LikewiseError
+from likewise.targets import LabelTarget
+from tests.engines.agreement import CLASSES, WAYS, D, N, assert_same, rows
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two worker processes with one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GB"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dask_array_gives_the_model_of_the_array(client: Any, way: str) -> None:
+    X, y = rows()
+    on_cluster = SLR(**WAYS[way]).fit(da.from_array(X, chunks=(150, D)), y)
+    assert_same(SLR(**WAYS[way]).fit(X, y), on_cluster, X)
+    assert on_cluster.n_features_in_ == D
+
+
+def test_float64_and_weights_agree_closely(client: Any) -> None:
+    X, y = rows(np.float64)
+    weights = np.random.default_rng(1).integers(0, 4, N).astype(float)
+    chunked = da.from_array(X, chunks=((1, 299, 400), (10, 14)))
+    for way in ("all pairs", "landmarks", "sample"):
+        on_cluster = SLR(**WAYS[way]).fit(chunked, da.from_array(y, chunks=100), sample_weight=weights)
+        assert_same(SLR(**WAYS[way]).fit(X, y, sample_weight=weights), on_cluster, X, 1e-9)
+
+
+def test_chunks_of_unknown_size_are_measured(client: Any) -> None:
+    X, y = rows()
+    chunked = da.from_array(X, chunks=(200, D))
+    kept = chunked[da.from_array(y < 5, chunks=200)]
+    assert_same(SLR(rank=6, n_iter=1).fit(X[y < 5], y[y < 5]), SLR(rank=6, n_iter=1).fit(kept, y[y < 5]), X)
+
+
+def test_columns_are_met_in_groups_that_a_worker_can_hold(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(np.float64)
+    monkeypatch.setattr("likewise.engines.cluster._GROUP_BYTES", 20_000)
+    model = SLR(rank=6, n_iter=1).fit(da.from_array(X, chunks=(150, D)), y)
+    assert_same(SLR(rank=6, n_iter=1).fit(X, y), model, X, 1e-9)
+
+
+def _engine(X: np.ndarray, y: np.ndarray, chunk: int = 100) -> Any:
+    from likewise.engines.cluster import DaskEngine
+
+    return DaskEngine(da.from_array(X, chunks=(chunk, D)), y.astype(np.int32), CLASSES)
+
+
+@pytest.mark.parametrize("columns", ["all rows", "landmarks"])
+def test_a_worker_that_dies_in_a_pass_does_not_change_the_sums(client: Any, columns: str) -> None:
+    X, y = rows()
+    L = np.random.default_rng(0).standard_normal((D, 5)).astype(np.float32)
+    engine, target = _engine(X, y), LabelTarget(1.0, 0.0)
+    marks = engine.take(np.arange(0, N, 5))
+    before = [engine.sweep(L, _gallery(engine, marks, L, columns), target) for _ in range(2)]
+    assert before[0][1] == before[1][1]
+    np.testing.assert_array_equal(before[0][0], before[1][0])
+
+    pids, done = list(client.run(os.getpid).values()), []
+
+    def kill_one() -> None:
+        done.append(1)
+        if len(done) == 2:
+            os.kill(pids[0], signal.SIGKILL)
+
+    gallery = _gallery(engine, marks, L, columns)
+    engine.on_block = kill_one
+    total, loss = engine.sweep(L, gallery, target)
+    assert len(done) == engine.n_blocks
+    np.testing.assert_array_equal(total, before[0][0])
+    assert loss == before[0][1]
+    client.wait_for_workers(2)
+    assert pids[0] not in client.run(os.getpid).values()
+
+
+def _gallery(engine: Any, marks: Any, L: np.ndarray, columns: str) -> Any:
+    return engine.gallery(L) if columns == "all rows" else marks.gallery(L)
+
+
+def test_a_fit_survives_the_death_of_a_worker(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from likewise.engines.cluster import DaskEngine
+
+    X, y = rows()
+    pids, passes, plain = list(client.run(os.getpid).values()), [], DaskEngine.sweep
+
+    def deadly(self: Any, *arguments: Any, **options: Any) -> Any:
+        passes.append(1)
+        if len(passes) == 2:
+            os.kill(pids[0], signal.SIGKILL)
+        return plain(self, *arguments, **options)
+
+    monkeypatch.setattr(DaskEngine, "sweep", deadly)
+    model = SLR(**WAYS["landmarks"]).fit(da.from_array(X, chunks=(100, D)), y)
+    assert len(passes) == 4
+    assert_same(SLR(**WAYS["landmarks"]).fit(X, y), model, X)
+    client.wait_for_workers(2)
+
+
+def _sent_by_workers(client: Any) -> int:
+    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+
+def test_what_travels_in_a_pass_is_bounded_by_the_formula(client: Any) -> None:
+    X, y = rows()
+    X = np.tile(X, (8, 1))
+    engine = _engine(X, np.tile(y, 8), chunk=800)
+    r, m, workers, target = 16, 400, 2, LabelTarget(1.0, 0.0)
+    L = np.random.default_rng(0).standard_normal((D, r)).astype(np.float32)
+    marks = engine.take(np.sort(np.random.default_rng(0).permutation(len(X))[:m])).gallery(L)
+    before = _sent_by_workers(client)
+    engine.sweep(L, marks, target)
+    landmarks = _sent_by_workers(client) - before
+    sums = 8 * D * r
+    slack = 20_000  # envelopes of messages, and the starts of the classes
+    most = (workers - 1) * 4 * r * (D + m) + (engine.n_blocks + 2) * sums + slack
+    assert 0 < landmarks <= most
+
+    gallery = engine.gallery(L)
+    before = _sent_by_workers(client)
+    engine.sweep(L, gallery, target)
+    exact = _sent_by_workers(client) - before
+    most = (workers - 1) * 4 * r * (D + len(X)) + (engine.n_blocks + 2) * sums + engine.n_blocks * 2000 + slack
+    assert 4 * r * len(X) / 4 < exact <= most
+
+
+def test_workers_read_a_file_themselves(client: Any, tmp_path: Path) -> None:
+    from likewise.engines.cluster import dask_rows
+
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", X)
+    chunked = dask_rows(tmp_path / "rows.npy")
+    assert chunked.numblocks[0] == 8
+    assert_same(SLR(rank=6, n_iter=1).fit(X, y), SLR(rank=6, n_iter=1).fit(chunked, y), X)
+
+
+def test_a_value_that_is_not_finite_is_named_by_its_row(client: Any) -> None:
+    X, y = rows()
+    X[431, 7] = np.inf
+    with pytest.raises(LikewiseError, match="X: row 431 holds NaN or infinity"):
+        SLR(rank=6).fit(da.from_array(X, chunks=(150, D)), y)
