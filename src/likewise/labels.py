@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from likewise.errors import LikewiseError
 
-__all__ = ["checked_weights", "encode_labels"]
+__all__ = ["checked_weights", "encode_labels", "is_unlabelled"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -26,6 +26,16 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(classes) == len(y):
         raise LikewiseError(f"all {len(y)} labels in y are distinct: no two rows are alike, so nothing can be learned")
     return classes, codes.ravel()
+
+
+def is_unlabelled(y: np.ndarray) -> np.ndarray:
+    """True where a row has no label: -1 among integers with at least two other labels, None or NaN among objects."""
+    if y.dtype.kind == "i":
+        unlabelled = y == -1
+        return unlabelled if len(np.unique(y[~unlabelled])) > 1 else np.zeros(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        return np.array([label is None or label != label for label in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
 
 
 def _check_missing(y: np.ndarray) -> None:

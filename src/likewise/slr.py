@@ -14,16 +14,18 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from likewise.base import SimilarityModel, project
+from likewise.base import SimilarityModel, checked_side, project
 from likewise.engines import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.labels import checked_weights, encode_labels
+from likewise.lessons import is_plain
 from likewise.passes import row_blocks, single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, label_factors, paper_start
+from likewise.supervision import fit_taught
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
@@ -61,6 +63,15 @@ class SLR(SimilarityModel):
         Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
     acceleration : {"anderson"} or None, default=None
         Mix the last iterates where that is at least as good as the plain iteration must be; for `rank=None`.
+    sides : {"both", "query", "gallery"}, default="both"
+        Which side is mapped. "query" leaves the gallery as it is, so that an existing index of raw rows stays: a
+        query becomes q @ M. "gallery" leaves queries as they are.
+    prior : {"identity"} or None, default=None
+        "identity" learns M = c I + what was taught, so that what was not taught keeps its raw ranking; rows are best
+        of length one, and then c = 1.
+    prior_strength : float or None, default=None
+        Ridge towards the prior, in the units of `alpha`; infinity is the prior itself. None chooses it by holding
+        out classes, or queries of a relevance.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -77,7 +88,11 @@ class SLR(SimilarityModel):
     history_ : list of dict
         For each iteration the objective a pair it started from ("loss") and how long it took ("seconds").
     classes_ : array
-        Labels seen in `fit`.
+        Labels seen in `fit`; a relevance has none.
+    strength_ : float
+        Strength of the prior, if there is one.
+    n_gallery_features_ : int
+        Width of the gallery side; `n_features_in_` is that of the queries.
     condition_ : float
         Condition number of X.
     n_samples_, n_features_in_ : int
@@ -105,6 +120,9 @@ class SLR(SimilarityModel):
         "init": [StrOptions({"fixed", "paper"})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "acceleration": [StrOptions({"anderson"}), None],
+        "sides": [StrOptions({"both", "query", "gallery"})],
+        "prior": [StrOptions({"identity"}), None],
+        "prior_strength": [Interval(Real, 0, None, closed="left"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -122,6 +140,9 @@ class SLR(SimilarityModel):
         init: str = "fixed",
         tol: float = 0.0,
         acceleration: str | None = None,
+        sides: str = "both",
+        prior: str | None = None,
+        prior_strength: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -135,14 +156,29 @@ class SLR(SimilarityModel):
         self.init = init
         self.tol = tol
         self.acceleration = acceleration
+        self.sides = sides
+        self.prior = prior
+        self.prior_strength = prior_strength
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn M from rows X and their labels y; a row of weight w counts as w rows."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, gallery: Any = None) -> Self:
+        """Learn M from rows X and what is known of them; a row of weight w counts as w rows.
+
+        Parameters
+        ----------
+        X : (n, d) rows; the queries, if there is a gallery
+        y : labels, one a row, -1 among integers or None among objects where it is unknown; or an indicator (n, c) of
+            many labels, or `targets.SharedLabels`; or a `targets.Relevance` of X and the gallery
+        sample_weight : (n,) weights of the rows of X
+        gallery : (n_g, d_g) rows that the queries are compared with; X itself if None
+        """
         self._validate_params()
         self._check_acceleration()
         target = self._target()
+        if self.prior is not None or not is_plain(y, gallery):
+            fit_taught(self, X, y, sample_weight, gallery, target)
+            return self
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         engine = _engine(X, codes, len(self.classes_), sample_weight)
@@ -150,15 +186,22 @@ class SLR(SimilarityModel):
         self.rank_ = self._usable_rank(whitening)
         self._set_components(whitening.W, *self._solve(engine, whitening, target), X.dtype)
         self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
+        self.n_gallery_features_ = self.n_features_in_
         return self
 
     def query_map(self) -> np.ndarray:
-        """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
+        """M itself, (d_q, d_g): Q @ M searches a gallery of raw rows by inner product."""
         check_is_fitted(self)
         return self.query_components_.T @ self.components_
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         return project(X, self.components_)
+
+    def _validated_gallery(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if getattr(self, "n_gallery_features_", self.n_features_in_) == self.n_features_in_:
+            return self._validated(X)
+        return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
 
     def _query_side(self, X: Any) -> np.ndarray:
         return project(X, self.query_components_)
@@ -236,11 +279,11 @@ class SLR(SimilarityModel):
             return accelerated(problem, *start)
         return (whole if self.rank is None else alternating)(problem, *start)
 
-    def _run(self, engine: MemoryEngine, iterations: Iterator[Iterate], start: Start) -> Start:
+    def _run(self, engine: Any, iterations: Iterator[Iterate], start: Start) -> Start:
         """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
         latest, began = start, time.perf_counter()
         steps = self.n_iter * len(row_blocks(engine.shape[0])) * (1 if self.rank is None else 2)
-        pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
+        pairs = engine.n_pairs
         # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
         with single_threaded_blas(), progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
             engine.on_block = advance
@@ -263,12 +306,24 @@ class SLR(SimilarityModel):
         return before - after <= self.tol * before
 
     def _set_components(self, W: np.ndarray, A: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
-        """Factors in the input space, each gallery component with its largest entry positive."""
-        L, R = W @ A, W @ B
+        self._set_factors(W @ A, W @ B, dtype)
+
+    def _set_factors(self, L: np.ndarray, R: np.ndarray, dtype: np.dtype) -> None:
+        """M = L Rᵀ, each gallery component with its largest entry positive; or M on one side alone."""
+        if self.sides != "both":
+            self._set_one_side(L @ R.T, dtype)
+            return
         largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
         signs = np.where(largest < 0, -1.0, 1.0)
         self.query_components_ = np.ascontiguousarray((L * signs).T, dtype=dtype)
         self.components_ = np.ascontiguousarray((R * signs).T, dtype=dtype)
+
+    def _set_one_side(self, M: np.ndarray, dtype: np.dtype) -> None:
+        """M on one side, the identity on the other."""
+        if self.sides == "query":
+            self.query_components_, self.components_ = M.T.astype(dtype), np.eye(M.shape[1], dtype=dtype)
+        else:
+            self.query_components_, self.components_ = np.eye(M.shape[0], dtype=dtype), M.astype(dtype)
 
 
 def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:

@@ -1,0 +1,157 @@
+"""`SLR.fit` on what is more, or less, than one label a row: two sides, known pairs, many labels, a prior."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+
+from likewise.errors import LikewiseError
+from likewise.lessons import Taught, lesson, read
+from likewise.passes import row_blocks
+from likewise.randomness import generator
+from likewise.solvers import balanced
+from likewise.starts import Start
+from likewise.targets import LabelTarget
+from likewise.two_sides import PairRegression, Side, iterations, moment, started
+from likewise.whitening import Whitening, whiten
+
+if TYPE_CHECKING:
+    from likewise.slr import SLR
+
+__all__ = ["Learned", "fit_taught", "learn"]
+
+log = logging.getLogger("likewise")
+
+
+@dataclass
+class Learned:
+    """M = scale · I + L Rᵀ, L and R of shapes (d_q, r) and (d_g, r); scale is 0 without a prior."""
+
+    L: np.ndarray
+    R: np.ndarray
+    scale: float
+    rank: int
+    condition: float
+
+    def matrix(self) -> np.ndarray:
+        """M itself, (d_q, d_g)."""
+        M = self.L @ self.R.T
+        if self.scale:
+            M[np.diag_indices_from(M)] += self.scale
+        return M
+
+    def factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two factors of M; with a prior those of its singular value decomposition, as wide as the data."""
+        if not self.scale:
+            return self.L, self.R
+        P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
+        return P * np.sqrt(s), Qt.T * np.sqrt(s)
+
+
+@dataclass
+class _Watched:
+    """What `SLR._run` asks of an engine: how many rows and pairs there are, and whom to tell."""
+
+    shape: tuple[int, ...]
+    n_pairs: float
+    on_block: Callable[..., None]
+    weights: None = None
+
+
+def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, target: LabelTarget) -> None:
+    """Fit `model` and set what it learned."""
+    _check_parameters(model)
+    taught = read(model, X, y, sample_weight, gallery)
+    if model.prior is not None and taught.X.shape[1] != taught.gallery.shape[1]:
+        raise LikewiseError(
+            f"prior={model.prior!r} needs two sides of one width: "
+            f"X has {taught.X.shape[1]} columns and gallery {taught.gallery.shape[1]}"
+        )
+    if taught.classes is not None:
+        model.classes_ = taught.classes
+    ridge = model.alpha
+    if model.prior is not None:
+        from likewise.prior import choose_strength
+
+        ridge = model.strength_ = choose_strength(model, taught, target)
+    _store(model, taught, learn(model, taught, target, ridge))
+
+
+def _check_parameters(model: SLR) -> None:
+    """What is meant for one label a row has no meaning here, and a wish is not silently dropped."""
+    for name, usual in (("compress", None), ("acceleration", None), ("init", "fixed")):
+        if getattr(model, name) != usual:
+            raise LikewiseError(
+                f"{name}={getattr(model, name)!r} is for one label a row, every row labelled and no prior: "
+                f"leave it at {usual!r}"
+            )
+    if model.prior is not None and model.alpha:
+        raise LikewiseError(
+            f"alpha={model.alpha!r} has no meaning with a prior: prior_strength is the ridge towards it"
+        )
+
+
+def learn(model: SLR, taught: Taught, target: LabelTarget, ridge: float) -> Learned:
+    """Learn M from what was taught, with a ridge towards zero or towards the prior."""
+    model.history_, model.n_iter_ = [], 0
+    scale = 0.0 if model.prior is None else prior_scale(taught, target)
+    if np.isinf(ridge):
+        nothing = np.zeros((taught.X.shape[1], 0))
+        return Learned(nothing, nothing, scale, 0, float("nan"))
+    problem, fixed = _problem(taught, target, ridge, scale)
+    W_q, W_g = problem.queries.whitening, problem.gallery.whitening
+    rank = None if model.rank is None else _usable_rank(model.rank, W_q, W_g)
+    K = moment(problem.queries, problem.gallery, problem.pairs, from_target=not scale)
+    start = started(K, problem, rank, generator(model.random_state))
+    if not (fixed and problem.pairs.complete):
+        start = _run(model, problem, start)
+    A, B = start if rank is None else balanced(*start)
+    condition = max(W_q.condition, W_g.condition)
+    return Learned(W_q.W @ A, W_g.W @ B, scale, B.shape[1], condition)
+
+
+def _problem(taught: Taught, target: LabelTarget, ridge: float, scale: float) -> tuple[PairRegression, bool]:
+    """The regression over the known pairs, and whether its target is fixed."""
+    known = lesson(taught, target)
+    W_q = whiten(taught.X, taught.weights, ridge)
+    W_g = W_q if taught.one_set else whiten(taught.gallery, None, ridge)
+    queries = Side(taught.X[known.rows], W_q)
+    gallery = queries if taught.one_set and known.rows is known.columns else Side(taught.gallery[known.columns], W_g)
+    pairs = known.pairs.with_offset(queries.X, gallery.X, scale) if scale else known.pairs
+    return PairRegression(queries, gallery, pairs, pairs.n_pairs / known.total), known.fixed
+
+
+def prior_scale(taught: Taught, target: LabelTarget) -> float:
+    """c of the prior c · I: with it a row of average length scores δ1 with itself, so unit rows have c = δ1."""
+    sides = [taught.X] if taught.one_set else [taught.X, taught.gallery]
+    squares = [float((side.multiply(side) if hasattr(side, "multiply") else side * side).sum()) for side in sides]
+    means = [total / side.shape[0] for total, side in zip(squares, sides, strict=True)]
+    if not min(means) > 0:
+        raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
+    return abs(target.same or 1.0) / float(np.sqrt(means[0] * means[-1]))
+
+
+def _usable_rank(asked: int, W_q: Whitening, W_g: Whitening) -> int:
+    rank = min(asked, W_q.rank, W_g.rank)
+    if rank < asked:
+        log.info("rank=%d is lowered to %d, the rank of X", asked, rank)
+    return rank
+
+
+def _run(model: SLR, problem: PairRegression, start: Start) -> Start:
+    n = problem.queries.X.shape[0]
+    watched = _Watched((n,), problem.pairs.n_pairs, lambda *_: None)
+    problem.on_step = lambda: watched.on_block(len(row_blocks(n)))
+    return model._run(watched, iterations(problem, start, model.rank is not None), start)
+
+
+def _store(model: SLR, taught: Taught, learned: Learned) -> None:
+    """Set the attributes of a fitted model, for both sides or for one of them alone."""
+    model.rank_, model.condition_, model.n_samples_ = learned.rank, learned.condition, taught.X.shape[0]
+    model.n_gallery_features_ = taught.gallery.shape[1]
+    model._set_factors(*learned.factors(), taught.X.dtype)
