@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, normalize
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from likewise.errors import LikewiseError
@@ -42,6 +42,11 @@ class Taught:
     @property
     def one_set(self) -> bool:
         return self.gallery is self.X
+
+    def with_unit_rows(self) -> Taught:
+        """The same with rows of length one; rows of zeros stay."""
+        X = normalize(self.X)
+        return replace(self, X=X, gallery=X if self.one_set else normalize(self.gallery))
 
     def part(self, rows: np.ndarray) -> Taught:
         """What is known of some of the queries; of one set only they remain, unless a relevance is given."""
@@ -84,7 +89,12 @@ def is_plain(y: Any, gallery: Any) -> bool:
 
 
 def read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
-    """What `fit` was given, checked."""
+    """What `fit` was given, checked; with a prior on both sides its rows have length one."""
+    taught = _read(model, X, y, sample_weight, gallery)
+    return taught.with_unit_rows() if model.prior is not None and model.sides == "both" else taught
+
+
+def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
     if gallery is not None or isinstance(y, Relevance):
         return _read_relevance(model, X, y, sample_weight, gallery)
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):

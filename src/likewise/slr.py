@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -67,8 +68,8 @@ class SLR(SimilarityModel):
         Which side is mapped. "query" leaves the gallery as it is, so that an existing index of raw rows stays: a
         query becomes q @ M. "gallery" leaves queries as they are.
     prior : {"identity"} or None, default=None
-        "identity" learns M = c I + what was taught, so that what was not taught keeps its raw ranking; rows are best
-        of length one, and then c = 1.
+        "identity" learns M = I + what was taught, so that what was not taught keeps its raw ranking, that of the
+        cosine: rows are brought to length one. With one side left alone they are taken as they come, M = c I + ….
     prior_strength : float or None, default=None
         Ridge towards the prior, in the units of `alpha`; infinity is the prior itself. None chooses it by holding
         out classes, or queries of a relevance.
@@ -93,6 +94,8 @@ class SLR(SimilarityModel):
         Strength of the prior, if there is one.
     n_gallery_features_ : int
         Width of the gallery side; `n_features_in_` is that of the queries.
+    unit_rows_ : bool
+        Whether rows are brought to length one first: with a prior on both sides.
     condition_ : float
         Condition number of X.
     n_samples_, n_features_in_ : int
@@ -186,7 +189,7 @@ class SLR(SimilarityModel):
         self.rank_ = self._usable_rank(whitening)
         self._set_components(whitening.W, *self._solve(engine, whitening, target), X.dtype)
         self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
-        self.n_gallery_features_ = self.n_features_in_
+        self.n_gallery_features_, self.unit_rows_ = self.n_features_in_, False
         return self
 
     def query_map(self) -> np.ndarray:
@@ -195,7 +198,7 @@ class SLR(SimilarityModel):
         return self.query_components_.T @ self.components_
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return project(X, self.components_)
+        return project(self._prepared(X), self.components_)
 
     def _validated_gallery(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -204,7 +207,10 @@ class SLR(SimilarityModel):
         return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return project(X, self.query_components_)
+        return project(self._prepared(X), self.query_components_)
+
+    def _prepared(self, X: Any) -> Any:
+        return normalize(X) if getattr(self, "unit_rows_", False) else X
 
     @property
     def _n_features_out(self) -> int:

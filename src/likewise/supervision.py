@@ -153,5 +153,6 @@ def _run(model: SLR, problem: PairRegression, start: Start) -> Start:
 def _store(model: SLR, taught: Taught, learned: Learned) -> None:
     """Set the attributes of a fitted model, for both sides or for one of them alone."""
     model.rank_, model.condition_, model.n_samples_ = learned.rank, learned.condition, taught.X.shape[0]
+    model.unit_rows_ = model.prior is not None and model.sides == "both"
     model.n_gallery_features_ = taught.gallery.shape[1]
     model._set_factors(*learned.factors(), taught.X.dtype)

@@ -17,6 +17,8 @@ from likewise.known_pairs import intervals
 from likewise.passes import COLUMNS, ordered_map, row_blocks
 from likewise.targets import LabelTarget, class_starts, label_runs
 
+_KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
+
 __all__ = ["Clamp", "LabelClamp", "StoredClamp", "TiledPairs"]
 
 
@@ -105,6 +107,34 @@ class StoredClamp:
 
 
 @dataclass(frozen=True, eq=False)
+class RawScores:
+    """scale · Q Gᵀ, tile by tile; kept whole where it is small, since every pass asks for it again."""
+
+    Q: Any
+    G: Any
+    scale: float
+    kept: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, Q: Any, G: Any, scale: float) -> RawScores:
+        """The scores of all rows of Q and G."""
+        scores = cls(Q, G, scale)
+        small = Q.shape[0] * G.shape[0] * Q.dtype.itemsize <= _KEPT
+        return replace(scores, kept=scores.tile(slice(None), slice(None))) if small else scores
+
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        """Scores of some rows with some columns."""
+        if self.kept is not None:
+            return self.kept[rows, columns]
+        product = self.Q[rows] @ self.G[columns].T
+        return (product.toarray() if sp.issparse(product) else product) * product.dtype.type(self.scale)
+
+    def transposed(self) -> RawScores:
+        """The same with columns as rows."""
+        return RawScores(self.G, self.Q, self.scale, None if self.kept is None else self.kept.T)
+
+
+@dataclass(frozen=True, eq=False)
 class TiledPairs:
     """All pairs of the rows of two sides.
 
@@ -113,7 +143,7 @@ class TiledPairs:
     clamp : what their scores should be.
     row_weights, column_weights : how often each row counts, or None.
     complete : whether these rows are all rows, so that a unit step is right.
-    raw : rows of the two sides and a scale: what pairs score before anything is learned is scale · Q Gᵀ; or None.
+    raw : what pairs score before anything is learned, or None for nothing.
     """
 
     clamp: Clamp
@@ -121,7 +151,7 @@ class TiledPairs:
     row_weights: np.ndarray | None = None
     column_weights: np.ndarray | None = None
     complete: bool = True
-    raw: tuple[Any, Any, float] | None = None
+    raw: RawScores | None = None
 
     @property
     def n_pairs(self) -> float:
@@ -132,7 +162,7 @@ class TiledPairs:
 
     def with_offset(self, P: Any, V: Any, scale: float) -> TiledPairs:
         """These pairs, scoring `scale` P Vᵀ before anything is learned."""
-        return replace(self, raw=(P, V, scale))
+        return replace(self, raw=RawScores.of(P, V, scale))
 
     def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
         """E @ back, E = S - clamp(S) with S = P Vᵀ, and the sum of the squares of E."""
@@ -149,7 +179,7 @@ class TiledPairs:
         for columns in _tiles(self.shape[1]):
             S = P[rows] @ V[columns].T
             if self.raw is not None:
-                S += _raw_scores(*self.raw, rows, columns)
+                S += self.raw.tile(rows, columns)
             squares = self.clamp.excess(S, rows, columns)
             loss += squares if self._plain else self._weighted_squares(S, rows, columns)
             total += S @ back[columns]
@@ -175,18 +205,13 @@ class TiledPairs:
 
     def transposed(self) -> TiledPairs:
         """The same pairs with items as rows."""
-        raw = None if self.raw is None else (self.raw[1], self.raw[0], self.raw[2])
+        raw = None if self.raw is None else self.raw.transposed()
         clamp, weights = self.clamp.transposed(), (self.column_weights, self.row_weights)
         return TiledPairs(clamp, self.shape[::-1], *weights, complete=self.complete, raw=raw)
 
 
 def _tiles(m: int) -> list[slice]:
     return [slice(first, min(first + COLUMNS, m)) for first in range(0, m, COLUMNS)]
-
-
-def _raw_scores(Q: Any, G: Any, scale: float, rows: slice, columns: slice) -> np.ndarray:
-    product = Q[rows] @ G[columns].T
-    return (product.toarray() if sp.issparse(product) else product) * product.dtype.type(scale)
 
 
 def _scaled(V: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
