@@ -10,15 +10,17 @@ _WHERE = {
     "SLR": "slr",
     "SimilarityModel": "base",
     "compare": "comparison",
+    "fit_map": "mapping",
     "load": "models",
 }
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "load"]
+__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
     from likewise.comparison import compare
+    from likewise.mapping import fit_map
     from likewise.models import load
     from likewise.slr import SLR
 

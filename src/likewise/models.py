@@ -9,7 +9,7 @@ from likewise.base import SimilarityModel
 
 __all__ = ["load"]
 
-_HOMES = ("likewise.slr", "likewise.anchored", "likewise.baselines")
+_HOMES = ("likewise.slr", "likewise.anchored", "likewise.mapping", "likewise.baselines")
 
 
 def load(path: str | os.PathLike[str]) -> SimilarityModel:
