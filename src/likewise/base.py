@@ -113,5 +113,6 @@ def checked_side(X: Any, width: int, name: str, what: str) -> Any:
     """Rows of a side that has a width of its own."""
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=what)
     if X.shape[1] != width:
-        raise LikewiseError(f"{what} has {X.shape[1]} columns: {name} was fitted to a {what} side of {width}")
+        article = "an" if what[0] in "aeiou" else "a"
+        raise LikewiseError(f"{what} has {X.shape[1]} columns: {name} was fitted with {article} {what} side of {width}")
     return X

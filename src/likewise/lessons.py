@@ -99,8 +99,13 @@ def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taugh
         return _read_relevance(model, X, y, sample_weight, gallery)
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
         return _read_shared(model, X, y, sample_weight)
-    X, y = model._validated_for_fit(X, y)
+    X, y = model._validated_for_fit(X, _with_none(np.asarray(y)))
     return _read_labels(X, np.asarray(y), sample_weight)
+
+
+def _with_none(y: np.ndarray) -> np.ndarray:
+    """Labels with None for NaN, which scikit-learn's validation refuses."""
+    return np.where(is_unlabelled(y), None, y) if y.ndim == 1 and y.dtype.kind == "O" else y
 
 
 def _is_matrix(y: Any) -> bool:
@@ -146,8 +151,6 @@ def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise LikewiseError("sample_weight is zero for every row: nothing is left to learn from")
     return None if np.all(weights == 1.0) else weights
 
 

@@ -69,7 +69,7 @@ class EmbeddingMap(SimilarityModel):
         self.n_features_in_, self.n_new_features_, self.n_samples_ = old.shape[1], new.shape[1], len(old)
         self.alpha_ = 0.0 if self.method == "procrustes" else self._chosen_alpha(old, new)
         T, self.mean_, self.new_mean_ = self._map(old, new, self.alpha_)
-        self.components_ = T.T.astype(new.dtype)
+        self.components_ = np.ascontiguousarray(T.T, dtype=new.dtype)
         return self
 
     def score(self, X: Any, y: Any) -> float:

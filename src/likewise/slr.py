@@ -125,7 +125,7 @@ class SLR(SimilarityModel):
         "acceleration": [StrOptions({"anderson"}), None],
         "sides": [StrOptions({"both", "query", "gallery"})],
         "prior": [StrOptions({"identity"}), None],
-        "prior_strength": [Interval(Real, 0, None, closed="left"), None],
+        "prior_strength": [Interval(Real, 0, None, closed="both"), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -327,9 +327,11 @@ class SLR(SimilarityModel):
     def _set_one_side(self, M: np.ndarray, dtype: np.dtype) -> None:
         """M on one side, the identity on the other."""
         if self.sides == "query":
-            self.query_components_, self.components_ = M.T.astype(dtype), np.eye(M.shape[1], dtype=dtype)
+            self.query_components_ = np.ascontiguousarray(M.T, dtype=dtype)
+            self.components_ = np.eye(M.shape[1], dtype=dtype)
         else:
-            self.query_components_, self.components_ = np.eye(M.shape[0], dtype=dtype), M.astype(dtype)
+            self.query_components_ = np.eye(M.shape[0], dtype=dtype)
+            self.components_ = np.ascontiguousarray(M, dtype=dtype)
 
 
 def _engine(X: Any, codes: np.ndarray, n_classes: int, sample_weight: Any) -> MemoryEngine:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from likewise.known_pairs import intervals
 from likewise.passes import COLUMNS, ordered_map, row_blocks
 from likewise.targets import LabelTarget, class_starts, label_runs
+from likewise.targets.labels import same_label_blocks
 
 _KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
 
@@ -43,8 +44,14 @@ class LabelClamp:
         self.starts = class_starts(codes, int(codes[-1]) + 1)
 
     def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
-        S *= S.dtype.type(0.5)  # LabelTarget works on halves
-        return self.target.excess(S, label_runs(self.codes[rows]), self.starts, columns.start)
+        blocks = same_label_blocks(S.shape[1], label_runs(self.codes[rows]), self.starts, columns.start)
+        kept = [S[block].copy() for block, _ in blocks]
+        if self.target.other:
+            S -= S.dtype.type(self.target.other)
+        np.maximum(S, 0, out=S)
+        for scores, (block, _) in zip(kept, blocks, strict=True):
+            S[block] = np.minimum(scores - scores.dtype.type(self.target.same), 0)
+        return float(np.vdot(S, S))
 
     def target_times(self, V: np.ndarray) -> np.ndarray:
         sums = np.add.reduceat(V, self.starts[:-1], axis=0)
