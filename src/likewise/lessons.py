@@ -105,7 +105,10 @@ def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taugh
 
 def _with_none(y: np.ndarray) -> np.ndarray:
     """Labels with None for NaN, which scikit-learn's validation refuses."""
-    return np.where(is_unlabelled(y), None, y) if y.ndim == 1 and y.dtype.kind == "O" else y
+    if y.ndim == 1 and y.dtype.kind == "O":
+        y = y.copy()
+        y[is_unlabelled(y)] = None
+    return y
 
 
 def _is_matrix(y: Any) -> bool:
