@@ -15,6 +15,7 @@ from likewise.lessons import Taught, lesson
 from likewise.supervision import _problem
 from likewise.targets import LabelTarget, Relevance, SharedLabels
 from likewise.two_sides import INNER, iterations, moment, started
+from likewise.whitening import whiten
 from tests.planted import planted, same_label
 
 X, Y = planted(150, 12, 4)
@@ -128,7 +129,8 @@ def test_the_objective_never_rises(n_q, n_g, share, binary, alpha, seed):
     values[0, 0] = 1.0
     relevance = Relevance.from_triples(*np.nonzero(known), values[known], shape=known.shape)
     taught = Taught(Q, G, relevance)
-    problem, _ = _problem(taught, LabelTarget(), alpha, 0.0)
+    W_q, W_g = whiten(Q, None, alpha), whiten(G, None, alpha)
+    problem = _problem(taught, lesson(taught, LabelTarget()), W_q, W_g, 0.0)
     for rank in (2, None):
         K = moment(problem.queries, problem.gallery, problem.pairs, from_target=True)
         start = started(K, problem, rank, np.random.default_rng(0))

@@ -5,6 +5,7 @@ The work is O(nnz r), in blocks of pairs; nothing of size n_q x n_g is ever held
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -12,11 +13,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.passes import ordered_map
+from likewise.passes import Item, Result, ordered_map
 
-__all__ = ["KnownPairs", "intervals"]
+__all__ = ["KnownPairs", "each", "intervals"]
 
+_DENSE = 0.05  # share of known pairs from which the product of all pairs is the faster way to their scores
 _GATHERED = 1 << 21  # numbers brought together at a time, a side and a thread: 16 MB
+
+
+def each(function: Callable[[Item], Result], blocks: list[Item]) -> Iterable[Result]:
+    """function(block) for each block, in threads if there are several: for one they cost more than they save."""
+    return map(function, blocks) if len(blocks) == 1 else ordered_map(function, blocks)
 
 
 def intervals(
@@ -79,11 +86,11 @@ class KnownPairs:
             S = self._block_scores(P, V, block)
             E = S - np.clip(S, self.low[pairs], self.high[pairs])
             weighted = E if self.weights is None else E * self.weights[pairs]
-            return self._matrix(block, weighted.astype(back.dtype)) @ back, float(E @ weighted)
+            return self._block_times(block, weighted.astype(back.dtype), back), float(E @ weighted)
 
         T, loss = np.zeros((self.n_rows, back.shape[1]), dtype=back.dtype), 0.0
         blocks = self._blocks(V.shape[1])
-        for block, (part, squares) in zip(blocks, ordered_map(block_sum, blocks), strict=True):
+        for block, (part, squares) in zip(blocks, each(block_sum, blocks), strict=True):
             T[block], loss = part, loss + squares
         return T, loss
 
@@ -116,14 +123,26 @@ class KnownPairs:
 
     def _scores(self, P: Any, V: Any, with_offset: bool = True) -> np.ndarray:
         blocks = self._blocks(V.shape[1])
-        scores = ordered_map(lambda block: self._block_scores(P, V, block, with_offset), blocks)
+        scores = each(lambda block: self._block_scores(P, V, block, with_offset), blocks)
         return np.concatenate(list(scores))
 
     def _block_scores(self, P: Any, V: Any, block: slice, with_offset: bool = True) -> np.ndarray:
         pairs = self._pairs(block)
-        rows = np.repeat(np.arange(block.start, block.stop), np.diff(self.indptr[block.start : block.stop + 1]))
-        S = _inner_products(P[rows], V[self.columns[pairs]])
+        rows = np.repeat(np.arange(block.stop - block.start), np.diff(self.indptr[block.start : block.stop + 1]))
+        if self._is_dense and not sp.issparse(P):
+            S = (P[block] @ V.T)[rows, self.columns[pairs]].astype(np.float64)
+        else:
+            S = _inner_products(P[block][rows], V[self.columns[pairs]])
         return S + self.offset[pairs] if with_offset and self.offset is not None else S
+
+    def _block_times(self, block: slice, values: np.ndarray, back: np.ndarray) -> np.ndarray:
+        matrix = self._matrix(block, values)
+        return np.asarray((matrix.toarray() if self._is_dense else matrix) @ back)
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether so many pairs are known that the product of all is faster than gathering the rows of each."""
+        return len(self.columns) > _DENSE * self.n_rows * self.n_columns
 
     def _pairs(self, block: slice) -> slice:
         return slice(int(self.indptr[block.start]), int(self.indptr[block.stop]))
@@ -135,6 +154,9 @@ class KnownPairs:
 
     def _blocks(self, width: int) -> list[slice]:
         """Runs of queries with about so many pairs that what is gathered fits; a query is not divided."""
+        if self._is_dense:
+            step = max(_GATHERED // self.n_columns, 1)
+            return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
         most = max(_GATHERED // width, 1)
         marks = np.arange(0, len(self.columns) + most, most)
         edges = np.unique(np.concatenate([[0], np.searchsorted(self.indptr, marks, side="left"), [self.n_rows]]))

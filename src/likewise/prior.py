@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,17 @@ from likewise.targets import LabelTarget, Relevance, SharedLabels
 
 if TYPE_CHECKING:
     from likewise.slr import SLR
-    from likewise.supervision import Learned
+    from likewise.supervision import Learned, Prepared
 
 __all__ = ["STRENGTHS", "choose_strength", "ndcg"]
 
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)  # besides infinity, the prior itself
+STRENGTHS = (float("inf"), 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # infinity is the prior itself
+UNTRIED = 10.0  # where there is too little to hold out
 MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows cost time and change no choice
 REPEATS = 2
+
+
+Fold = tuple[Taught, Callable[["Learned"], float]]
 
 
 def choose_strength(model: SLR, taught: Taught, target: LabelTarget) -> float:
@@ -33,30 +36,47 @@ def choose_strength(model: SLR, taught: Taught, target: LabelTarget) -> float:
     """
     if model.prior_strength is not None:
         return float(model.prior_strength)
-    from likewise.supervision import learn
+    folds = _folds(taught, generator(model.random_state))
+    if not folds:
+        return UNTRIED
+    tried = _tried(_trial_model(model), folds, taught, target)
+    model.strengths_ = [{"strength": strength, "score": float(scores.mean())} for strength, scores in tried.items()]
+    best = max(tried, key=lambda strength: float(tried[strength].mean()))
+    gain = tried[best] - tried[STRENGTHS[0]]
+    return best if gain.mean() > gain.std() else STRENGTHS[0]
 
-    rng = generator(model.random_state)
-    folds = _folds(taught, rng)
-    trial = _trial_model(model)
+
+def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -> dict[float, np.ndarray]:
+    """Scores of the folds by strength, from strong to weak until two in a row are worse than the best before them."""
+    from likewise.supervision import learn_from_prior
+
+    prepared = _prepared(folds, taught, target)
     tried: dict[float, np.ndarray] = {}
-    model.strengths_ = []
-    for strength in (float("inf"), *STRENGTHS):
-        began = time.perf_counter()
-        tried[strength] = np.array([fold(learn(trial, part, target, strength)) for part, fold in folds])
-        seconds = time.perf_counter() - began
-        model.strengths_.append({"strength": strength, "score": float(np.mean(tried[strength])), "seconds": seconds})
-    raw = tried[float("inf")]
-    best = max(tried, key=lambda strength: float(tried[strength].mean())) if folds else 1.0
-    return best if not folds or (tried[best] - raw).mean() > (tried[best] - raw).std() else float("inf")
+    means: list[float] = []
+    for strength in STRENGTHS:
+        learned = (learn_from_prior(trial, part, strength) for part in prepared)
+        tried[strength] = np.array([score(one) for (_, score), one in zip(folds, learned, strict=True)])
+        means.append(float(tried[strength].mean()))
+        if len(means) > 3 and max(means[-2:]) < max(means[:-2]):
+            break
+    return tried
+
+
+def _prepared(folds: list[Fold], taught: Taught, target: LabelTarget) -> list[Prepared]:
+    """What all strengths have in common; a gallery that all folds share is whitened once."""
+    from likewise.supervision import Prepared
+
+    prepared: list[Prepared] = []
+    for part, _ in folds:
+        shared = part.gallery is taught.gallery and prepared
+        prepared.append(Prepared.of(part, target, prepared[0].W_g if shared else None))
+    return prepared
 
 
 def _trial_model(model: SLR) -> Any:
     from sklearn.base import clone
 
     return clone(model).set_params(verbose=0, n_iter=1)  # digits and Caltech101 choose the same with 5
-
-
-Fold = tuple[Taught, Callable[["Learned"], float]]
 
 
 def _folds(taught: Taught, rng: np.random.Generator) -> list[Fold]:
@@ -111,14 +131,11 @@ def _query_folds(taught: Taught, relevance: Relevance, rng: np.random.Generator)
     told = np.flatnonzero(np.asarray(abs(relevance.R).sum(axis=1)).ravel() > 0)
     if len(told) < 4:
         return []
+    order = rng.permutation(told)
     folds: list[Fold] = []
-    for _ in range(REPEATS):
-        order = rng.permutation(told)
-        for seen, held in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-            held = _some(held, MOST_HELD, rng)
-            folds.append(
-                (taught.part(np.sort(seen)), _ranks_relevant(taught.X[held], taught.gallery, relevance.R[held]))
-            )
+    for seen, held in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+        seen, held = _some(seen, MOST_SEEN, rng), _some(held, MOST_HELD, rng)
+        folds.append((taught.part(seen), _ranks_relevant(taught.X[held], taught.gallery, relevance.R[held])))
     return folds
 
 
@@ -141,6 +158,14 @@ def _dense(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
+def _top(S: np.ndarray, k: int) -> np.ndarray:
+    """Columns of the k largest entries of each row, largest first."""
+    if S.shape[1] > k:
+        some = np.sort(np.argpartition(-S, k, axis=1)[:, :k], axis=1)
+        return np.take_along_axis(some, np.argsort(-np.take_along_axis(S, some, axis=1), axis=1, kind="stable"), axis=1)
+    return np.argsort(-S, axis=1, kind="stable")
+
+
 def ndcg(Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False) -> float:
     """Mean nDCG@k of the scores Q Gᵀ; gains are the positive entries of the sparse R, all else gains nothing.
 
@@ -153,7 +178,7 @@ def ndcg(Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False
         if itself:
             S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
         gains = np.maximum(R[first : first + 256].toarray(), 0.0)
-        top = np.argsort(-S, axis=1, kind="stable")[:, :k]
+        top = _top(S, k)
         ideal = -np.sort(-gains, axis=1)[:, :k] @ discount[: gains.shape[1]]
         found = np.take_along_axis(gains, top, axis=1) @ discount[: gains.shape[1]]
         values.append(found[ideal > 0] / ideal[ideal > 0])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
 
 from likewise.errors import LikewiseError
-from likewise.lessons import Taught, lesson, read
+from likewise.lessons import Lesson, Taught, lesson, read
 from likewise.passes import row_blocks
 from likewise.randomness import generator
 from likewise.solvers import balanced
@@ -23,7 +23,7 @@ from likewise.whitening import Whitening, whiten
 if TYPE_CHECKING:
     from likewise.slr import SLR
 
-__all__ = ["Learned", "fit_taught", "learn"]
+__all__ = ["Learned", "Prepared", "fit_taught", "learn", "learn_from_prior"]
 
 log = logging.getLogger("likewise")
 
@@ -74,12 +74,13 @@ def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, tar
         )
     if taught.classes is not None:
         model.classes_ = taught.classes
-    ridge = model.alpha
-    if model.prior is not None:
-        from likewise.prior import choose_strength
+    if model.prior is None:
+        _store(model, taught, learn(model, taught, target))
+        return
+    from likewise.prior import choose_strength
 
-        ridge = model.strength_ = choose_strength(model, taught, target)
-    _store(model, taught, learn(model, taught, target, ridge))
+    model.strength_ = choose_strength(model, taught, target)
+    _store(model, taught, learn_from_prior(model, Prepared.of(taught, target), model.strength_))
 
 
 def _check_parameters(model: SLR) -> None:
@@ -96,34 +97,92 @@ def _check_parameters(model: SLR) -> None:
         )
 
 
-def learn(model: SLR, taught: Taught, target: LabelTarget, ridge: float) -> Learned:
-    """Learn M from what was taught, with a ridge towards zero or towards the prior."""
+@dataclass(frozen=True)
+class Prepared:
+    """What does not depend on the strength of a prior: pairs with their raw scores, whitenings, and the moment.
+
+    The whitenings have next to no ridge; others follow from them by scaling their directions.
+    """
+
+    taught: Taught
+    target: LabelTarget
+    scale: float
+    lesson: Lesson
+    W_q: Whitening
+    W_g: Whitening
+    K: np.ndarray
+
+    @classmethod
+    def of(cls, taught: Taught, target: LabelTarget, W_g: Whitening | None = None) -> Prepared:
+        """Whiten both sides, unless the gallery's whitening is known already, and take the gradient at the prior."""
+        scale = prior_scale(taught, target)
+        known = lesson(taught, target)
+        W_q = whiten(taught.X, taught.weights, _NO_RIDGE)
+        if W_g is None:
+            W_g = W_q if taught.one_set else whiten(taught.gallery, None, _NO_RIDGE)
+        problem = _problem(taught, known, W_q, W_g, scale)
+        known = replace(known, pairs=problem.pairs)
+        return cls(
+            taught, target, scale, known, W_q, W_g, moment(problem.queries, problem.gallery, problem.pairs, False)
+        )
+
+    def at(self, strength: float) -> tuple[PairRegression, np.ndarray]:
+        """The regression with a ridge of this strength, and its moment."""
+        (W_q, s_q), (W_g, s_g) = _ridged(self.W_q, strength), _ridged(self.W_g, strength)
+        return _problem(self.taught, self.lesson, W_q, W_g, 0.0), s_q[:, None] * self.K * s_g
+
+
+_NO_RIDGE = 1e-12  # enough for the directions of a whitening to stay the eigenvectors of the Gram matrix
+
+
+def _ridged(base: Whitening, alpha: float) -> tuple[Whitening, np.ndarray]:
+    """The whitening with another ridge, and by how much its directions are shorter."""
+    lengths = np.linalg.norm(base.inverse, axis=1)
+    values = lengths**2 * base.keep
+    longer = np.sqrt(values + alpha * values.sum() / base.W.shape[0])
+    shrink = lengths / longer
+    keep = values / longer**2
+    return Whitening(base.W * shrink, base.inverse / shrink[:, None], keep, base.condition), shrink
+
+
+def learn(model: SLR, taught: Taught, target: LabelTarget) -> Learned:
+    """Learn M from what was taught, with a ridge towards zero."""
+    known = lesson(taught, target)
+    W_q = whiten(taught.X, taught.weights, model.alpha)
+    W_g = W_q if taught.one_set else whiten(taught.gallery, None, model.alpha)
+    problem = _problem(taught, known, W_q, W_g, 0.0)
+    K = moment(problem.queries, problem.gallery, problem.pairs, from_target=True)
+    return _solve(model, problem, K, known.fixed, 0.0)
+
+
+def learn_from_prior(model: SLR, prepared: Prepared, strength: float) -> Learned:
+    """Learn M from what was taught, with a ridge towards the prior; infinity is the prior itself."""
     model.history_, model.n_iter_ = [], 0
-    scale = 0.0 if model.prior is None else prior_scale(taught, target)
-    if np.isinf(ridge):
-        nothing = np.zeros((taught.X.shape[1], 0))
-        return Learned(nothing, nothing, scale, 0, float("nan"))
-    problem, fixed = _problem(taught, target, ridge, scale)
+    if np.isinf(strength):
+        nothing = np.zeros((prepared.taught.X.shape[1], 0))
+        return Learned(nothing, nothing, prepared.scale, 0, max(prepared.W_q.condition, prepared.W_g.condition))
+    problem, K = prepared.at(strength)
+    return _solve(model, problem, K, prepared.lesson.fixed, prepared.scale)
+
+
+def _solve(model: SLR, problem: PairRegression, K: np.ndarray, fixed: bool, scale: float) -> Learned:
+    """From the moment K to the factors of M; a fixed target with all pairs known needs no iteration."""
+    model.history_, model.n_iter_ = [], 0
     W_q, W_g = problem.queries.whitening, problem.gallery.whitening
     rank = None if model.rank is None else _usable_rank(model.rank, W_q, W_g)
-    K = moment(problem.queries, problem.gallery, problem.pairs, from_target=not scale)
     start = started(K, problem, rank, generator(model.random_state))
     if not (fixed and problem.pairs.complete):
         start = _run(model, problem, start)
     A, B = start if rank is None else balanced(*start)
-    condition = max(W_q.condition, W_g.condition)
-    return Learned(W_q.W @ A, W_g.W @ B, scale, B.shape[1], condition)
+    return Learned(W_q.W @ A, W_g.W @ B, scale, B.shape[1], max(W_q.condition, W_g.condition))
 
 
-def _problem(taught: Taught, target: LabelTarget, ridge: float, scale: float) -> tuple[PairRegression, bool]:
-    """The regression over the known pairs, and whether its target is fixed."""
-    known = lesson(taught, target)
-    W_q = whiten(taught.X, taught.weights, ridge)
-    W_g = W_q if taught.one_set else whiten(taught.gallery, None, ridge)
+def _problem(taught: Taught, known: Lesson, W_q: Whitening, W_g: Whitening, scale: float) -> PairRegression:
+    """The regression over the known pairs; `scale` adds the raw scores of a prior to theirs."""
     queries = Side(taught.X[known.rows], W_q)
     gallery = queries if taught.one_set and known.rows is known.columns else Side(taught.gallery[known.columns], W_g)
     pairs = known.pairs.with_offset(queries.X, gallery.X, scale) if scale else known.pairs
-    return PairRegression(queries, gallery, pairs, pairs.n_pairs / known.total), known.fixed
+    return PairRegression(queries, gallery, pairs, pairs.n_pairs / known.total)
 
 
 def prior_scale(taught: Taught, target: LabelTarget) -> float:

@@ -14,14 +14,17 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.utils.extmath import randomized_svd
 
-from likewise.passes import ordered_map, row_blocks
+from likewise.known_pairs import each
+from likewise.passes import row_blocks
 from likewise.solvers import Iterate, Step, turn, whole
 from likewise.starts import Start, completed
 from likewise.whitening import Whitening
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
 
+_LITTLE = 1 << 24  # multiplications that are done before a thread has started
 INNER = 3  # conjugate steps before the sides change roles, where not all pairs are known
 
 
@@ -55,16 +58,19 @@ class Side:
     def project(self, A: np.ndarray) -> np.ndarray:
         """U A = X (W A), dense, in X's own precision."""
         L = (self.whitening.W @ A).astype(self.X.dtype)
-        blocks = row_blocks(self.X.shape[0])
-        return np.concatenate(list(ordered_map(lambda rows: _dense(self.X[rows] @ L), blocks)))
+        return np.concatenate(list(each(lambda rows: _dense(self.X[rows] @ L), self._blocks(L.shape[1]))))
 
     def back(self, T: np.ndarray) -> np.ndarray:
         """UᵀT = Wᵀ (XᵀT), summed in float64."""
         T = T.astype(self.X.dtype, copy=False)
         total = np.zeros((self.X.shape[1], T.shape[1]))
-        for part in ordered_map(lambda rows: _dense(self.X[rows].T @ T[rows]), row_blocks(self.X.shape[0])):
+        for part in each(lambda rows: _dense(self.X[rows].T @ T[rows]), self._blocks(T.shape[1])):
             total += part
         return self.whitening.W.T @ total
+
+    def _blocks(self, width: int) -> list[slice]:
+        n, d = self.X.shape
+        return [slice(0, n)] if n * d * width < _LITTLE else row_blocks(n)
 
 
 class PairRegression:
@@ -158,7 +164,7 @@ def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.ra
     if rank is None:
         B, A = np.eye(whitening.rank), K
     else:
-        B = completed(_leading(K, rank), whitening, rank, rng)
+        B = completed(_leading(K, rank, exact=problem.pairs.complete), whitening, rank, rng)
         A = K @ B
     if problem.pairs.complete:
         return Start(A, B)
@@ -166,9 +172,15 @@ def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.ra
     return Start(A * (float(np.sum(A * A)) / max(curvature, np.finfo(float).tiny)), B)
 
 
-def _leading(K: np.ndarray, rank: int) -> np.ndarray:
-    """Right singular vectors of the largest singular values, without those that are rounding."""
-    _, s, Vt = scipy.linalg.svd(K, full_matrices=False, check_finite=False)
+def _leading(K: np.ndarray, rank: int, exact: bool) -> np.ndarray:
+    """Right singular vectors of the largest singular values, without those that are rounding.
+
+    A few subspace iterations are enough where the iterations that follow improve on them anyway.
+    """
+    if exact or 3 * rank > min(K.shape):
+        _, s, Vt = scipy.linalg.svd(K, full_matrices=False, check_finite=False)
+    else:
+        _, s, Vt = randomized_svd(K, rank, n_iter=4, random_state=0)
     there = s[:rank] > s[0] * 1e-12
     return Vt[:rank][there].T
 
