@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from likewise.errors import LikewiseError
 
-__all__ = ["checked_weights", "distinct_labels", "encode_labels"]
+__all__ = ["checked_weights", "distinct_labels", "encode_labels", "is_unlabelled"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -34,6 +34,16 @@ def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
     return classes, codes.ravel()
+
+
+def is_unlabelled(y: np.ndarray) -> np.ndarray:
+    """True where a row has no label: -1 among integers with at least two other labels, None or NaN among objects."""
+    if y.dtype.kind == "i":
+        unlabelled = y == -1
+        return unlabelled if len(np.unique(y[~unlabelled])) > 1 else np.zeros(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        return np.array([label is None or label != label for label in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
 
 
 def _check_missing(y: np.ndarray) -> None:

@@ -9,7 +9,13 @@ from likewise.base import SimilarityModel, _models
 
 __all__ = ["load", "model_class"]
 
-_HOMES = ("likewise.slr", "likewise.anchored", "likewise.baselines", "likewise.retrieval.taught")
+_HOMES = (
+    "likewise.slr",
+    "likewise.anchored",
+    "likewise.mapping",
+    "likewise.baselines",
+    "likewise.retrieval.taught",
+)
 
 
 def load(path: str | os.PathLike[str]) -> SimilarityModel:

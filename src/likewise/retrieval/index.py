@@ -187,7 +187,7 @@ class Index:
         return found if own else without(rows, *found)
 
     def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Query side of rows of the gallery: their vectors, where both sides are one; the rows are known to be sound."""
+        """Query side of rows of the gallery: their vectors, where both sides are one. The rows are sound."""
         symmetric = type(self.model)._query_side is SimilarityModel._query_side
         if symmetric or (isinstance(self.model, Taught) and self.model.cosine_):
             return self.vectors[rows]
