@@ -11,12 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from likewise.anchored_blocks import EngineData
 from likewise.base import SimilarityModel, project
 from likewise.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
+from likewise.engines.budget import DEFAULT_LIMIT, in_bytes
+from likewise.engines.choosing import Opened, elsewhere, open_elsewhere
+from likewise.engines.contract import Engine
 from likewise.errors import LikewiseError
 from likewise.heads import Head
 from likewise.holdout import Split, class_splits, row_splits
-from likewise.inputs import Features, unit_rows
+from likewise.inputs import Basis, Features, unit_rows
 from likewise.labels import checked_weights, encode_labels
 from likewise.open_world import Member, choose_member, member_map
 from likewise.progress import progress_bar
@@ -26,6 +30,7 @@ from likewise.reducing import reduced_rows
 __all__ = ["AnchoredSLR"]
 
 WIDTHS = {"auto": (0.0, 0.5, 1.0), "linear": (0.0,), "rbf": (0.5, 1.0)}
+MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 
@@ -56,6 +61,8 @@ class AnchoredSLR(SimilarityModel):
         Seed of the splits and landmarks; None is a fixed seed.
     verbose : int, default=0
         1 shows a progress bar.
+    memory_limit : int, str or None, default=None
+        Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
     kernel_size : int, default=1500
         Landmarks of the kernel (Nyström).
     whitening_width : int or None, default=None
@@ -95,6 +102,7 @@ class AnchoredSLR(SimilarityModel):
         "cv": ["cv_object"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
+        "memory_limit": [str, Integral, None],
         "kernel_size": [Interval(Integral, 1, None, closed="left")],
         "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [_POSITIVE, None],
@@ -115,6 +123,7 @@ class AnchoredSLR(SimilarityModel):
         cv: Any = None,
         random_state: Any = None,
         verbose: int = 0,
+        memory_limit: int | str | None = None,
         kernel_size: int = 1500,
         whitening_width: int | None = None,
         ridge: float | None = None,
@@ -131,6 +140,7 @@ class AnchoredSLR(SimilarityModel):
         self.cv = cv
         self.random_state = random_state
         self.verbose = verbose
+        self.memory_limit = memory_limit
         self.kernel_size = kernel_size
         self.whitening_width = whitening_width
         self.ridge = ridge
@@ -140,9 +150,14 @@ class AnchoredSLR(SimilarityModel):
         self.width = width
         self.temperature = temperature
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows.
+
+        X is what `SLR.fit` takes. Of rows that are not in memory the settings are chosen on a part, drawn by class.
+        """
         self._validate_params()
+        if elsewhere(X):
+            return self._fit_elsewhere(open_elsewhere(self, X, y, sample_weight))
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         weights, there = checked_weights(sample_weight, X, codes)
@@ -161,16 +176,46 @@ class AnchoredSLR(SimilarityModel):
         self.centre_, self.n_samples_ = data.mean, data.X.shape[0]
         return self
 
+    def _fit_elsewhere(self, opened: Opened) -> Self:
+        """The same on an engine: choose on a sample, then sum over all rows."""
+        (engine, self.classes_), self.reduction_ = opened, None
+        rng, data = generator(self.random_state), EngineData(engine)
+        with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
+            journal = Journal(advance)
+            sample = data.sample(self._choosing_rows(engine), rng)
+            if self.unseen_classes:
+                member = self._member(sample, journal, rng)
+                self._keep_member(member, data.map(member), data.mean)
+            else:
+                prepare, setting = self._settled(sample, journal, rng, row_splits(sample.codes, self.cv, rng))
+                fitted = data.prepared(prepare, setting.width)
+                L = fitted.map(setting)
+                self._keep_map(fitted.features, fitted.basis, L, fitted.head(L, setting), setting)
+        self.cv_results_ = journal.results()
+        self.centre_, self.n_samples_ = data.mean, engine.shape[0]
+        return self
+
+    def _choosing_rows(self, engine: Engine) -> int:
+        """Rows to choose on: some ten numbers for each of their features and kernel columns are held at a time."""
+        widest = max(engine.shape[1], self.kernel_size if self.kernel != "linear" else 0)
+        limit = in_bytes(DEFAULT_LIMIT if self.memory_limit is None else self.memory_limit)
+        return max(min(MOST_CHOOSING, limit // (40 * widest)), 4 * engine.n_classes)
+
     def _fit_seen(self, data: Data, journal: Journal, rng: np.random.Generator, splits: list[Split]) -> None:
         """Choose, then learn again from all rows."""
+        prepare, setting = self._settled(data, journal, rng, splits)
+        fitted = prepare(data, setting.width)
+        L = fitted.map(setting)
+        self._keep_map(fitted.features, fitted.basis, L, head_of(fitted, L, setting), setting)
+
+    def _settled(
+        self, data: Data, journal: Journal, rng: np.random.Generator, splits: list[Split]
+    ) -> tuple[Preparation, Setting]:
+        """The settings chosen on held-out rows, the ridge scaled up to all of them."""
         prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
         setting = self._chosen(Search(data, splits, prepare, journal), splits)
         grown = np.sqrt(len(data.codes) / np.mean([len(split.train) for split in splits])) if splits else 1.0
-        setting = replace(setting, ridge=float(setting.ridge * grown)) if self.ridge is None else setting
-        fitted = prepare(data, setting.width)
-        L = fitted.map(setting)
-        self._keep(fitted.features, fitted.basis.V @ L, fitted.basis.offset @ L, head_of(fitted, L, setting))
-        self.setting_ = asdict(setting)
+        return prepare, replace(setting, ridge=float(setting.ridge * grown)) if self.ridge is None else setting
 
     def _chosen(self, search: Search, splits: list[Split]) -> Setting:
         fixed = self._fixed()
@@ -188,16 +233,25 @@ class AnchoredSLR(SimilarityModel):
 
     def _fit_open_world(self, data: Data, journal: Journal, rng: np.random.Generator) -> None:
         """The family of maps that contains the plain cosine, chosen by holding out classes."""
+        member = self._member(data, journal, rng)
+        self._keep_member(member, member_map(data, member), data.mean)
+
+    def _member(self, data: Data, journal: Journal, rng: np.random.Generator) -> Member:
         if self.output == "posterior":
             warnings.warn(
-                "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine", stacklevel=3
+                "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine", stacklevel=4
             )
         repeats = 2 if data.n_classes > 20 else 4  # few classes make a noisy holdout
         splits = class_splits(data.codes, rng, repeats) if data.n_classes >= 4 else []
-        member = choose_member(data, splits, journal, rng) if splits else Member()
-        T = member_map(data, member)
-        self._keep(Features(), T, data.mean @ T, Head())
+        return choose_member(data, splits, journal, rng) if splits else Member()
+
+    def _keep_member(self, member: Member, T: np.ndarray, mean: np.ndarray) -> None:
+        self._keep(Features(), T, mean @ T, Head())
         self.setting_ = asdict(member)
+
+    def _keep_map(self, features: Features, basis: Basis, L: np.ndarray, head: Head, setting: Setting) -> None:
+        self._keep(features, basis.V @ L, basis.offset @ L, head)
+        self.setting_ = asdict(setting)
 
     def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: Head) -> None:
         """What the sides need, as arrays and plain values."""
@@ -208,7 +262,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         X = unit_rows(X)
-        if self.reduction_ is not None:
+        if getattr(self, "reduction_", None) is not None:  # a model of an older file has none
             X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -22,12 +23,41 @@ from likewise.passes import Gallery, excess, ordered_map, row_blocks
 from likewise.sketches import draw_landmarks
 from likewise.targets import LabelTarget, class_starts
 
-__all__ = ["LabelledRows", "adapt", "class_means", "fixed_target", "labelled_rows"]
+__all__ = [
+    "AnchoredRows",
+    "LabelledRows",
+    "adapt",
+    "class_means",
+    "confidence_of",
+    "cosine_clamp",
+    "directions",
+    "fixed_target",
+    "labelled_rows",
+    "moves",
+    "reach",
+]
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999
 LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
+
+
+class AnchoredRows(Protocol):
+    """What a map is learned from: eigenvalues of FᵀF, classes, and one sum over all pairs; F may be anywhere."""
+
+    @property
+    def g(self) -> np.ndarray: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def size(self) -> np.ndarray: ...
+    @property
+    def class_factors(self) -> np.ndarray:
+        """FᵀP for P one-hot / √n_c, (p, n_classes)."""
+
+    def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
+        """FᵀΔ, by how much the clamp wants each row's image moved."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +91,10 @@ class LabelledRows:
         L, blocks = L.astype(self.F.dtype), row_blocks(len(self.F))
         return np.concatenate(list(ordered_map(lambda block: self.F[block] @ L, blocks)))
 
+    def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
+        """FᵀΔ, by how much the clamp wants each row's image moved; see `moves`."""
+        return _push(self, L, confidence)
+
 
 def labelled_rows(
     F: np.ndarray,
@@ -86,7 +120,7 @@ def labelled_rows(
     return LabelledRows(F[order], g, unit, codes, weights, size, columns, column_weights)
 
 
-def fixed_target(rows: LabelledRows, ridge: float, lda: bool) -> np.ndarray:
+def fixed_target(rows: AnchoredRows, ridge: float, lda: bool) -> np.ndarray:
     """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
 
     With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
@@ -99,41 +133,57 @@ def fixed_target(rows: LabelledRows, ridge: float, lda: bool) -> np.ndarray:
     return K @ (E * scale)
 
 
-def adapt(rows: LabelledRows, target: np.ndarray, ridge: float, pull: float, confidence: float) -> np.ndarray:
+def adapt(rows: AnchoredRows, target: np.ndarray, ridge: float, pull: float, confidence: float) -> np.ndarray:
     """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution."""
     divisor = (rows.g + ridge * rows.unit)[:, None]
     damping = 0.5 if pull <= 1 else 0.3
     FP = target
     for _ in range(ROUNDS if pull else 0):
-        push = _push(rows, FP / divisor, confidence)
-        FP = (1 - damping) * FP + damping * (target + pull * push)
+        FP = (1 - damping) * FP + damping * (target + pull * rows.push(FP / divisor, confidence))
     return FP / divisor
 
 
 def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
-    """FᵀΔ: by how much the clamp wants each row's image moved, Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i.
-
-    R_ij = v_i w_ij (clamp(c_ij) - c_ij), with w = 1/n_c for one class and C/n for two. R differs from its transpose by
-    the row confidence v alone, so one pass with two sums, of z_j and of v_j z_j, gives both.
-    """
     Z = rows.images(L)
-    norms = np.maximum(np.linalg.norm(Z, axis=1), np.finfo(Z.dtype).tiny)
-    z = Z / norms[:, None]
+    z, norms = directions(Z)
     q = np.sqrt(np.average(norms.astype(float) ** 2, weights=rows.weights))
-    reach = q * np.minimum(q / norms, LARGEST_PUSH)
     v = _confidence(z, rows, confidence)
-    other = rows.n_classes / rows.size.sum()
-    gallery = _columns(z, v, rows)
-    clamp = LabelTarget(SAME, OTHER, same_weight=1 / np.maximum(rows.size, 1e-300) / other)
+    gallery, clamp = _columns(z, v, rows), cosine_clamp(rows.size)
 
     def block_sum(block: slice) -> np.ndarray:
         T = excess(z[block], rows.codes[block], gallery, clamp)
-        wanted = -other * (v[block, None] * T[:, : L.shape[1]] + T[:, L.shape[1] :])
-        wanted -= z[block] * np.sum(z[block] * wanted, axis=1, keepdims=True)
-        wanted *= (reach * rows.weights)[block, None]
-        return rows.F[block].T @ wanted.astype(rows.F.dtype)
+        moved = moves(z[block], v[block], T, reach(norms[block], q) * rows.weights[block], rows.size)
+        return rows.F[block].T @ moved.astype(rows.F.dtype)
 
     return sum(map(_double, ordered_map(block_sum, row_blocks(len(z)))), np.zeros_like(L))
+
+
+def moves(z: np.ndarray, v: np.ndarray, T: np.ndarray, scale: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i: by how much the clamp wants each row's image moved.
+
+    R_ij = v_i w_ij (clamp(c_ij) - c_ij), with w = 1/n_c for one class and C/n for two. R differs from its transpose by
+    the row confidence v alone, so one pass with two sums T, of z_j and of v_j z_j, gives both.
+    """
+    r = z.shape[1]
+    wanted = -(len(size) / size.sum()) * (v[:, None] * T[:, :r] + T[:, r:])
+    wanted -= z * np.sum(z * wanted, axis=1, keepdims=True)
+    return wanted * scale[:, None]
+
+
+def directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Images of length one, and their lengths."""
+    norms = np.maximum(np.linalg.norm(Z, axis=1), np.finfo(Z.dtype).tiny)
+    return Z / norms[:, None], norms
+
+
+def reach(norms: np.ndarray, q: float) -> np.ndarray:
+    """q²/|Z_i|, q the RMS length of all images; bounded for a row that is mapped close to zero."""
+    return q * np.minimum(q / norms, LARGEST_PUSH)
+
+
+def cosine_clamp(size: np.ndarray) -> LabelTarget:
+    """Intervals of cosines, the pairs of one class weighing as much as those of two."""
+    return LabelTarget(SAME, OTHER, same_weight=size.sum() / len(size) / np.maximum(size, 1e-300))
 
 
 def _columns(z: np.ndarray, v: np.ndarray, rows: LabelledRows) -> Gallery:
@@ -145,10 +195,12 @@ def _columns(z: np.ndarray, v: np.ndarray, rows: LabelledRows) -> Gallery:
 
 def _confidence(z: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
     """v_i = clip(mean cosine with its own class / scale, 0, 1)²: a row that sits among others pulls little."""
-    if not scale:
-        return np.ones(len(z))
-    mean = np.einsum("ij,ij->i", z, class_means(z, rows)[rows.codes])
-    return np.clip(mean / scale, 0, 1) ** 2
+    return confidence_of(z, class_means(z, rows)[rows.codes], scale) if scale else np.ones(len(z))
+
+
+def confidence_of(z: np.ndarray, own: np.ndarray, scale: float) -> np.ndarray:
+    """The confidence of rows z, given the mean of the class of each."""
+    return np.clip(np.einsum("ij,ij->i", z, own) / scale, 0, 1) ** 2
 
 
 def class_sums(V: np.ndarray, rows: LabelledRows) -> np.ndarray:

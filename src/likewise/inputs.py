@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.whitening import check_room, gram
 
-__all__ = ["Basis", "Features", "basis", "mean_square_distance", "unit_rows"]
+__all__ = ["Basis", "Features", "basis", "gram_basis", "mean_square_distance", "unit_rows"]
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,27 @@ def basis(features: Any, weights: np.ndarray | None, metric: np.ndarray | None) 
     w = np.ones(n) if weights is None else weights
     mean = np.asarray(w @ features, dtype=np.float64) / w.sum()
     if metric is None and n < q:
-        V, g = _dual(features, mean, w)
-    else:
-        G = gram(features, weights) - w.sum() * np.outer(mean, mean)
-        values, vectors = scipy.linalg.eigh(
-            G, metric, driver="evd" if metric is None else "gvd", overwrite_a=True, check_finite=False
-        )
-        V, g = vectors[:, ::-1], values[::-1]
+        return _kept(*_dual(features, mean, w), mean, q)
+    return gram_basis(gram(features, weights), mean, float(w.sum()), metric)
+
+
+def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
+    """The same from the Gram matrix of the features, their mean and the weight of all rows."""
+    values, vectors = scipy.linalg.eigh(
+        G - total * np.outer(mean, mean),
+        metric,
+        driver="evd" if metric is None else "gvd",
+        overwrite_a=True,
+        check_finite=False,
+    )
+    return _kept(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
+
+
+def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
+    """Without the directions that are rounding; λ is in units of the mean over `width` directions, or those kept."""
     kept = g > max(g[0], 0.0) * 1e-10
     V, g = V[:, kept], g[kept]
-    return Basis(V, g, mean @ V, float(g.sum() / max(q if metric is None else len(g), 1)))
+    return Basis(V, g, mean @ V, float(g.sum() / max(width or len(g), 1)))
 
 
 def _dual(features: Any, mean: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

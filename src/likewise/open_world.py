@@ -21,7 +21,7 @@ from likewise.holdout import Split
 from likewise.metrics import mean_average_precision
 from likewise.whitening import check_room, gram
 
-__all__ = ["Member", "choose_member", "member_map"]
+__all__ = ["Member", "choose_member", "member_map", "scatter", "scatter_map"]
 
 SHRINK = (0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 SPREAD = (0.3, 1.0, 3.0, 10.0)
@@ -52,7 +52,12 @@ class Directions:
 
 def member_map(data: Data, member: Member) -> np.ndarray:
     """The map (d, d) of one member, learned from the classes of `data`."""
-    directions = _directions(*_scatter(data), member.shrink)
+    return scatter_map(*_scatter(data), member)
+
+
+def scatter_map(S_w: np.ndarray, S_b: np.ndarray, member: Member) -> np.ndarray:
+    """The map of one member from the covariances within and between classes."""
+    directions = _directions(S_w, S_b, member.shrink)
     return directions.T * directions.weights(member)
 
 
@@ -108,11 +113,15 @@ def _scatter(data: Data) -> tuple[np.ndarray, np.ndarray]:
     onehot = np.zeros((len(present), len(codes)), dtype=data.X.dtype)
     onehot[codes, np.arange(len(codes))] = w
     size = np.bincount(codes, w)
-    means = np.asarray(onehot @ data.X, dtype=np.float64) / size[:, None]
-    total = gram(data.X, data.weights) / w.sum()
-    about_zero = (means * (size / w.sum())[:, None]).T @ means
-    centre = data.mean.astype(np.float64)
-    return total - about_zero, about_zero - np.outer(centre, centre)
+    sums = np.asarray(onehot @ data.X, dtype=np.float64)
+    return scatter(gram(data.X, data.weights), sums, size, data.mean.astype(np.float64))
+
+
+def scatter(G: np.ndarray, sums: np.ndarray, size: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S_w and S_b from the Gram matrix, the sums of the rows of each class, their weights, and the mean."""
+    means = sums / size[:, None]
+    about_zero = (means * (size / size.sum())[:, None]).T @ means
+    return G / size.sum() - about_zero, about_zero - np.outer(mean, mean)
 
 
 def _directions(S_w: np.ndarray, S_b: np.ndarray, shrink: float) -> Directions:

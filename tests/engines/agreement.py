@@ -34,3 +34,13 @@ def assert_same(one: Any, other: Any, X: np.ndarray, tolerance: float = 1e-5) ->
     """Two models give the same similarities, to `tolerance` of the largest."""
     S, S_other = (np.asarray(model.similarity(X), dtype=np.float64) for model in (one, other))
     assert np.abs(S - S_other).max() <= tolerance * np.abs(S).max()
+
+
+ANCHORED: dict[str, dict[str, Any]] = {
+    "chosen": {"kernel": "linear"},
+    "kernel": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "kernel_size": 60, "geometry": "lda", "confidence": 0.5},
+    "all pairs": {"kernel": "linear", "ridge": 0.1, "pull": 3.0, "geometry": "one-hot", "n_landmarks": None},
+    "few landmarks": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "confidence": 0.0, "n_landmarks": 100},
+    "posterior": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "output": "posterior", "temperature": 0.05},
+    "unseen classes": {"unseen_classes": True},
+}

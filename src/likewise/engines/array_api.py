@@ -186,7 +186,7 @@ class ArrayEngine(BlockedEngine):
 
     def _rows(self, block: slice) -> Any:
         """Rows by their places in label order, on the device."""
-        rows = self.xp.take(self._X, self._indices(self._order[block]), axis=0)
+        rows = self.xp.take(self._X, self._indices(self.order[block]), axis=0)
         return self._moved(self.xp.astype(rows, self._float, copy=False))
 
     def _indices(self, places: np.ndarray) -> Any:

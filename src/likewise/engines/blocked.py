@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from likewise.engines.blocks import ClassSums, GramSum, ProjectedGram, class_squares
-from likewise.engines.contract import Columns, Task
+from likewise.engines.blocks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
+from likewise.engines.contract import Against, Columns, Maker, Task
 from likewise.engines.memory import MemoryEngine
 from likewise.targets import LabelTarget, class_starts
 from likewise.whitening import Whitening, check_room, whiten_gram
@@ -28,9 +28,9 @@ class BlockedEngine:
     ) -> None:
         self._codes, self._weights = codes, weights
         order = np.argsort(codes, kind="stable")
-        self._order = order if weights is None else order[weights[order] > 0]
-        self.codes = codes[self._order]
-        self.weights = None if weights is None else weights[self._order]
+        self.order = order if weights is None else order[weights[order] > 0]
+        self.codes = codes[self.order]
+        self.weights = None if weights is None else weights[self.order]
         self.starts, self.n_classes = class_starts(self.codes, n_classes), n_classes
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None
@@ -42,6 +42,26 @@ class BlockedEngine:
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in the rows' own order, ascending."""
         raise NotImplementedError
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass of `width` numbers each, in blocks."""
+        raise NotImplementedError
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns of what `task` returns."""
+        raise NotImplementedError
+
+    def gallery(self, R: np.ndarray) -> Columns:
+        """All rows as the columns of a pass, in blocks."""
+        width = R.shape[1] * (1 if self.weights is None else 2)
+        return self.columns(Projection(R.astype(self.dtype), self.n_classes), width)
+
+    def sweep(
+        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
+    ) -> tuple[np.ndarray, float]:
+        """Sum over row blocks of Xᵀ (S - Y) back, and the loss."""
+        total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
+        return total, float(loss)
 
     def whiten(self, alpha: float) -> Whitening:
         """Whitening through the Gram matrix; float64 data without ridge takes a second pass."""
@@ -65,7 +85,7 @@ class BlockedEngine:
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine in memory over some of the rows, given by their places in label order."""
         chosen = np.sort(chosen)
-        rows, back = np.unique(self._order[chosen], return_inverse=True)
+        rows, back = np.unique(self.order[chosen], return_inverse=True)
         X = self.rows_at(rows).astype(self.dtype, copy=False)[back]
         weights = None if self.weights is None else self.weights[chosen]
         return MemoryEngine(X, self.codes[chosen], self.n_classes, weights)

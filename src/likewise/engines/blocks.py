@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.engines.contract import RowBlock, Task
+from likewise.engines.contract import Maker, RowBlock, Task
 from likewise.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.targets import LabelTarget, class_starts
 from likewise.whitening import add_gram, mirrored
@@ -18,13 +18,15 @@ __all__ = [
     "ClassSums",
     "GramSum",
     "ProjectedGram",
+    "Projection",
     "Sweep",
     "added",
+    "block_columns",
     "block_sums",
     "class_squares",
+    "class_sums",
     "labelled_block",
     "part_sums",
-    "projected",
 ]
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -72,6 +74,10 @@ class Sweep:
     columns: tuple[Gallery, ...]
     target: LabelTarget
 
+    def against(self, columns: tuple[Gallery, ...]) -> Sweep:
+        """The same with other columns."""
+        return replace(self, columns=columns)
+
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
         P, weights = np.asarray(block.rows @ self.L), block.weights
         parts = [deviation(P, block.codes, weights, gallery, self.target) for gallery in self.columns]
@@ -83,21 +89,23 @@ class Sweep:
         return block.rows.T @ T, np.array(sum(loss for _, loss in parts))
 
 
+@dataclass(frozen=True)
+class Projection:
+    """Rows as columns of a pass: Q = X R."""
+
+    R: np.ndarray
+    n_classes: int
+
+    def __call__(self, block: RowBlock) -> Gallery:
+        return Gallery(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
+
+
 def class_sums(V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
     """Weighted sum of the rows of V in each class, (n_classes, r), in float64."""
     count = np.ones(len(codes)) if weights is None else weights
     onehot = sp.csr_array((count, codes, range(len(codes) + 1)), shape=(len(codes), n_classes))
     sums = onehot.T @ V.astype(np.float64)
     return sums.toarray() if sp.issparse(sums) else np.asarray(sums)
-
-
-def projected(block: RowBlock, R: np.ndarray, n_classes: int, in_order: Map = ordered_map) -> Gallery:
-    """A block of rows as columns of a pass: Q = X R, in label order."""
-    Q = np.empty((len(block.codes), R.shape[1]), dtype=R.dtype)
-    parts = row_blocks(len(Q))
-    for part, rows in zip(parts, in_order(lambda part: block.rows[part] @ R, parts), strict=True):
-        Q[part] = rows
-    return Gallery(Q, class_starts(block.codes, n_classes), block.weights)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -110,6 +118,15 @@ def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | No
     if weights is not None:
         order = order[weights[order] > 0]
     return RowBlock(rows[order].astype(dtype, copy=False), codes[order], None if weights is None else weights[order])
+
+
+def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> Gallery:
+    """The columns that a block of rows becomes, made part by part."""
+    parts = list(in_order(lambda part: make(block.part(part)), row_blocks(len(block.codes))))
+    extra = [part.extra for part in parts if part.extra is not None]
+    starts = class_starts(block.codes, len(parts[0].starts) - 1)
+    Q = np.concatenate([part.Q for part in parts])
+    return Gallery(Q, starts, block.weights, np.concatenate(extra) if extra else None)
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from likewise.engines.blocked import BlockedEngine
-from likewise.engines.blocks import Sweep, added, block_sums, labelled_block, projected
-from likewise.engines.contract import Columns, RowBlock, Task
+from likewise.engines.blocks import added, block_columns, block_sums, labelled_block
+from likewise.engines.contract import Against, Columns, Maker, RowBlock, Task
 from likewise.engines.sources import NpyFile, check_finite, working_dtype
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.passes import Gallery, single_threaded_blas
-from likewise.targets import LabelTarget
 
 __all__ = ["ClusterColumns", "DaskEngine", "connected", "dask_rows", "whole_rows"]
 
@@ -46,9 +45,7 @@ class DaskEngine(BlockedEngine):
         self.client = _current_client()
         X = whole_rows(X)
         super().__init__(X.shape[1], working_dtype(X.dtype), codes, n_classes, weights)
-        edges = [0, *accumulate(X.chunks[0])]
-        self._parts = [slice(a, b) for a, b in pairwise(edges) if b > a]
-        self._blocks = self._labelled(X)
+        self._parts, self._blocks = self._labelled(X)
 
     @property
     def n_blocks(self) -> int:
@@ -60,25 +57,19 @@ class DaskEngine(BlockedEngine):
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
-    def gallery(self, R: np.ndarray) -> Columns:
-        """All rows as the columns of a pass: each block of them stays on the worker that made it."""
-        sent = self._sent(R.astype(self.dtype))
-        parts = [self._submit(_columns, block, sent, self.n_classes) for block in self._blocks]
-        return ClusterColumns(self, parts, self.shape[0] * R.shape[1] * self.dtype.itemsize)
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns: each block of them stays on the worker that made it."""
+        sent = self._sent(make)
+        parts = [self._submit(_columns, sent, block) for block in self._blocks]
+        return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
 
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
-    ) -> tuple[np.ndarray, float]:
-        """Sum over row blocks of Xᵀ (S - Y) back, and the loss."""
-        L = L.astype(self.dtype)
-        if not isinstance(gallery, ClusterColumns):
-            total, loss = self.sum(Sweep(L, tuple(gallery.blocks()), target))
-            return total, float(loss)
-        sent = self._sent(Sweep(L, (), target))
-        groups = gallery.groups()
-        parts = [self._submit(_sweep, sent, block, *group) for block in self._blocks for group in groups]
-        total, loss = self._added(parts, len(groups))
-        return total, float(loss)
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns, which travel to the rows."""
+        if not isinstance(columns, ClusterColumns):
+            return self.sum(task.against(tuple(columns.blocks())))
+        sent, groups = self._sent(task), columns.groups()
+        parts = [self._submit(_against, sent, block, *group) for block in self._blocks for group in groups]
+        return self._added(parts, len(groups))
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in X, ascending: only these reach the client."""
@@ -94,19 +85,18 @@ class DaskEngine(BlockedEngine):
         with _explained():
             return self.client.gather(futures)
 
-    def _labelled(self, X: Any) -> list[Any]:
-        """The blocks on their workers, sorted by label; X's own are let go as soon as they are."""
+    def _labelled(self, X: Any) -> tuple[list[slice], list[Any]]:
+        """Ranges of rows, and the blocks on their workers, sorted by label; X's own are let go as soon as they are."""
         import dask
 
-        prepare = dask.delayed(_prepared, pure=True)
-        chunks = [chunk for chunk in X.to_delayed().ravel() if 0 not in _chunk_shape(X, chunk)]
-        blocks = [
-            prepare(chunk, self._codes[part], None if self._weights is None else self._weights[part], self.dtype,
-                    part.start)
-            for chunk, part in zip(chunks, self._parts, strict=True)
-        ]  # fmt: skip
-        futures: list[Any] = self.client.compute(blocks, retries=2)
-        return futures
+        prepare, parts, blocks = dask.delayed(_prepared, pure=True), [], []
+        for (a, b), chunk in zip(pairwise([0, *accumulate(X.chunks[0])]), X.to_delayed().ravel(), strict=True):
+            weights = None if self._weights is None else self._weights[a:b]
+            if a == b or (weights is not None and not weights.any()):
+                continue
+            parts.append(slice(a, b))
+            blocks.append(prepare(chunk, self._codes[a:b], weights, self.dtype, a))
+        return parts, self.client.compute(blocks, retries=2)
 
     def _places(self, part: slice) -> np.ndarray:
         """Where each row of a chunk is in its block, which is sorted by label; -1 for one of weight zero."""
@@ -185,13 +175,13 @@ def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
         return block_sums(task, block, map)
 
 
-def _columns(block: RowBlock, R: np.ndarray, n_classes: int) -> Gallery:
+def _columns(make: Maker, block: RowBlock) -> Gallery:
     with single_threaded_blas():
-        return projected(block, R, n_classes, map)
+        return block_columns(make, block, map)
 
 
-def _sweep(task: Sweep, block: RowBlock, *columns: Gallery) -> tuple[np.ndarray, ...]:
-    return _sums(Sweep(task.L, columns, task.target), block)
+def _against(task: Against, block: RowBlock, *columns: Gallery) -> tuple[np.ndarray, ...]:
+    return _sums(task.against(columns), block)
 
 
 def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
@@ -262,11 +252,6 @@ def whole_rows(X: Any) -> Any:
         _current_client()
         X = X.compute_chunk_sizes()
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
-
-
-def _chunk_shape(X: Any, chunk: Any) -> tuple[int, ...]:
-    """Shape of one of the delayed chunks of X, whose key ends with its place."""
-    return X.chunks[0][chunk.key[1]], X.shape[1]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from likewise.targets import LabelTarget
     from likewise.whitening import Whitening
 
-__all__ = ["Columns", "Engine", "RowBlock", "Task"]
+__all__ = ["Against", "Columns", "Engine", "Maker", "RowBlock", "Task"]
 
 
 class RowBlock(NamedTuple):
@@ -38,6 +38,9 @@ Task = Callable[[RowBlock], tuple[np.ndarray, ...]]
 """What one block contributes to some sums. Pure, and picklable for engines in other processes: a frozen dataclass with
 `__call__`. An attribute `block_rows` says how many rows at a time suit it."""
 
+Maker = Callable[[RowBlock], "Gallery"]
+"""What makes columns of a pass from a block of rows, as pure and picklable as a task."""
+
 
 class Columns(Protocol):
     """The columns of a pass: one or more galleries, each sorted by label."""
@@ -48,6 +51,13 @@ class Columns(Protocol):
     @property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         """Qᵀ back and the sum of back over all columns, in float64."""
+
+
+class Against(Protocol):
+    """A task that compares rows with columns, additive over both."""
+
+    def against(self, columns: tuple[Gallery, ...]) -> Task:
+        """The task for these columns."""
 
 
 class Engine(Protocol):
@@ -69,6 +79,10 @@ class Engine(Protocol):
     weights: np.ndarray | None
     starts: np.ndarray
     on_block: Callable[[], None]
+
+    @property
+    def order(self) -> np.ndarray:
+        """The row of X at each place of the label order."""
 
     @property
     def n_blocks(self) -> int:
@@ -102,3 +116,9 @@ class Engine(Protocol):
 
     def sum(self, task: Task) -> tuple[np.ndarray, ...]:
         """Σ over blocks of what `task` returns, in float64. Blocks reach it as NumPy (or CSR) rows."""
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass of `width` numbers each, in blocks, as `make` makes them."""
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Σ over blocks of rows and of columns of what `task` returns."""

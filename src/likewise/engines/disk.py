@@ -10,13 +10,12 @@ from typing import IO, Any
 import numpy as np
 
 from likewise.engines.blocked import BlockedEngine
-from likewise.engines.blocks import Sweep, added, block_sums, labelled_block, projected
+from likewise.engines.blocks import added, block_columns, block_sums, labelled_block
 from likewise.engines.budget import Budget
-from likewise.engines.contract import Columns, RowBlock, Task
+from likewise.engines.contract import Against, Columns, Maker, RowBlock, Task
 from likewise.engines.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.errors import LikewiseError
 from likewise.passes import Gallery
-from likewise.targets import LabelTarget
 
 __all__ = ["DiskEngine", "HeldColumns", "SpilledColumns"]
 
@@ -63,28 +62,22 @@ class DiskEngine(BlockedEngine):
         """Sum over blocks of what `task` returns, in float64."""
         return self._summed(lambda block: block_sums(task, block))
 
-    def gallery(self, R: np.ndarray) -> Columns:
-        """All rows as the columns of a pass, in blocks."""
-        R = R.astype(self.dtype)
-        blocks = (projected(block, R, self.n_classes) for block in self.blocks())
-        sides = 1 if self.weights is None else 2
-        if self.shape[0] * R.shape[1] * self.dtype.itemsize * sides <= self.budget.gallery_bytes:
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
+        blocks = (block_columns(make, block) for block in self.blocks())
+        if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
             return HeldColumns(list(blocks))
         return SpilledColumns(blocks)
 
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
-    ) -> tuple[np.ndarray, float]:
-        """Sum over row blocks of Xᵀ (S - Y) back, and the loss; columns from a file are read once for each block."""
-        L = L.astype(self.dtype)
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns; columns from a file are read once for each block of rows."""
 
         def against_all(block: RowBlock) -> tuple[np.ndarray, ...]:
-            if isinstance(gallery, SpilledColumns):
-                return added(block_sums(Sweep(L, (part,), target), block) for part in gallery.blocks())
-            return block_sums(Sweep(L, tuple(gallery.blocks()), target), block)
+            if isinstance(columns, SpilledColumns):
+                return added(block_sums(task.against((part,)), block) for part in columns.blocks())
+            return block_sums(task.against(tuple(columns.blocks())), block)
 
-        total, loss = self._summed(against_all)
-        return total, float(loss)
+        return self._summed(against_all)
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in the file, ascending."""
@@ -123,9 +116,10 @@ class SpilledColumns(HeldColumns):
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
         for block in blocks:
-            self._write(block.Q)
+            self._write(block.Q if block.extra is None else np.hstack([block.Q, block.extra.astype(block.Q.dtype)]))
             self._labels.append((block.starts, block.weights))
-            self._width, self._dtype = block.Q.shape[1], block.Q.dtype
+            self._own, self._dtype = block.Q.shape[1], block.Q.dtype
+            self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
 
     def blocks(self) -> Iterator[Gallery]:
         """The galleries one after the other, from the start of the file."""
@@ -148,4 +142,5 @@ class SpilledColumns(HeldColumns):
         Q = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
         if read_exactly(self._file, offset, Q) < Q.nbytes:
             raise LikewiseError("the temporary file of projected rows was cut short by someone else")
-        return Gallery(Q, starts, weights)
+        own = np.ascontiguousarray(Q[:, : self._own])
+        return Gallery(own, starts, weights, None if self._own == self._width else Q[:, self._own :])

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.engines.blocks import class_squares, part_sums
-from likewise.engines.contract import Columns, RowBlock, Task
+from likewise.engines.blocks import block_columns, class_squares, part_sums
+from likewise.engines.contract import Against, Columns, Maker, RowBlock, Task
 from likewise.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.targets import LabelTarget, class_starts
 from likewise.whitening import Whitening, whiten
@@ -129,6 +129,19 @@ class MemoryEngine:
             return RowBlock(self.rows(part), self.codes[part], None if self.weights is None else self.weights[part])
 
         return part_sums(task, self.shape[0], block)
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass, in one block."""
+        return block_columns(make, RowBlock(self.rows(slice(None)), self.codes, self.weights))
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns."""
+        return self.sum(task.against(tuple(columns.blocks())))
+
+    @property
+    def order(self) -> np.ndarray:
+        """The row of X at each place of the label order."""
+        return np.arange(self.shape[0]) if self._order is None else self._order
 
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine over some of the rows, given by their places in label order; repetition is allowed."""
