@@ -84,10 +84,13 @@ def test_killed_at_50_random_moments_no_confirmed_mark_is_lost(tmp_path: Path) -
                 number += 1
 
     rng = np.random.default_rng(0)
-    for _ in range(50):
+    kept: list[int] = []
+    kills = 0
+    while (kills < 50 or len(kept) < 50) and kills < 500:  # a busy machine may need more of them
         killed_while(work, float(rng.uniform(0.001, 0.02)))
+        kills += 1
         kept = [event.item for event in Feedback(tmp_path)]
         assert kept == list(range(len(kept)))
         told = [int(line) for line in confirmed.read_bytes().splitlines()]
         assert set(told) <= set(kept)
-    assert len(kept) > 50
+    assert len(kept) >= 50

@@ -179,7 +179,7 @@ def _worth_showing(index: Any, name: str) -> bool:
 
 
 def _sheet(index: Any, asked: list[_Query], rows: list[Any], path: Path | None) -> Path:
-    """A picture of all queries and what was found, hits framed red and misses blue where labels are known."""
+    """A picture of all queries and what was found: hits framed red, misses blue, unknown labels grey."""
     import numpy as np
 
     from likewise.pictures import write_png
@@ -190,8 +190,7 @@ def _sheet(index: Any, asked: list[_Query], rows: list[Any], path: Path | None) 
     gallery: Any = _Pictures(index)
     pictures = [_picture(query.image) if query.row is None else gallery[query.row] for query in asked]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
-    # where a query's label is not known nothing is a hit, an item without a label included
-    own = [object() if query.row is None or labels[query.row] is None else labels[query.row] for query in asked]
+    own = [None if query.row is None else labels[query.row] for query in asked]
     panel = Panel("most alike", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
