@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,8 +28,6 @@ from likewise.whitening import Whitening, check_room, gram, whiten_gram
 if TYPE_CHECKING:
     import os
     from pathlib import Path
-
-    from likewise.slr import SLR
 
 __all__ = ["KEPT_ROWS", "PartialFits", "Sums", "merge"]
 
@@ -219,7 +217,10 @@ class PartialFits:
             vars(self).pop(f"{field.name}_", None)
 
 
-def merge(a: SLR, b: SLR) -> SLR:
+Model = TypeVar("Model", bound=PartialFits)
+
+
+def merge(a: Model, b: Model) -> Model:
     """The model that has seen the blocks of both: two models built by `partial_fit`, wherever each was built.
 
     Examples
@@ -232,13 +233,15 @@ def merge(a: SLR, b: SLR) -> SLR:
     1797
     """
     _check_mergeable(a, b)
-    merged: SLR = clone(a)
+    merged: Any = clone(a)
     merged.classes_, sums = _aligned([(a.classes_, a._sums()), (b.classes_, b._sums())])
-    merged.n_features_in_ = a.n_features_in_
-    if hasattr(a, "feature_names_in_"):
-        merged.feature_names_in_ = a.feature_names_in_
-    merged._keep_sums(sums[0].plus(sums[1], a._kept_rows()), np.result_type(a.kept_, b.kept_))
-    return merged.solve()
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(a, name):
+            setattr(merged, name, getattr(a, name))
+    both = sums[0].plus(sums[1], a._kept_rows())
+    merged._keep_sums(both, both.kept.dtype)
+    found: Model = merged.solve()
+    return found
 
 
 def _check_mergeable(a: Any, b: Any) -> None:
