@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from likewise.slr import SLR
     from likewise.supervision import Learned, Prepared
 
-__all__ = ["STRENGTHS", "choose_strength", "ndcg"]
+__all__ = ["FOR_CLASSES", "FOR_QUERIES", "choose_strength", "ndcg"]
 
-STRENGTHS = (float("inf"), 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # infinity is the prior itself
+# Infinity is the prior itself. Unseen classes want a strong prior, queries of a known kind a weak one.
+FOR_CLASSES = (float("inf"), 100.0, 30.0, 10.0, 3.0, 1.0)
+FOR_QUERIES = (float("inf"), 10.0, 1.0, 0.1, 0.01)
 UNTRIED = 10.0  # where there is too little to hold out
 MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows cost time and change no choice
 REPEATS = 2
@@ -42,23 +44,19 @@ def choose_strength(model: SLR, taught: Taught, target: LabelTarget) -> float:
     tried = _tried(_trial_model(model), folds, taught, target)
     model.strengths_ = [{"strength": strength, "score": float(scores.mean())} for strength, scores in tried.items()]
     best = max(tried, key=lambda strength: float(tried[strength].mean()))
-    gain = tried[best] - tried[STRENGTHS[0]]
-    return best if gain.mean() > gain.std() else STRENGTHS[0]
+    gain = tried[best] - tried[float("inf")]
+    return best if gain.mean() > gain.std() else float("inf")
 
 
 def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -> dict[float, np.ndarray]:
-    """Scores of the folds by strength, from strong to weak until two in a row are worse than the best before them."""
+    """Scores of the folds by strength."""
     from likewise.supervision import learn_from_prior
 
     prepared = _prepared(folds, taught, target)
     tried: dict[float, np.ndarray] = {}
-    means: list[float] = []
-    for strength in STRENGTHS:
+    for strength in FOR_CLASSES if isinstance(taught.known, np.ndarray) else FOR_QUERIES:
         learned = (learn_from_prior(trial, part, strength) for part in prepared)
         tried[strength] = np.array([score(one) for (_, score), one in zip(folds, learned, strict=True)])
-        means.append(float(tried[strength].mean()))
-        if len(means) > 3 and max(means[-2:]) < max(means[:-2]):
-            break
     return tried
 
 
@@ -127,21 +125,27 @@ def _item_folds(taught: Taught, shared: SharedLabels, rng: np.random.Generator) 
 
 
 def _query_folds(taught: Taught, relevance: Relevance, rng: np.random.Generator) -> list[Fold]:
-    """A half of the queries held out, both ways; what is not known of them counts as irrelevant in their score."""
+    """A half of the queries held out, both ways, each to rank the items whose relevance to it is known.
+
+    Where nothing is known to be irrelevant, as with clicks alone, everything unknown counts as that.
+    """
     told = np.flatnonzero(np.asarray(abs(relevance.R).sum(axis=1)).ravel() > 0)
     if len(told) < 4:
         return []
-    order = rng.permutation(told)
-    folds: list[Fold] = []
+    order, folds = rng.permutation(told), list[Fold]()
+    only_known = relevance.unstored == "unknown" and bool((relevance.R.data <= 0).any())
     for seen, held in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-        seen, held = _some(seen, MOST_SEEN, rng), _some(held, MOST_HELD, rng)
-        folds.append((taught.part(seen), _ranks_relevant(taught.X[held], taught.gallery, relevance.R[held])))
+        seen, held = _some(seen, MOST_SEEN // 2, rng), _some(held, MOST_HELD // 2, rng)
+        score = _ranks_relevant(taught.X[held], taught.gallery, relevance.R[held], only_known=only_known)
+        folds.append((taught.part(seen), score))
     return folds
 
 
-def _ranks_relevant(Q: Any, G: Any, R: Any, itself: bool = False) -> Callable[[Learned], float]:
+def _ranks_relevant(
+    Q: Any, G: Any, R: Any, itself: bool = False, only_known: bool = False
+) -> Callable[[Learned], float]:
     def score(learned: Learned) -> float:
-        return ndcg(_moved(Q, learned), _dense(G), R, itself=itself)
+        return ndcg(_moved(Q, learned), _dense(G), R, itself=itself, only_known=only_known)
 
     return score
 
@@ -158,6 +162,13 @@ def _dense(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
+def _stored(R: Any) -> np.ndarray:
+    """True where a sparse matrix stores something, a zero too."""
+    stored = R.copy()
+    stored.data = np.ones(len(stored.data), dtype=bool)
+    return np.asarray(stored.toarray())
+
+
 def _top(S: np.ndarray, k: int) -> np.ndarray:
     """Columns of the k largest entries of each row, largest first."""
     if S.shape[1] > k:
@@ -166,10 +177,11 @@ def _top(S: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(-S, axis=1, kind="stable")
 
 
-def ndcg(Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False) -> float:
+def ndcg(Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False, only_known: bool = False) -> float:
     """Mean nDCG@k of the scores Q Gᵀ; gains are the positive entries of the sparse R, all else gains nothing.
 
-    `itself` leaves out the item that is the query. Queries without a gain are left out.
+    `itself` leaves out the item that is the query, `only_known` the items that R does not store. Queries without a
+    gain are left out.
     """
     discount = 1.0 / np.log2(np.arange(2, k + 2))
     values = []
@@ -177,6 +189,8 @@ def ndcg(Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False
         S = Q[first : first + 256] @ G.T
         if itself:
             S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
+        if only_known:
+            S = np.where(_stored(R[first : first + 256]), S, -np.inf)
         gains = np.maximum(R[first : first + 256].toarray(), 0.0)
         top = _top(S, k)
         ideal = -np.sort(-gains, axis=1)[:, :k] @ discount[: gains.shape[1]]

@@ -218,4 +218,7 @@ def _store(model: SLR, taught: Taught, learned: Learned) -> None:
     model.rank_, model.condition_, model.n_samples_ = learned.rank, learned.condition, taught.X.shape[0]
     model.unit_rows_ = model.prior is not None and model.sides == "both"
     model.n_gallery_features_ = taught.gallery.shape[1]
-    model._set_factors(*learned.factors(), taught.X.dtype)
+    if model.sides == "both":
+        model._set_factors(*learned.factors(), taught.X.dtype)
+    else:
+        model._set_one_side(learned.matrix(), taught.X.dtype)
