@@ -262,8 +262,9 @@ class AnchoredSLR(SimilarityModel):
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         X = unit_rows(X)
-        if getattr(self, "reduction_", None) is not None:  # a model of an older file has none
-            X = unit_rows(project(X, self.reduction_))
+        reduction = getattr(self, "reduction_", None)  # a model of an older file has none
+        if reduction is not None:
+            X = unit_rows(project(X, reduction))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
         return Head(**self.head_, means=self.class_means_)(Z, lambda: self._centred(X))
