@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo test lint bench browser clean
+.PHONY: demo test lint bench bench-scale browser clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/likewise demo --output demo
@@ -27,6 +27,11 @@ browser:
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
+
+# Minutes and gigabytes: a million rows on disk, and all pairs of 71,000 rows.
+bench-scale: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.scale_disk
+	$(BIN)/python -m benchmarks.scale_imagenet50
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
