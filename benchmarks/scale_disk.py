@@ -101,7 +101,8 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
     console.print(machine())
     console.print(
         f"rows on disk x {arguments.features} float32, generated, {arguments.classes:,} classes; "
-        f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, memory_limit={arguments.limit!r}"
+        f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, "
+        f"memory_limit={arguments.limit!r}"
     )
     grid = Table(
         "rows", "file", "seconds", "µs a row", "of the first", "peak of the process", "mAP", "all pairs: mAP, s"
