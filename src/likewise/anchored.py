@@ -262,7 +262,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         X = unit_rows(X)
-        if getattr(self, "reduction_", None) is not None:  # a model of an older file has none
+        if self.reduction_ is not None:
             X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
