@@ -134,6 +134,10 @@ def test_fit_forgets_the_blocks_before_and_a_block_after_it_begins_anew(caplog):
     [
         ({"compress": "sample", "compress_size": 20}, "compress='sample' draws from all rows at each step"),
         ({"compress": "gaussian", "compress_size": 20}, "compress='gaussian' draws from all rows at each step"),
+        (
+            {"prior": "identity"},
+            "prior='identity': what is known of pairs does not add up, partial_fit takes one label",
+        ),
         ({"init": "paper"}, "init='paper' starts from rows that are gone: partial_fit needs init='fixed'"),
         ({"checkpoint": "x"}, "checkpoint has no meaning for partial_fit"),
     ],
@@ -141,6 +145,12 @@ def test_fit_forgets_the_blocks_before_and_a_block_after_it_begins_anew(caplog):
 def test_what_sums_cannot_give_is_refused_in_words(parameters, message):
     with pytest.raises(LikewiseError, match=message):
         SLR(3, **parameters).partial_fit(*planted(40, 5, 2))
+
+
+def test_rows_without_a_label_are_refused_in_words():
+    X, y = planted(40, 5, 3)
+    with pytest.raises(LikewiseError, match="rows without a label, or many a row: what is known of pairs does not add"):
+        SLR(3).partial_fit(X, np.where(y == 2, -1, y))
 
 
 def test_what_cannot_be_merged_is_refused_in_words():

@@ -21,6 +21,7 @@ from likewise.engines.blocks import class_sums
 from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.labels import distinct_labels
+from likewise.lessons import is_plain
 from likewise.persistence import save_model
 from likewise.randomness import generator
 from likewise.whitening import Whitening, check_room, gram, whiten_gram
@@ -102,6 +103,7 @@ class PartialFits:
     """`partial_fit` for `SLR`; what it keeps are attributes such as `gram_`, which are saved with the model."""
 
     adaptive: bool
+    prior: str | None
     compress: str | None
     compress_size: int | None
     init: str
@@ -123,7 +125,7 @@ class PartialFits:
             False only adds the block, which is cheap: pass True with the last one, or call `solve`.
         """
         self._validate_params()  # type: ignore[attr-defined]
-        self._check_partial()
+        self._check_partial(y)
         before = None if not hasattr(self, "gram_") else self._sums()
         X, y = validate_data(
             self, X, y, reset=before is None, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
@@ -163,10 +165,13 @@ class PartialFits:
         """Sums alone are no model yet."""
         return hasattr(self, "components_")
 
-    def _check_partial(self) -> None:
+    def _check_partial(self, y: Any) -> None:
         """What sums over blocks cannot give is refused in words."""
         if hasattr(self, "components_") and not hasattr(self, "gram_"):
             log.warning("partial_fit after fit begins anew: fit keeps no sums that a block could be added to")
+        if self.prior is not None or not is_plain(y, None):
+            what = "rows without a label, or many a row" if self.prior is None else f"prior={self.prior!r}"
+            raise LikewiseError(f"{what}: what is known of pairs does not add up, partial_fit takes one label a row")
         if self.compress not in (None, "landmarks"):
             raise LikewiseError(
                 f"compress={self.compress!r} draws from all rows at each step, and partial_fit keeps some only: "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.linalg
 
+from likewise.arrays import to_host
 from likewise.engines.choosing import elsewhere
 from likewise.errors import LikewiseError
 from likewise.lessons import Lesson, Taught, lesson, read
@@ -70,7 +71,7 @@ def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, tar
             "X is not in memory: a relevance, many labels, unlabelled rows, a gallery or a prior need arrays; "
             "one label a row is learned from anywhere"
         )
-    taught = read(model, X, y, sample_weight, gallery)
+    taught = read(model, to_host(X), to_host(y), to_host(sample_weight), to_host(gallery))
     if model.prior is not None and taught.X.shape[1] != taught.gallery.shape[1]:
         raise LikewiseError(
             f"prior={model.prior!r} needs two sides of one width: "
@@ -89,7 +90,8 @@ def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, tar
 
 def _check_parameters(model: SLR) -> None:
     """What is meant for one label a row has no meaning here, and a wish is not silently dropped."""
-    for name, usual in (("compress", None), ("acceleration", None), ("init", "fixed")):
+    unused = ("compress", "acceleration", "whitening_width", "device", "tile_dtype")
+    for name, usual in (*((name, None) for name in unused), ("init", "fixed")):
         if getattr(model, name) != usual:
             raise LikewiseError(
                 f"{name}={getattr(model, name)!r} is for one label a row, every row labelled and no prior: "

@@ -172,6 +172,16 @@ def test_anchored_slr_takes_foreign_arrays_as_numpy(make):
 
 
 @libraries
+def test_what_is_taught_in_other_ways_is_learned_in_numpy(make):
+    X, y = rows()
+    unknown = np.where(y == 3, -1, y)
+    for model, labels in ((SLR(8, n_iter=2), unknown), (SLR(prior="identity", prior_strength=1.0), y)):
+        assert_same(model.fit(X, labels), type(model)(**model.get_params()).fit(make(X), labels), X, 1e-6)
+    with pytest.raises(LikewiseError, match="device='cpu' is for one label a row"):
+        SLR(8, device="cpu").fit(make(X), unknown)
+
+
+@libraries
 def test_what_cannot_be_learned_from_is_refused_in_words(make):
     X, y = rows()
     bad = X.copy()
