@@ -57,6 +57,11 @@ class Gallery:
         """These columns, as the one block they are."""
         yield self
 
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays, so that whoever schedules by size knows it."""
+        arrays = (self.Q, self.starts, self.weights, self.extra)
+        return sum(array.nbytes for array in arrays if array is not None)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what is computed from the rest: that need not travel."""
         return Gallery, (self.Q, self.starts, self.weights, self.extra)
