@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import check_estimator
 
-from likewise import SLR
+from likewise import SLR, AnchoredSLR
 from likewise.solvers import AllPairs
 from tests.planted import planted
 
@@ -161,7 +161,7 @@ BAD = {
     "complex": (SLR(), X + 1j, Y, "Complex data not supported"),
     "objects": (SLR(), np.full((40, 5), "word", dtype=object), Y, "could not convert string to float"),
     "mixed labels": (SLR(), X, MIXED, "y mixes labels of the types int, str: use one type for all"),
-    "missing labels": (SLR(), X, np.array([None, "a", "b", "b"] * 10, dtype=object), "y has 10 missing labels"),
+    "missing labels": (AnchoredSLR(), X, np.array([None, "a", "b", "b"] * 10, dtype=object), "y has 10 missing labels"),
     "one dimension": (SLR(), X[:, 0], Y, "Expected 2D array, got 1D array"),
 }
 

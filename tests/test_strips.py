@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.errors import LikewiseError
-from likewise.strips import HIT, MISS, QUERY, Panel, choose_queries, nearest, retrieval_strips
+from likewise.strips import HIT, MISS, QUERY, UNKNOWN, Panel, choose_queries, nearest, retrieval_strips
 
 
 @settings(max_examples=30, deadline=None)
@@ -43,6 +43,16 @@ def test_frames_have_the_colours_of_hits_and_misses(shape: tuple[int, ...], n_pa
     assert _count(picture, QUERY) == 2 * frame + swatch
     assert _count(picture, HIT) == n_panels * 3 * frame + swatch
     assert _count(picture, MISS) == n_panels * 3 * frame + swatch
+
+
+def test_a_label_that_is_not_known_is_framed_grey() -> None:
+    images = [np.full((8, 8), 9, np.uint8) for _ in range(3)]
+    labels = np.array(["a", "b", None], dtype=object)
+    panel = Panel("method", np.array([[0, 1, 2], [0, 1, 2]]))
+    picture = retrieval_strips(images[:2], images, [panel], np.array(["a", None], dtype=object), labels)
+    frame, swatch = 4 * 4 * (56 + 4), 14 * 14
+    assert _count(picture, HIT) == _count(picture, MISS) == frame + swatch
+    assert _count(picture, UNKNOWN) == 4 * frame + swatch
 
 
 def test_strips_of_nothing_get_a_sentence() -> None:

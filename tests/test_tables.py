@@ -397,7 +397,7 @@ def test_missing_labels_are_empty_none_and_nan() -> None:
     ("name", "sentence"),
     [
         ("nothing.csv", "{} does not exist"),
-        ("data.xlsx", "{} ends with .xlsx: expected .npz, .npy, .csv, .tsv, .parquet, a folder of features"),
+        ("data.xlsx", "{} ends with .xlsx: expected .npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features"),
         ("empty", "{} is a folder without features.npy: expected .npz"),
     ],
 )

@@ -60,7 +60,7 @@ def test_the_hinge_loss_never_rises_for_the_whole_matrix(shape, margins):
     p = problem(X, y, margins=margins)
     start = paper_start(p.engine, p.whitening, None, np.random.default_rng(0))
     losses = [it.objective for it, _ in zip(whole(p, *start), range(6), strict=False)]
-    assert np.all(np.diff(losses) <= 1e-9 * max(losses) + 1e-20 * n**2)  # an interpolated target leaves rounding alone
+    assert np.all(np.diff(losses) <= 1e-9 * max(losses) + 1e-14 * n**2)  # an interpolated target leaves rounding alone
 
 
 @given(shapes, st.floats(0, 1), st.integers(1, 5))
@@ -79,7 +79,7 @@ def test_the_objective_never_rises_at_any_half_step_with_or_without_ridge(shape,
         step = p.step(A, B)
         losses.append(step.objective)
         A, B = turn(step.A, B)
-    assert np.all(np.diff(losses) <= 1e-9 * max(losses) + 1e-20 * n**2)  # an interpolated target leaves rounding alone
+    assert np.all(np.diff(losses) <= 1e-9 * max(losses) + 1e-14 * n**2)  # an interpolated target leaves rounding alone
 
 
 def test_the_loss_of_the_history_is_the_hinge_loss_of_the_page():

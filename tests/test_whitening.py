@@ -54,7 +54,7 @@ def test_ridge_shrinks_what_is_kept_of_each_direction(shape):
 
 
 def test_a_gram_matrix_beyond_memory_is_refused_in_words(monkeypatch):
-    monkeypatch.setattr(whitening, "_physical_memory", lambda: 10**9)
+    monkeypatch.setattr(whitening, "physical_memory", lambda: 10**9)
     X = sp.csr_array((20_000, 30_000))
     with pytest.raises(LikewiseError, match=r"X is 20000 x 30000: whitening it needs a 20000 x 20000 Gram matrix"):
         whiten(X)

@@ -10,15 +10,19 @@ _WHERE = {
     "SLR": "slr",
     "SimilarityModel": "base",
     "compare": "comparison",
+    "fit_map": "mapping",
     "load": "models",
+    "merge": "incremental",
 }
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "load"]
+__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load", "merge"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
     from likewise.comparison import compare
+    from likewise.incremental import merge
+    from likewise.mapping import fit_map
     from likewise.models import load
     from likewise.slr import SLR
 

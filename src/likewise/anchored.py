@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.anchored_blocks import EngineData
-from likewise.base import SimilarityModel
+from likewise.base import SimilarityModel, project
 from likewise.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
 from likewise.engines.budget import DEFAULT_LIMIT, in_bytes
 from likewise.engines.choosing import Opened, elsewhere, open_elsewhere
@@ -25,6 +25,7 @@ from likewise.labels import checked_weights, encode_labels
 from likewise.open_world import Member, choose_member, member_map
 from likewise.progress import progress_bar
 from likewise.randomness import generator
+from likewise.reducing import reduced_rows
 
 __all__ = ["AnchoredSLR"]
 
@@ -64,6 +65,9 @@ class AnchoredSLR(SimilarityModel):
         Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
     kernel_size : int, default=1500
         Landmarks of the kernel (Nyström).
+    whitening_width : int or None, default=None
+        Learn in so many leading directions of the unit rows. None is all of them, but 1,000 for sparse X of more than
+        4,096 rows and columns, which is never made dense.
     ridge, geometry, pull, confidence, width, temperature : optional
         Settings to fix instead of choosing them: λ; "one-hot" or "lda"; κ; s; γ in units of 1 / mean squared
         distance; τ of the posterior.
@@ -75,7 +79,8 @@ class AnchoredSLR(SimilarityModel):
     cv_results_ : dict
         What was tried: "params", "mean_test_score" (mAP of held-out rows) and "seconds".
     classes_, n_samples_, n_features_in_
-    projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any.
+    projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any; `reduction_` the leading
+        directions in front of both, (width, d), if they were reduced.
 
     Examples
     --------
@@ -87,6 +92,8 @@ class AnchoredSLR(SimilarityModel):
     True
     """
 
+    reduction_: np.ndarray | None = None  # files of earlier versions know of none
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
         "unseen_classes": ["boolean"],
@@ -97,6 +104,7 @@ class AnchoredSLR(SimilarityModel):
         "verbose": ["verbose"],
         "memory_limit": [str, Integral, None],
         "kernel_size": [Interval(Integral, 1, None, closed="left")],
+        "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [_POSITIVE, None],
         "geometry": [StrOptions({"one-hot", "lda"}), None],
         "pull": [_NON_NEGATIVE, None],
@@ -117,6 +125,7 @@ class AnchoredSLR(SimilarityModel):
         verbose: int = 0,
         memory_limit: int | str | None = None,
         kernel_size: int = 1500,
+        whitening_width: int | None = None,
         ridge: float | None = None,
         geometry: str | None = None,
         pull: float | None = None,
@@ -133,6 +142,7 @@ class AnchoredSLR(SimilarityModel):
         self.verbose = verbose
         self.memory_limit = memory_limit
         self.kernel_size = kernel_size
+        self.whitening_width = whitening_width
         self.ridge = ridge
         self.geometry = geometry
         self.pull = pull
@@ -153,7 +163,8 @@ class AnchoredSLR(SimilarityModel):
         weights, there = checked_weights(sample_weight, X, codes)
         if not np.any(X.data if sp.issparse(X) else X):
             raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-        data = Data(unit_rows(X[there]), codes[there], len(self.classes_), weights)
+        rows, self.reduction_ = reduced_rows(unit_rows(X[there]), weights, self.whitening_width)
+        data = Data(rows, codes[there], len(self.classes_), weights)
         rng = generator(self.random_state)
         with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
             journal = Journal(advance)
@@ -167,7 +178,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _fit_elsewhere(self, opened: Opened) -> Self:
         """The same on an engine: choose on a sample, then sum over all rows."""
-        engine, self.classes_ = opened
+        (engine, self.classes_), self.reduction_ = opened, None
         rng, data = generator(self.random_state), EngineData(engine)
         with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
             journal = Journal(advance)
@@ -251,6 +262,9 @@ class AnchoredSLR(SimilarityModel):
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         X = unit_rows(X)
+        reduction = getattr(self, "reduction_", None)  # a model of an older file has none
+        if reduction is not None:
+            X = unit_rows(project(X, reduction))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
         return Head(**self.head_, means=self.class_means_)(Z, lambda: self._centred(X))

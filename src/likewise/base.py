@@ -9,12 +9,14 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from likewise.arrays import as_given, to_host
+from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, save_model
 
-__all__ = ["SimilarityModel", "project"]
+__all__ = ["SimilarityModel", "checked_side", "project"]
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -26,23 +28,25 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     """
 
     def transform(self, X: Any) -> np.ndarray:
-        """Gallery side of the rows of X, shape (n, r)."""
-        return self._gallery_side(self._validated(X))
+        """Gallery side of the rows of X, shape (n, r): a NumPy array, whatever X is.
+
+        Under scikit-learn's `array_api_dispatch` a tensor gives a tensor, on its own device.
+        """
+        return as_given(X, self._gallery_side(self._validated_gallery(X)))
 
     def transform_query(self, X: Any) -> np.ndarray:
         """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
-        return self._query_side(self._validated(X))
+        return as_given(X, self._query_side(self._validated_query(X)))
 
     def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
         """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
-        Q = self._validated(Q)
-        G = Q if G is None else self._validated(G)
-        return self._query_side(Q) @ self._gallery_side(G).T
+        gallery = self._validated_gallery(Q if G is None else G)
+        return as_given(Q, self._query_side(self._validated_query(Q)) @ self._gallery_side(gallery).T)
 
     def score(self, X: Any, y: Any) -> float:
         """Mean average precision: every row is a query and ranks all other rows."""
-        X = self._validated(X)
-        return float(mean_average_precision(self._query_side(X), self._gallery_side(X), np.asarray(y)))
+        Q, G = self._validated_query(X), self._validated_gallery(X)
+        return float(mean_average_precision(self._query_side(Q), self._gallery_side(G), np.asarray(to_host(y))))
 
     def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
         """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
@@ -56,12 +60,26 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(self, to_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _validated_gallery(self, X: Any) -> Any:
+        """Rows of the gallery side; a model whose sides differ in width says here what it expects."""
+        return self._validated(X)
+
+    def _validated_query(self, X: Any) -> Any:
+        """Rows of the query side."""
+        return self._validated(X)
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as float32 or float64, dense or CSR, and as many labels."""
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=2
+            self,
+            to_host(X),
+            to_host(y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_min_samples=2,
         )
         return X, y
 
@@ -99,3 +117,12 @@ def _models() -> dict[str, type]:
         found[model.__name__] = model
         stack.extend(model.__subclasses__())
     return found
+
+
+def checked_side(X: Any, width: int, name: str, what: str) -> Any:
+    """Rows of a side that has a width of its own."""
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=what)
+    if X.shape[1] != width:
+        article = "an" if what[0] in "aeiou" else "a"
+        raise LikewiseError(f"{what} has {X.shape[1]} columns: {name} was fitted with {article} {what} side of {width}")
+    return X

@@ -9,11 +9,23 @@ from sklearn.utils.validation import _check_sample_weight
 
 from likewise.errors import LikewiseError
 
-__all__ = ["checked_weights", "encode_labels"]
+__all__ = ["checked_weights", "distinct_labels", "encode_labels", "is_unlabelled"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and the number of each row's label among them."""
+    """The sorted distinct labels, and the number of each row's label among them; enough of them to learn from."""
+    classes, codes = distinct_labels(y)
+    if len(classes) == 1:
+        raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
+    if len(classes) == len(codes):
+        raise LikewiseError(
+            f"all {len(codes)} labels in y are distinct: no two rows are alike, so nothing can be learned"
+        )
+    return classes, codes
+
+
+def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, one or more, and the number of each row's label among them."""
     y = np.asarray(y)
     _check_missing(y)
     try:
@@ -21,11 +33,17 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
-    if len(classes) == 1:
-        raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
-    if len(classes) == len(y):
-        raise LikewiseError(f"all {len(y)} labels in y are distinct: no two rows are alike, so nothing can be learned")
     return classes, codes.ravel()
+
+
+def is_unlabelled(y: np.ndarray) -> np.ndarray:
+    """True where a row has no label: -1 among integers with at least two other labels, None or NaN among objects."""
+    if y.dtype.kind == "i":
+        unlabelled = y == -1
+        return unlabelled if len(np.unique(y[~unlabelled])) > 1 else np.zeros(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        return np.array([label is None or label != label for label in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
 
 
 def _check_missing(y: np.ndarray) -> None:

@@ -23,7 +23,7 @@ from likewise.whitening import check_room, gram
 
 __all__ = ["Member", "choose_member", "member_map", "scatter", "scatter_map"]
 
-SHRINK = (0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
+SHRINK = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.0, 0.25, 0.5, 0.75)
 MOST_HELD = 2_000  # more held-out rows cost time and change no choice

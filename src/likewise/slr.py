@@ -12,19 +12,24 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from likewise.base import SimilarityModel, project
+from likewise.base import SimilarityModel, checked_side, project
 from likewise.checkpoints import Checkpoint
 from likewise.engines import Engine, open_engine
 from likewise.errors import LikewiseError
+from likewise.incremental import PartialFits
+from likewise.lessons import is_plain
 from likewise.passes import single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
+from likewise.reducing import whitened
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, label_factors, paper_start
+from likewise.supervision import fit_taught
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
@@ -33,7 +38,7 @@ __all__ = ["SLR"]
 log = logging.getLogger("likewise")
 
 
-class SLR(SimilarityModel):
+class SLR(PartialFits, SimilarityModel):
     """Similarity learning via adaptive regression: the bilinear similarity qᵀ M g, learned from all pairs.
 
     The scores of all pairs are clamped to what their labels ask for (at least δ1 for one label, at most δ2 for two)
@@ -62,10 +67,27 @@ class SLR(SimilarityModel):
         Stop when an iteration lowers the objective by less than this share; 0 runs all of `n_iter`.
     acceleration : {"anderson"} or None, default=None
         Mix the last iterates where that is at least as good as the plain iteration must be; for `rank=None`.
+    sides : {"both", "query", "gallery"}, default="both"
+        Which side is mapped. "query" leaves the gallery as it is, so that an existing index of raw rows stays: a
+        query becomes q @ M. "gallery" leaves queries as they are.
+    prior : {"identity"} or None, default=None
+        "identity" learns M = I + what was taught, so that what was not taught keeps its raw ranking, that of the
+        cosine: rows are brought to length one. With one side left alone they are taken as they come, M = c I + ….
+    prior_strength : float or None, default=None
+        Ridge towards the prior, in the units of `alpha`; infinity is the prior itself. None chooses it by holding
+        out classes, or queries of a relevance.
+    whitening_width : int or None, default=None
+        Learn in so many leading directions of X. None is all of them, but 1,000 for sparse X of more than 4,096 rows
+        and columns, whose Gram matrix is never formed.
     memory_limit : int, str or None, default=None
         Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
     checkpoint : path or None, default=None
         A file written after each iteration; a fit that finds its own goes on from there.
+    device : str or None, default=None
+        A torch device such as "cuda": blocks of rows are moved there, and passes run in torch. None is where X is: a
+        NumPy array runs in NumPy, a tensor in torch on its own device.
+    tile_dtype : {"bfloat16"} or None, default=None
+        Precision of the tiles of scores in torch; sums stay in float32. None is that of X.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -82,7 +104,13 @@ class SLR(SimilarityModel):
     history_ : list of dict
         For each iteration the objective a pair it started from ("loss") and how long it took ("seconds").
     classes_ : array
-        Labels seen in `fit`.
+        Labels seen in `fit`; a relevance has none.
+    strength_ : float
+        Strength of the prior, if there is one.
+    n_gallery_features_ : int
+        Width of the gallery side; `n_features_in_` is that of the queries.
+    unit_rows_ : bool
+        Whether rows are brought to length one first: with a prior on both sides.
     condition_ : float
         Condition number of X.
     n_samples_, n_features_in_ : int
@@ -110,6 +138,9 @@ class SLR(SimilarityModel):
         "init": [StrOptions({"fixed", "paper"})],
         "tol": [Interval(Real, 0, None, closed="left")],
         "acceleration": [StrOptions({"anderson"}), None],
+        "sides": [StrOptions({"both", "query", "gallery"})],
+        "prior": [StrOptions({"identity"}), None],
+        "prior_strength": [Interval(Real, 0, None, closed="both"), None],
         "memory_limit": [str, Integral, None],
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
@@ -129,8 +160,14 @@ class SLR(SimilarityModel):
         init: str = "fixed",
         tol: float = 0.0,
         acceleration: str | None = None,
+        sides: str = "both",
+        prior: str | None = None,
+        prior_strength: float | None = None,
+        whitening_width: int | None = None,
         memory_limit: int | str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        tile_dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -144,37 +181,69 @@ class SLR(SimilarityModel):
         self.init = init
         self.tol = tol
         self.acceleration = acceleration
+        self.sides = sides
+        self.prior = prior
+        self.prior_strength = prior_strength
+        self.whitening_width = whitening_width
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
+        self.device = device
+        self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn M from rows X and their labels y; a row of weight w counts as w rows.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gallery: Any = None) -> Self:
+        """Learn M from rows X and what is known of them; a row of weight w counts as w rows.
 
-        X is an array, dense or CSR; or a `.npy` file, a feature store (whose labels serve if y is None), a memmap, or
-        blocks of rows, all of which stay where they are; or a dask array.
+        Parameters
+        ----------
+        X : (n, d) rows; the queries, if there is a gallery. An array, dense or CSR; or a `.npy` file, a feature store
+            (whose labels serve if y is None), a memmap, or blocks of rows, all of which stay where they are; or a dask
+            array
+        y : labels, one a row, -1 among integers or None among objects where it is unknown; or an indicator (n, c) of
+            many labels, or `targets.SharedLabels`; or a `targets.Relevance` of X and the gallery
+        sample_weight : (n,) weights of the rows of X
+        gallery : (n_g, d_g) rows that the queries are compared with; X itself if None
         """
         self._validate_params()
         self._check_acceleration()
         target = self._target()
+        self._forget_sums()
+        if self.prior is not None or not is_plain(y, gallery):
+            fit_taught(self, X, y, sample_weight, gallery, target)
+            return self
         engine, self.classes_ = open_engine(self, X, y, sample_weight)
-        whitening = engine.whiten(self.alpha)
-        self.rank_ = self._usable_rank(whitening)
-        self._set_components(whitening.W, *self._solve(engine, whitening, target), engine.dtype)
-        self.condition_, self.n_samples_ = whitening.condition, engine.shape[0]
+        self._learn(engine, target)
+        self.n_samples_ = engine.shape[0]
         return self
 
+    def _learn(self, engine: Engine, target: LabelTarget) -> None:
+        """Whiten, solve, and keep the factors."""
+        whitening = whitened(engine, self.alpha, self.whitening_width)
+        self.rank_ = self._usable_rank(whitening)
+        self._set_components(whitening.W, *self._solve(engine, whitening, target), engine.dtype)
+        self.condition_ = whitening.condition
+        self.n_gallery_features_, self.unit_rows_ = self.n_features_in_, False
+
     def query_map(self) -> np.ndarray:
-        """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
+        """M itself, (d_q, d_g): Q @ M searches a gallery of raw rows by inner product."""
         check_is_fitted(self)
         return self.query_components_.T @ self.components_
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return project(X, self.components_)
+        return project(self._prepared(X), self.components_)
+
+    def _validated_gallery(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if getattr(self, "n_gallery_features_", self.n_features_in_) == self.n_features_in_:
+            return self._validated(X)
+        return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return project(X, self.query_components_)
+        return project(self._prepared(X), self.query_components_)
+
+    def _prepared(self, X: Any) -> Any:
+        return normalize(X) if getattr(self, "unit_rows_", False) else X
 
     @property
     def _n_features_out(self) -> int:
@@ -256,13 +325,19 @@ class SLR(SimilarityModel):
         return (whole if self.rank is None else alternating)(problem, *start)
 
     def _run(
-        self, engine: Engine, iterations: Iterator[Iterate], start: Start, saved: Checkpoint | None = None
+        self,
+        engine: Any,
+        iterations: Iterator[Iterate],
+        start: Start,
+        saved: Checkpoint | None = None,
+        pairs: float | None = None,
     ) -> Start:
         """Take up to `n_iter` iterations, keep their history, stop early by `tol` or by Ctrl-C."""
         latest, began, left = start, time.perf_counter(), self.n_iter - self.n_iter_
         left = 0 if self.n_iter_ and self._converged() else left  # of a checkpoint, where `tol` had ended it
         steps = left * engine.n_blocks * (1 if self.rank is None else 2)
-        pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
+        if pairs is None:
+            pairs = float(engine.shape[0] if engine.weights is None else engine.weights.sum()) ** 2
         # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
         with single_threaded_blas(), progress_bar("learning", steps, enabled=bool(self.verbose)) as advance:
             engine.on_block = advance
@@ -287,9 +362,23 @@ class SLR(SimilarityModel):
         return before - after <= self.tol * before
 
     def _set_components(self, W: np.ndarray, A: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
-        """Factors in the input space, each gallery component with its largest entry positive."""
-        L, R = W @ A, W @ B
+        self._set_factors(W @ A, W @ B, dtype)
+
+    def _set_factors(self, L: np.ndarray, R: np.ndarray, dtype: np.dtype) -> None:
+        """M = L Rᵀ, each gallery component with its largest entry positive; or M on one side alone."""
+        if self.sides != "both":
+            self._set_one_side(L @ R.T, dtype)
+            return
         largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
         signs = np.where(largest < 0, -1.0, 1.0)
         self.query_components_ = np.ascontiguousarray((L * signs).T, dtype=dtype)
         self.components_ = np.ascontiguousarray((R * signs).T, dtype=dtype)
+
+    def _set_one_side(self, M: np.ndarray, dtype: np.dtype) -> None:
+        """M on one side, the identity on the other."""
+        if self.sides == "query":
+            self.query_components_ = np.ascontiguousarray(M.T, dtype=dtype)
+            self.components_ = np.eye(M.shape[1], dtype=dtype)
+        else:
+            self.query_components_ = np.eye(M.shape[0], dtype=dtype)
+            self.components_ = np.ascontiguousarray(M, dtype=dtype)

@@ -12,7 +12,7 @@ from likewise.engines.contract import Engine
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 
-__all__ = ["Start", "fixed_start", "label_factors", "paper_start"]
+__all__ = ["Start", "completed", "fixed_start", "label_factors", "paper_start"]
 
 
 class Start(NamedTuple):
@@ -39,7 +39,7 @@ def fixed_start(F: np.ndarray, weights: np.ndarray, whitening: Whitening, rank: 
     """
     if rank is None:
         return Start((F * weights) @ F.T, np.eye(whitening.rank))
-    B = _completed(_leading(F, weights, rank), whitening, rank, rng)
+    B = completed(_leading(F, weights, rank), whitening, rank, rng)
     return Start((F * weights) @ (F.T @ B), B)
 
 
@@ -63,7 +63,7 @@ def _leading(F: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
     return Q @ vectors[:, largest[there]]
 
 
-def _completed(B: np.ndarray, whitening: Whitening, rank: int, rng: Generator) -> np.ndarray:
+def completed(B: np.ndarray, whitening: Whitening, rank: int, rng: Generator) -> np.ndarray:
     """B with random columns added up to `rank`, orthonormal.
 
     They are drawn in the input space, so that they do not depend on which eigenvectors the whitening happened to find.

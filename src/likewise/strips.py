@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ __all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
 QUERY: Colour = (34, 160, 66)
 HIT: Colour = (222, 45, 38)
 MISS: Colour = (36, 102, 226)
+UNKNOWN: Colour = (176, 180, 188)
 _GREY: Colour = (120, 124, 134)
 _RULE: Colour = (222, 224, 228)
 
@@ -65,7 +66,10 @@ def retrieval_strips(
     *,
     cell: int = 56,
 ) -> np.ndarray:
-    """One picture: a row a query, framed green, then a panel a method, hits framed red and misses blue."""
+    """One picture: a row a query, framed green, then a panel a method, hits framed red and misses blue.
+
+    A label of None is not known; what it would decide is framed grey.
+    """
     if not len(queries) or not panels:
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
@@ -73,15 +77,21 @@ def retrieval_strips(
     named = any(panel.columns for panel in panels)
     columns = [_column("query", "", asked, [words(" ")] if named else [])]
     for panel in panels:
-        rows = [_row(panel.found[i], gallery, y_g == y_q[i], cell) for i in range(len(queries))]
+        rows = [_row(panel.found[i], gallery, _frames(y_q[i], y_g), cell) for i in range(len(queries))]
         over = [_column_words(panel.columns or " ", asked[0].shape[1], cell)] if named else []
         columns.append(_column(panel.heading, panel.subheading, rows, over))
     body = beside(_ruled(columns), gap=cell // 4, align=1.0)
-    return padded(above([body, _legend()], gap=cell // 3), cell // 3)
+    unknown = any(label is None for label in (*y_q.tolist(), *y_g.tolist()))
+    return padded(above([body, _legend(unknown)], gap=cell // 3), cell // 3)
 
 
-def _row(found: np.ndarray, gallery: Sequence[Any], same: np.ndarray, cell: int) -> np.ndarray:
-    return beside([framed(fitted(gallery[j], cell), HIT if same[j] else MISS) for j in found], gap=cell // 10)
+def _frames(label: Any, y_g: np.ndarray) -> Callable[[int], Colour]:
+    """The colour of an item's frame, for a query with this label."""
+    return lambda j: UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS
+
+
+def _row(found: np.ndarray, gallery: Sequence[Any], colour: Callable[[int], Colour], cell: int) -> np.ndarray:
+    return beside([framed(fitted(gallery[j], cell), colour(j)) for j in found], gap=cell // 10)
 
 
 def _column(heading: str, subheading: str, rows: Sequence[np.ndarray], over: Sequence[np.ndarray] = ()) -> np.ndarray:
@@ -102,8 +112,9 @@ def _ruled(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [part for column in columns for part in (line, column)][1:]
 
 
-def _legend() -> np.ndarray:
-    entries = ((QUERY, "query"), (HIT, "same label"), (MISS, "other label"))
+def _legend(unknown: bool) -> np.ndarray:
+    entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label"), (UNKNOWN, "label not known")]
+    entries = entries if unknown else entries[:3]
     swatch = [np.full((14, 14, 3), colour, dtype=np.uint8) for colour, _ in entries]
     named = [
         beside([square, words(text, colour=_GREY)], gap=8) for square, (_, text) in zip(swatch, entries, strict=True)

@@ -13,7 +13,17 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["Whitening", "add_gram", "check_room", "gram", "mirrored", "whiten", "whiten_gram"]
+__all__ = [
+    "Whitening",
+    "add_gram",
+    "check_room",
+    "fixed_signs",
+    "gram",
+    "mirrored",
+    "physical_memory",
+    "whiten",
+    "whiten_gram",
+]
 
 _BLOCK = 2048  # rows brought to float64 at a time
 
@@ -38,6 +48,13 @@ class Whitening:
     @property
     def rank(self) -> int:
         return self.W.shape[1]
+
+    def leading(self, width: int) -> Whitening:
+        """The same for the `width` directions of the largest eigenvalues alone; they come first."""
+        first = slice(width)
+        values = self.keep * np.einsum("ij,ij->i", self.inverse, self.inverse)
+        condition = float(np.sqrt(values[0] / values[first][-1]))
+        return Whitening(self.W[:, first], self.inverse[first], self.keep[first], condition)
 
 
 def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whitening:
@@ -74,7 +91,8 @@ def _whitening(
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     ridge = alpha * values.sum() / shape[1]
     kept = values > values[0] * _floor(shape, dtype)
-    values, V = values[kept], _fixed_signs(V[:, kept])
+    values, V = values[kept], V[:, kept]
+    V *= fixed_signs(V)
     W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
     if ridge == 0.0 and dtype == np.float64:
         W, inverse = _whiten_again(projected(W), W, inverse)
@@ -154,21 +172,20 @@ def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
     return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
 
 
-def _fixed_signs(V: np.ndarray) -> np.ndarray:
-    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
-    largest = np.take_along_axis(V, np.abs(V).argmax(axis=0)[None], axis=0)
-    return V * np.where(largest < 0, -1.0, 1.0)
+def fixed_signs(V: np.ndarray) -> np.ndarray:
+    """Eigenvectors have no sign of their own: the signs, a column each, that make its largest entry positive."""
+    return np.where(V.max(axis=0) < -V.min(axis=0), -1.0, 1.0).astype(V.dtype)
 
 
 def check_room(size: int, shape: tuple[int, int]) -> None:
     """Refuse in words what would otherwise end in the system's killing the process."""
-    needed, there = 4 * 8 * size**2, _physical_memory()
+    needed, there = 4 * 8 * size**2, physical_memory()
     if needed > there:
         raise LikewiseError(
             f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
-            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce the width first, by TruncatedSVD for instance"
+            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; set whitening_width, 1000 for instance"
         )
 
 
-def _physical_memory() -> int:
+def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

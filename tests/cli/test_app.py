@@ -13,7 +13,7 @@ import likewise
 from likewise.cli import VERBS, app
 from likewise.cli.console import Verbs
 
-OURS = ("demo", "fit", "evaluate", "compare", "doctor")
+OURS = ("demo", "fit", "evaluate", "compare", "index", "search", "serve", "doctor")
 
 
 def test_the_version_is_printed(run: Any) -> None:

@@ -167,3 +167,33 @@ def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: P
     assert result.exit_code == 130
     assert "stopped by Ctrl-C: the model is that of iteration 2" in result.stderr
     assert load(tmp_path / "m").n_iter_ == 2
+
+
+def test_svmlight_and_csr_files_are_learned_from_and_a_narrower_test_file_is_no_obstacle(
+    run: Any, files: Path, tmp_path: Path
+) -> None:
+    import scipy.sparse as sp
+    from sklearn.datasets import dump_svmlight_file
+
+    train, test = read_table(files / "train.npz"), read_table(files / "test.npz")
+    used = test.X[:, :60]  # the last columns never occur in the test file
+    y = {name: np.unique(table.y, return_inverse=True)[1] for name, table in (("train", train), ("test", test))}
+    dump_svmlight_file(train.X, y["train"], str(tmp_path / "train.svm"), zero_based=False)
+    dump_svmlight_file(used, y["test"], str(tmp_path / "test.svm"), zero_based=False)
+    sp.save_npz(tmp_path / "train.npz", sp.csr_array(train.X))
+    np.save(tmp_path / "y.npy", y["train"])
+    of_svm, of_csr = (tmp_path / f"{name}.likewise" for name in ("svm", "csr"))
+    summary = _result(
+        run, "fit", tmp_path / "train.svm", "-o", of_svm, "--method", "slr-fixed", "--whitening-width", 30,
+        "--test", tmp_path / "test.svm",
+    )  # fmt: skip
+    labels = ("--labels", tmp_path / "y.npy")
+    _result(run, "fit", tmp_path / "train.npz", *labels, "-o", of_csr, "--method", "slr-fixed", "--whitening-width", 30)
+    padded = np.hstack([used, np.zeros((len(used), 64 - used.shape[1]))])
+    expected = SLR(adaptive=False, whitening_width=30).fit(train.X, y["train"])
+    assert summary["rank"] == 30
+    assert summary["mAP"] == pytest.approx(expected.score(padded, y["test"]), abs=1e-4)
+    for path in (of_svm, of_csr):
+        assert np.allclose(load(path).similarity(padded), expected.similarity(padded), atol=1e-4)
+    measured = _result(run, "evaluate", of_svm, tmp_path / "test.svm")
+    assert measured["model"]["mAP"] == pytest.approx(summary["mAP"], abs=1e-6)

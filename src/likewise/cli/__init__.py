@@ -18,7 +18,7 @@ from likewise.cli.console import Verbs
 __all__ = ["app", "main"]
 
 # In the order in which one uses them, which is also the order of the help.
-VERBS = ("demo", "features", "fit", "evaluate", "compare", "doctor", "paper")
+VERBS = ("demo", "features", "fit", "evaluate", "compare", "index", "search", "serve", "doctor", "paper")
 
 _EPILOG = (
     "Exit codes: 0 done; 1 doctor found something serious; 2 bad input or usage; 3 a fault of likewise; "

@@ -54,8 +54,10 @@ def evaluate(
 ) -> None:
     """Load, measure twice, print."""
     fitted = load_model(model)
-    asked = labelled(load_table(data, labels, label_column, features))
-    ranked = None if gallery is None else labelled(load_table(gallery, gallery_labels, label_column, features))
+    width = getattr(fitted, "n_features_in_", None)
+    asked, ranked = labelled(load_table(data, labels, label_column, features, width)), None
+    if gallery is not None:
+        ranked = labelled(load_table(gallery, gallery_labels, label_column, features, width))
     _remark_on_classes(fitted, asked)
     options = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
     with working(f"measuring {asked.X.shape[0]:,} queries"):

@@ -12,6 +12,7 @@ import typer
 
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
+from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, taught_table
 from likewise.errors import LikewiseError
 
 __all__ = ["methods", "register"]
@@ -27,6 +28,8 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
   likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
   likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
   likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
+  likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
+  likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise --sides query --prior identity
   cat train.csv | likewise fit - -o model.likewise --json
 """
 
@@ -45,8 +48,17 @@ def fit(
     label_column: LabelColumn = None,
     features: FeatureName = None,
     method: Annotated[
-        str, typer.Option(help="anchored (recommended), slr (the paper's), slr-fixed, or a baseline such as lda.")
-    ] = "anchored",
+        str | None,
+        typer.Option(
+            help="anchored (recommended), slr (the paper's), slr-fixed, or a baseline such as lda. "
+            "[dim]Default: anchored; slr with --relevance.[/]"
+        ),
+    ] = None,
+    relevance: Relevance = None,
+    gallery: Gallery = None,
+    unstored: Unstored = "unknown",
+    sides: Sides = None,
+    prior: Prior = None,
     kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
     unseen_classes: Annotated[
         bool, typer.Option("--unseen-classes", help="Learn for classes that are not in the data; for anchored.")
@@ -62,6 +74,10 @@ def fit(
     compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
+    whitening_width: Annotated[
+        int | None,
+        typer.Option("--whitening-width", help="Learn in so many leading directions. [dim]Default: 1000 for text.[/]"),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="DATA", help="Also measure mAP on this table; kept in the file.")
@@ -77,16 +93,26 @@ def fit(
         "compress_size": compress_size,
         "tol": tol,
         "acceleration": acceleration,
+        "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
         "unseen_classes": unseen_classes or None,
         "output": "posterior" if posterior else None,
+        "sides": sides,
+        "prior": prior,
     }
+    method = method or ("anchored" if relevance is None else "slr")
     model = _model(method, {name: value for name, value in asked.items() if value is not None}, whole)
     _check_writable(output)
-    table = labelled(load_table(data, labels, label_column, features))
+    if relevance is None:
+        if gallery is not None:
+            raise LikewiseError("--gallery has a meaning only with --relevance, which tells what belongs together")
+        table = labelled(load_table(data, labels, label_column, features))
+    else:
+        table = taught_table(model, data, gallery, features, relevance, unstored)
     seconds, stopped = _fit(model, table)
-    metrics = {} if test is None else _measured(model, load_table(test, None, label_column, features))
+    tested = None if test is None else load_table(test, None, label_column, features, table.X.shape[1])
+    metrics = {} if tested is None else _measured(model, tested)
     model.save(output, metrics)
     _report(_summary(model, method, table, output, seconds, metrics), as_json)
     if stopped:
@@ -146,16 +172,22 @@ def _fit(model: Any, table: Any) -> tuple[float, bool]:
         warnings.simplefilter("always")
         try:
             if shows_bar:
-                model.set_params(verbose=1).fit(table.X, table.y)
+                model.set_params(verbose=1).fit(table.X, table.y, **_more(table))
                 model.set_params(verbose=0)
             else:
                 with working(f"learning from {table.X.shape[0]:,} rows"):
-                    model.fit(table.X, table.y)
+                    model.fit(table.X, table.y, **_more(table))
         except ValueError as error:
             raise _explained(error, table) from error
     for warning in caught:
         note(f"warning: {warning.message}")
     return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
+
+
+def _more(table: Any) -> dict[str, Any]:
+    """What `fit` takes besides rows and labels: the other side, if there is one."""
+    gallery = getattr(table, "gallery", None)
+    return {} if gallery is None else {"gallery": gallery}
 
 
 def _explained(error: ValueError, table: Any) -> Exception:
@@ -180,7 +212,8 @@ def _summary(
         "method": method.lower(),
         "rows": table.X.shape[0],
         "columns": table.X.shape[1],
-        "classes": len(set(table.y.tolist())),
+        "classes": len(set(table.y.tolist())) if hasattr(table.y, "tolist") else None,
+        "pairs": getattr(table.y, "n_known", None),
         "setting": getattr(model, "setting_", None),
         "rank": getattr(model, "rank_", None),
         "iterations": getattr(model, "n_iter_", None),
@@ -195,8 +228,9 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
         emit_json(summary)
         return
     console = results()
-    rows, columns, classes = (f"{summary[name]:,}" for name in ("rows", "columns", "classes"))
-    console.print(f"{summary['method']} on {rows} rows, {columns} columns, {classes} classes", markup=False)
+    names = ("rows", "columns", "classes" if summary["classes"] is not None else "pairs")
+    said = ", ".join(f"{summary[name]:,} {'known pairs' if name == 'pairs' else name}" for name in names)
+    console.print(f"{summary['method']} on {said}", markup=False)
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []

@@ -11,7 +11,7 @@ from likewise.cli.console import note, working
 
 __all__ = ["AsJson", "Data", "FeatureName", "LabelColumn", "Labels", "load_model", "load_table"]
 
-_FORMATS = ".npz, .npy, .csv, .tsv, .parquet, a folder of features, or - for CSV on standard input"
+_FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
 Labels = Annotated[
@@ -33,16 +33,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 def load_table(
-    source: str, labels: Path | None = None, label_column: str | None = None, features: str | None = None
+    source: str,
+    labels: Path | None = None,
+    label_column: str | None = None,
+    features: str | None = None,
+    width: int | None = None,
 ) -> Any:
-    """Read a table and pass its remarks on."""
+    """Read a table and pass its remarks on; `width` is what a model expects of a file that does not know its own."""
     from likewise.tables import read_table
+    from likewise.tables.svmlight import widened
 
     with working(f"reading {source}"):
         table = read_table(source, labels=labels, label_column=label_column, features=features)
     for remark in table.notes:
         note(remark)
-    return table
+    return table if width is None else widened(table, width)
 
 
 def labelled(table: Any) -> Any:

@@ -63,7 +63,7 @@ def paper(
         typer.Option(
             "--only",
             metavar="A,B,…",
-            help="table1, table3 (measured anew), figure1 … figure3, theorem, corollary, choices.",
+            help="table1, documents, table3 (measured anew), figure1 … figure3, theorem, corollary, choices.",
         ),
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
@@ -124,7 +124,7 @@ def _outcome(done: Any) -> str:
 
 
 def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
-    from likewise.paper import tables, times
+    from likewise.paper import documents, tables, times
 
     return {
         "dataset": run.data.name,
@@ -135,6 +135,11 @@ def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
             {"method": name, "mAP": _mean(tables.scores(run, name)), "splits": len(tables.scores(run, name)),
              "training_seconds": times.seconds(run, name)}
             for name in tables.order_of(run)
+        ],
+        "documents": [
+            {"method": name, "mAP": _mean(documents.scores(run, name)),
+             "training_seconds": documents.seconds(run, name)}
+            for name in documents.order_of(run)
         ],
         "files": {name: str(path) for name, path in files.items()},
     }  # fmt: skip
@@ -147,16 +152,19 @@ def _mean(scores: dict[int, float]) -> float:
 def _show(run: Any, files: dict[str, Path]) -> None:
     from rich.table import Table as Grid
 
-    from likewise.paper import tables, times
+    from likewise.paper import documents, tables, times
     from likewise.paper.words import duration, mean_and_deviation
 
     console = results()
-    grid = Grid("method", "mAP %", "splits", "training")
-    for column in grid.columns[1:]:
-        column.justify = "right"
-    for name in tables.order_of(run):
-        scores, seconds = list(tables.scores(run, name).values()), times.seconds(run, name)
-        grid.add_row(name, mean_and_deviation(scores), str(len(scores)), "" if seconds is None else duration(seconds))
-    console.print(grid)
+    for title, page, clock in ((None, tables, times), ("sparse rows as they are", documents, documents)):
+        if not page.order_of(run):
+            continue
+        grid = Grid("method", "mAP %", "splits", "training", title=title)
+        for column in grid.columns[1:]:
+            column.justify = "right"
+        for name in page.order_of(run):
+            scores, taken = list(page.scores(run, name).values()), clock.seconds(run, name)
+            grid.add_row(name, mean_and_deviation(scores), str(len(scores)), "" if taken is None else duration(taken))
+        console.print(grid)
     for path in files.values():
         console.print(f"wrote {path}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Which engine a fit runs on, by what it is given: an array, a path or memmap, blocks, or a dask array."""
+"""Which engine a fit runs on, by what it is given: an array, a path or memmap, blocks, a dask array, a tensor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from likewise.arrays import is_foreign
 from likewise.engines.contract import Engine
 from likewise.engines.disk import DiskEngine
 from likewise.engines.memory import MemoryEngine
@@ -29,8 +30,15 @@ class Opened(NamedTuple):
 
 def open_engine(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
     """The engine for X; a row of weight zero, or of a store and without a label, is as if it were not there."""
+    on_arrays = any(getattr(model, name, None) is not None for name in ("device", "tile_dtype"))
     if elsewhere(X, model):
+        if on_arrays:
+            raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
         return open_elsewhere(model, X, y, sample_weight)
+    if hasattr(model, "device") and (on_arrays or is_foreign(X)) and model.compress != "gaussian":
+        from likewise.engines.array_api import open_arrays
+
+        return Opened(*open_arrays(model, X, y, sample_weight))
     X, y = model._validated_for_fit(X, y)
     classes, codes = encode_labels(y)
     weights, there = checked_weights(sample_weight, X, codes)

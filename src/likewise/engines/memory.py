@@ -42,6 +42,11 @@ class MemoryEngine:
         self.dtype: np.dtype = X.dtype
         self.on_block: Callable[[], None] = lambda: None  # told after each block of rows, for a progress bar
 
+    @property
+    def n_pairs(self) -> float:
+        """Pairs of rows, each as often as it weighs."""
+        return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
+
     def whiten(self, alpha: float) -> Whitening:
         """Whitening of the rows."""
         return whiten(self._X, None if self.weights is None else self._original(self.weights), alpha)

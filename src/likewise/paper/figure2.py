@@ -29,10 +29,10 @@ ENOUGH = 0.5  # points of mAP that are "almost the same": below the deviation ov
 class Watched(SLR):
     """SLR that keeps the factors after each iteration, so that each can be measured after one fit."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Watched:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gallery: Any = None) -> Watched:
         """As SLR."""
         self._kept: list[Start] = []
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, gallery)
 
     def after_each_iteration(self) -> Iterator[Watched]:
         """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""

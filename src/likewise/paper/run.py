@@ -22,7 +22,7 @@ from likewise.paper.protocol import Budget, Protocol, Settings
 __all__ = ["EXPERIMENTS", "Run", "Task", "experiments_from", "perform"]
 
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`.
-EXPERIMENTS = ("tables", "times", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
+EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
 _ALIASES = {"table1": "tables", "table2": "tables", "table3": "times", "lemma2": "theorem", "theorem1": "theorem",
             "corollary1": "corollary"}  # fmt: skip
 

@@ -12,6 +12,7 @@ from likewise.errors import LikewiseError
 from likewise.tables.arrays import read_npy, read_npz
 from likewise.tables.labels import read_labels
 from likewise.tables.parquet import read_parquet
+from likewise.tables.svmlight import is_svmlight, read_svmlight
 from likewise.tables.table import Table, tidy_labels
 from likewise.tables.text import opened, read_csv
 
@@ -19,7 +20,7 @@ __all__ = ["read_table"]
 
 _PAIRS = ("features", "X", "embeddings")
 _PAIR_LABELS = ("labels.npy", "y.npy", "labels.csv", "labels.txt", "items.csv")
-_EXPECTED = ".npz, .npy, .csv, .tsv, .parquet, a folder of features, or - for CSV on standard input"
+_EXPECTED = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
 
 def read_table(
@@ -33,7 +34,8 @@ def read_table(
 
     Parameters
     ----------
-    source : a `.npz`, `.npy`, `.csv`, `.tsv` or `.parquet` file, a folder of features, "-" for CSV on stdin
+    source : a `.npz`, `.npy`, `.csv`, `.tsv`, `.parquet` or svmlight file (`.svm`, `.svmlight`, `.libsvm`, also with
+        `.gz`), a folder of features, "-" for CSV on stdin
     labels : a file of labels, one a row, used in place of those in `source`
     label_column : the column or key that holds the labels, if it is not called label, y, target or class
     features : the column or key that holds the features, where there is a choice
@@ -68,6 +70,8 @@ def _read(source: str | os.PathLike[str], label_column: str | None, features: st
         ".tsv": lambda: _read_text(path, label_column, "\t"),
         ".parquet": lambda: read_parquet(path, features, label_column),
     }
+    if is_svmlight(path):
+        return read_svmlight(path)
     if path.suffix.lower() not in readers:
         raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}: expected {_EXPECTED}")
     return readers[path.suffix.lower()]()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["LabelTarget", "class_starts", "label_runs"]
+__all__ = ["LabelTarget", "class_starts", "label_runs", "same_label_blocks"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LabelTarget:
         their E returned. `runs` are the row ranges (begin, end, class) of the tile, `starts` the columns at which
         classes begin, `first` its column.
         """
-        blocks = _same_label_blocks(S.shape[1], runs, starts, first)
+        blocks = same_label_blocks(S.shape[1], runs, starts, first)
         kept = [S[block].copy() for block, _ in blocks]
         if self.other:
             np.subtract(S, S.dtype.type(self.other), out=S)
@@ -62,7 +62,7 @@ def class_starts(codes: np.ndarray, n_classes: int) -> np.ndarray:
     return np.searchsorted(codes, np.arange(n_classes + 1))
 
 
-def _same_label_blocks(
+def same_label_blocks(
     width: int, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
 ) -> list[tuple[tuple[slice, slice], int]]:
     """The rectangles of a tile where row and column have one label."""

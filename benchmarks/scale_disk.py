@@ -1,0 +1,155 @@
+"""Rows on disk, more than memory may hold: cost a row as they grow, and what landmarks lose against all pairs.
+
+usage: python -m benchmarks.scale_disk [--rows 100000 300000 1000000] [--features 512] [--classes 1000] [--rank 64]
+                                       [--landmarks 5000] [--iterations 3] [--limit 1GB] [--picture scale.png]
+                                       [--folder DIR] [--no-exact]
+
+Rows are generated into a file of float32: classes around random centres in 64 directions, noise in all of them. Every
+fit runs in a process of its own, whose peak of resident memory is all of its memory, the interpreter included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.__main__ import machine
+
+QUERIES, BLOCK = 5_000, 50_000
+FIT = """
+import json, resource, sys, time
+import numpy as np
+from likewise import SLR
+given = json.loads(sys.argv[1])
+y = np.load(given["labels"])
+model = SLR(given["rank"], n_iter=given["iterations"], memory_limit=given["limit"], random_state=0,
+            compress="landmarks" if given["landmarks"] else None, compress_size=given["landmarks"] or None)
+began = time.perf_counter()
+model.fit(given["data"], y)
+seconds = time.perf_counter() - began
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+test = np.load(given["test"])
+print(json.dumps({"seconds": seconds, "peak": peak, "mAP": model.score(test["X"], test["y"])}))
+"""
+
+
+def main() -> None:
+    """Generate, fit, print one table, draw one picture."""
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        found = [_grown(Path(folder), rows, arguments) for rows in sorted(arguments.rows)]
+    _show(arguments, found)
+    if arguments.picture:
+        _draw(Path(arguments.picture), found)
+
+
+def _grown(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, float]:
+    """Landmarks at one size and, at the smallest, all pairs."""
+    files = generate(folder, rows, arguments.features, arguments.classes)
+    found = _fit(files, rows, arguments, arguments.landmarks)
+    found["rows"] = rows
+    if rows == min(arguments.rows) and not arguments.no_exact:
+        exact = _fit(files, rows, arguments, 0)
+        found |= {"exact_mAP": exact["mAP"], "exact_seconds": exact["seconds"]}
+    for path in files.values():
+        Path(path).unlink()
+    return found
+
+
+def generate(folder: Path, rows: int, features: int, classes: int) -> dict[str, str]:
+    """Rows, their labels, and rows of the same classes that are not learned from."""
+    rng = np.random.default_rng(0)
+    directions = np.linalg.qr(rng.standard_normal((features, min(64, features))))[0].T.astype(np.float32)
+    centres = rng.standard_normal((classes, len(directions)), dtype=np.float32) @ directions
+    y = rng.integers(0, classes, rows + QUERIES)
+    files = {name: str(folder / f"{name}-{rows}.npy") for name in ("data", "labels")}
+    files["test"] = str(folder / f"test-{rows}.npz")
+    out = np.lib.format.open_memmap(files["data"], mode="w+", dtype=np.float32, shape=(rows, features))
+    for first in range(0, rows, BLOCK):
+        part = slice(first, min(first + BLOCK, rows))
+        out[part] = centres[y[part]] + _noise(rng, part.stop - first, features)
+    out.flush()
+    np.save(files["labels"], y[:rows])
+    np.savez(files["test"], X=centres[y[rows:]] + _noise(rng, QUERIES, features), y=y[rows:])
+    return files
+
+
+def _noise(rng: np.random.Generator, rows: int, features: int) -> np.ndarray:
+    return np.float32(0.8) * rng.standard_normal((rows, features), dtype=np.float32)
+
+
+def _fit(files: dict[str, str], rows: int, arguments: argparse.Namespace, landmarks: int) -> dict[str, float]:
+    given = {**files, "rows": rows, "landmarks": landmarks, "rank": arguments.rank}
+    given |= {"iterations": arguments.iterations, "limit": arguments.limit}
+    command = [sys.executable, "-c", FIT, json.dumps(given)]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(machine())
+    console.print(
+        f"rows on disk x {arguments.features} float32, generated, {arguments.classes:,} classes; "
+        f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, "
+        f"memory_limit={arguments.limit!r}"
+    )
+    grid = Table(
+        "rows", "file", "seconds", "µs a row", "of the first", "peak of the process", "mAP", "all pairs: mAP, s"
+    )
+    first = found[0]["seconds"] / found[0]["rows"]
+    for row in found:
+        cost = row["seconds"] / row["rows"]
+        exact = f"{row['exact_mAP']:.4f}, {row['exact_seconds']:.0f} s" if "exact_mAP" in row else ""
+        grid.add_row(
+            f"{row['rows']:,}",
+            f"{row['rows'] * arguments.features * 4 / 1e6:,.0f} MB",
+            f"{row['seconds']:.1f}",
+            f"{1e6 * cost:.1f}",
+            f"{cost / first:.2f}",
+            f"{row['peak'] / 1e6:,.0f} MB",
+            f"{row['mAP']:.4f}",
+            exact,
+        )
+    console.print(grid)
+
+
+def _draw(path: Path, found: Iterable[dict[str, float]]) -> None:
+    """Seconds against rows, both logarithmic: growth in proportion is a line of slope one."""
+    from matplotlib.figure import Figure
+
+    rows, seconds = zip(*((row["rows"], row["seconds"]) for row in found), strict=True)
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.loglog(rows, seconds, "o-", label="measured")
+    axes.loglog(rows, [seconds[0] * n / rows[0] for n in rows], "--", label="in proportion to the first")
+    axes.set(xlabel="rows on disk", ylabel="seconds")
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
+    sizes = {"features": 512, "classes": 1_000, "rank": 64, "landmarks": 5_000, "iterations": 3}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--limit", default="1GB")
+    parser.add_argument("--picture")
+    parser.add_argument("--folder", help="where the rows are generated; default: the system's temporary folder")
+    parser.add_argument("--no-exact", action="store_true", help="leave out all pairs at the smallest size")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

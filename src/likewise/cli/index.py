@@ -1,0 +1,112 @@
+"""`likewise index`: a model and its gallery in one folder that can be searched, served and taught."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from likewise.cli.console import emit_json, note, working
+from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, load_model, load_table
+from likewise.errors import LikewiseError
+
+__all__ = ["register"]
+
+_HELP = """Index a gallery, so that it can be searched by what a model has learned.
+
+The index is a folder: the model, the gallery as the model sees it, its raw features, its labels and paths, and, where
+the features came from images, the extractor. It is all that search and serve need. An index that is there already is
+replaced as a whole, and only once the new one is complete.
+
+Search is exact unless --approximate asks for a graph (hnsw) or lists (ivf); the share of the exact 10 best that it
+finds is then measured on your own gallery and printed.
+
+[bold]Examples[/bold]
+
+\b
+  likewise index photos.likewise photos.features -o photos.index
+  likewise index model.likewise items.parquet -o items.index --approximate hnsw
+  likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index
+  likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("index", help=_HELP)(index)
+
+
+def index(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that likewise fit wrote.", show_default=False)],
+    gallery: Annotated[
+        str, typer.Argument(metavar="GALLERY", help="A folder of features, or any table.", show_default=False)
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="NAME.index", help="Folder to write.", show_default=False)
+    ],
+    labels: Labels = None,
+    label_column: LabelColumn = None,
+    features: FeatureName = None,
+    approximate: Annotated[
+        str | None, typer.Option(metavar="KIND", help="hnsw, ivf, or auto for one of them. [dim]Default: exact.[/]")
+    ] = None,
+    export: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Write this too: .faiss, .npz (vectors and ids) or .onnx (the model)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build, save, export, say what was done."""
+    if approximate not in (None, "auto", "hnsw", "ivf"):
+        raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf or auto")
+    began = time.perf_counter()
+    fitted = load_model(model)
+    with working(f"indexing {gallery}"):
+        built = _built(fitted, gallery, (labels, label_column, features), approximate)
+        built.save(output)
+        written = _exported(built, export or [])
+    summary = _summary(built, output, written, time.perf_counter() - began)
+    emit_json(summary) if as_json else print(_sentence(summary))
+
+
+def _built(model: Any, gallery: str, reading: tuple[Any, ...], approximate: str | None) -> Any:
+    from likewise.retrieval import Index
+
+    kind: bool | str = {None: False, "auto": True}.get(approximate, approximate or False)
+    if any(reading) or not (Path(gallery) / "meta.json").is_file():
+        return Index.build(model, load_table(gallery, *reading), approximate=kind)
+    return Index.build(model, gallery, approximate=kind)
+
+
+def _exported(built: Any, paths: list[Path]) -> list[str]:
+    from likewise.retrieval.exports import export
+
+    return [str(export(built, path)) for path in paths]
+
+
+def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:
+    labels = [] if built.labels is None else [label for label in built.labels if label is not None]
+    if built.extractor is None:
+        note("the gallery did not come from images: search it by row, not by picture")
+    return {
+        "index": str(output),
+        "n_items": len(built),
+        "n_features": built.raw.shape[1],
+        "width": built.vectors.shape[1],
+        "n_labelled": len(labels),
+        "n_labels": len(set(labels)),
+        "approximate": built.approximate,
+        "recall": built.recall,
+        "exports": written,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _sentence(summary: dict[str, Any]) -> str:
+    shape = f"{summary['n_items']:,} items × {summary['n_features']:,} features → {summary['width']:,}"
+    text = f"{summary['index']}: {shape}, {summary['n_labels']:,} labels; {summary['seconds']:.1f} s"
+    if summary["approximate"]:
+        text += f"\n{summary['approximate']} finds {100 * summary['recall']:.1f} % of the exact 10 best"
+    return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])

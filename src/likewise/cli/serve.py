@@ -1,0 +1,67 @@
+"""`likewise serve`: the page on which one searches, sees before and after, and teaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from likewise.cli.console import note, working
+from likewise.errors import LikewiseError, MissingExtraError
+
+__all__ = ["register"]
+
+_HELP = """Serve a page to search an index, see before and after, and teach it by clicking.
+
+The page listens on this machine only. With --host others can connect, and then a token is asked for; without --token
+one is made up and printed with the address. What is marked on the page is saved at once, beside the index.
+
+[bold]Examples[/bold]
+
+\b
+  likewise serve photos.index
+  likewise serve photos.index --port 8080 --no-browser
+  likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the application."""
+    app.command("serve", help=_HELP)(serve)
+
+
+def serve(
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="A folder that likewise index wrote.", show_default=False)
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    token: Annotated[
+        str | None, typer.Option(envvar="LIKEWISE_TOKEN", help="What clients must know.", show_default=False)
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Another name this server is reached by.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="As many requests as come.")] = False,
+    log_level: Annotated[
+        Literal["debug", "info", "warning"], typer.Option(help="debug logs every request; logs are JSON on stderr.")
+    ] = "info",
+) -> None:
+    """Load, listen, serve."""
+    try:
+        from likewise.web import Settings
+        from likewise.web.logs import start_logging
+        from likewise.web.server import serve as run
+    except ImportError as error:
+        raise MissingExtraError("likewise serve", "serve") from error
+    from likewise.retrieval import Index
+
+    if token is not None and len(token.strip()) < 8:
+        raise LikewiseError(f"--token has {len(token.strip())} characters; expected at least 8")
+    settings = Settings(host, port, token, tuple(allow_host or ()), not no_rate_limit)
+    with working(f"reading {index}"):
+        loaded = Index.load(index)
+    start_logging(log_level)
+    run(loaded, index, settings, not no_browser, lambda where: note(f"{len(loaded):,} items at {where} (Ctrl-C stops)"))

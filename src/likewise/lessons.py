@@ -1,0 +1,245 @@
+"""What `SLR.fit` was given besides one label a row, made into pairs of two sides.
+
+A lesson is rows, and pairs of some of them with what they should score: from labels of which some are missing, from
+an indicator of many labels, or from a relevance matrix between queries and a gallery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import OneHotEncoder, normalize
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from likewise.errors import LikewiseError
+from likewise.known_pairs import KnownPairs, intervals
+from likewise.labels import checked_weights, encode_labels, is_unlabelled
+from likewise.targets import LabelTarget, Relevance, SharedLabels
+from likewise.tiled_pairs import Clamp, LabelClamp, StoredClamp, TiledPairs
+from likewise.two_sides import Pairs
+
+__all__ = ["Lesson", "Taught", "is_plain", "lesson", "read"]
+
+_ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What was given, checked: rows of the two sides, weights of the queries, and what is known of them.
+
+    `known` is an array of classes, -1 for none, or `SharedLabels`, or a `Relevance`. One set has X as its gallery.
+    """
+
+    X: Any
+    gallery: Any
+    known: np.ndarray | SharedLabels | Relevance
+    weights: np.ndarray | None = None
+    classes: np.ndarray | None = None
+
+    @property
+    def one_set(self) -> bool:
+        return self.gallery is self.X
+
+    def with_unit_rows(self) -> Taught:
+        """The same with rows of length one; rows of zeros stay."""
+        X = normalize(self.X)
+        return replace(self, X=X, gallery=X if self.one_set else normalize(self.gallery))
+
+    def part(self, rows: np.ndarray) -> Taught:
+        """What is known of some of the queries; of one set only they remain, unless a relevance is given."""
+        X, weights = self.X[rows], None if self.weights is None else self.weights[rows]
+        if isinstance(self.known, Relevance):
+            return replace(self, X=X, known=self.known.take(rows), weights=weights)
+        known = self.known[rows] if isinstance(self.known, np.ndarray) else self.known.take(rows)
+        return replace(self, X=X, gallery=X, known=known, weights=weights)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Pairs, and the rows of the two sides that are in them.
+
+    `fixed` says that the target does not depend on the scores, `total` how many pairs there are, known or not.
+    """
+
+    pairs: Pairs
+    rows: Any
+    columns: Any
+    fixed: bool
+    total: float
+
+
+def is_plain(y: Any, gallery: Any) -> bool:
+    """Whether y is one label a row, all of them known: what the loop over label blocks is for."""
+    if gallery is not None or isinstance(y, Relevance | SharedLabels) or sp.issparse(y):
+        return False
+    try:
+        y = np.asarray(y)
+    except (TypeError, ValueError):  # ragged, or on a device: whoever reads it says so in its own words
+        return True
+    if y.ndim == 2:
+        return y.shape[1] == 1
+    return y.ndim != 1 or not is_unlabelled(y).any()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Checking what was given
+
+
+def read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+    """What `fit` was given, checked; with a prior on both sides its rows have length one."""
+    taught = _read(model, X, y, sample_weight, gallery)
+    return taught.with_unit_rows() if model.prior is not None and model.sides == "both" else taught
+
+
+def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+    if gallery is not None or isinstance(y, Relevance):
+        return _read_relevance(model, X, y, sample_weight, gallery)
+    if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
+        return _read_shared(model, X, y, sample_weight)
+    X, y = model._validated_for_fit(X, _with_none(np.asarray(y)))
+    return _read_labels(X, np.asarray(y), sample_weight)
+
+
+def _with_none(y: np.ndarray) -> np.ndarray:
+    """Labels with None for NaN, which scikit-learn's validation refuses."""
+    if y.ndim == 1 and y.dtype.kind == "O":
+        y = y.copy()
+        y[is_unlabelled(y)] = None
+    return y
+
+
+def _is_matrix(y: Any) -> bool:
+    return np.ndim(y) == 2 and np.shape(y)[1] > 1
+
+
+def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Taught:
+    unlabelled = is_unlabelled(y)
+    codes = np.full(len(y), -1)
+    classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
+    weights, there = checked_weights(sample_weight, X, codes)
+    X = X[there]
+    return Taught(X, X, codes[there], weights, classes)
+
+
+def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Taught:
+    X = validate_data(model, X, ensure_min_samples=2, **_ROWS)
+    shared = y if isinstance(y, SharedLabels) else SharedLabels(y)
+    n, c = shared.Z.shape
+    if n != X.shape[0]:
+        raise LikewiseError(f"y is an indicator of {n} rows: expected {X.shape[0]}, as many as X has")
+    known: Any = shared if shared.grade is not None or shared.single() is None else shared.single()
+    return Taught(X, X, known, _weights(sample_weight, X), np.arange(c))
+
+
+def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+    if not isinstance(y, Relevance) and not (sp.issparse(y) or _is_matrix(y)):
+        raise LikewiseError(
+            f"gallery is given with a y of type {type(y).__name__}: expected a Relevance between X and gallery"
+        )
+    X = validate_data(model, X, ensure_min_samples=1, **_ROWS)
+    if gallery is None:
+        G = X
+    else:
+        G = check_array(gallery, input_name="gallery", **_ROWS)
+        dtype = np.result_type(X.dtype, G.dtype)
+        X, G = X.astype(dtype, copy=False), G.astype(dtype, copy=False)
+    relevance = (y if isinstance(y, Relevance) else Relevance(y)).fitted_to(X.shape[0], G.shape[0])
+    return Taught(X, G, relevance, _weights(sample_weight, X))
+
+
+def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return None if np.all(weights == 1.0) else weights
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Pairs
+
+
+def lesson(taught: Taught, target: LabelTarget) -> Lesson:
+    """The pairs that are known, with the intervals that the margins of `target` make of them."""
+    if isinstance(taught.known, Relevance):
+        return _from_relevance(taught, taught.known, target)
+    if isinstance(taught.known, SharedLabels):
+        return _from_shared(taught, taught.known, target)
+    return _from_codes(taught, taught.known, target)
+
+
+def _from_codes(taught: Taught, codes: np.ndarray, target: LabelTarget) -> Lesson:
+    """One label a row, or none: rows sorted by label."""
+    rows = np.flatnonzero(codes >= 0)
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    _, present = np.unique(codes[rows], return_inverse=True)
+    if target.adaptive:
+        clamp: Clamp = LabelClamp(target, present)
+    else:
+        onehot = SharedLabels(OneHotEncoder().fit_transform(present[:, None]))
+        clamp = _shared_clamp(onehot, target)
+    return _square(taught, rows, clamp, fixed=not target.adaptive)
+
+
+def _from_shared(taught: Taught, shared: SharedLabels, target: LabelTarget) -> Lesson:
+    rows = np.flatnonzero(shared.n_labels)
+    return _square(
+        taught, rows, _shared_clamp(shared.take(rows), target), shared.grade is not None or not target.adaptive
+    )
+
+
+def _shared_clamp(shared: SharedLabels, target: LabelTarget) -> StoredClamp:
+    n, kind = shared.Z.shape[0], "binary" if shared.grade is None else "graded"
+    return StoredClamp(shared.tile, (n, n), kind, (target.same, target.other), target.adaptive)
+
+
+def _square(taught: Taught, rows: np.ndarray, clamp: Clamp, fixed: bool) -> Lesson:
+    """All pairs of the rows that have a label."""
+    n, m = taught.X.shape[0], len(rows)
+    weights = None if taught.weights is None else taught.weights[rows]
+    pairs = TiledPairs(clamp, (m, m), weights, weights, complete=m == n)
+    total = float(n if taught.weights is None else taught.weights.sum()) ** 2
+    return Lesson(pairs, rows, rows, fixed, total)
+
+
+def _from_relevance(taught: Taught, relevance: Relevance, target: LabelTarget) -> Lesson:
+    margins, kind = (target.same, target.other), relevance.kind
+    if kind == "binary" and not relevance.R.data.any():
+        raise LikewiseError("relevance holds no relevant pair: a score of zero for all would be right")
+    fixed = kind == "graded" or not target.adaptive
+    w_q = taught.weights
+    w_g = taught.weights if taught.one_set else None
+    total = _total(w_q, relevance.shape[0]) * _total(w_g, relevance.shape[1])
+    if relevance.complete:
+        clamp = StoredClamp(_tiles_of(relevance.R), relevance.shape, kind, margins, target.adaptive)
+        return Lesson(TiledPairs(clamp, relevance.shape, w_q, w_g), slice(None), slice(None), fixed, total)
+    pairs, rows, columns = _known(relevance.R, kind, target, w_q, w_g)
+    return Lesson(pairs, rows, columns, fixed, total)
+
+
+def _tiles_of(R: sp.csr_array) -> Any:
+    stored = R.copy()
+    stored.eliminate_zeros()  # what is not stored is irrelevant, and so is a zero
+    return lambda rows, columns: stored[rows, columns]
+
+
+def _known(
+    R: sp.csr_array, kind: str, target: LabelTarget, w_q: np.ndarray | None, w_g: np.ndarray | None
+) -> tuple[KnownPairs, np.ndarray, np.ndarray]:
+    """The pairs of a relevance matrix, and the rows and columns that are in any."""
+    rows = np.flatnonzero(np.diff(R.indptr))
+    columns, places = np.unique(R.indices, return_inverse=True)
+    indptr = np.concatenate([[0], np.cumsum(np.diff(R.indptr)[rows])])
+    margins = (target.same, target.other)
+    low, high = intervals(R.data, kind, margins, target.adaptive)
+    goal, _ = intervals(R.data, kind, margins, adaptive=False)
+    weights = None
+    if w_q is not None:
+        weights = np.repeat(w_q[rows], np.diff(indptr)) * (1.0 if w_g is None else w_g[R.indices])
+    return KnownPairs(indptr, places, low, high, goal, weights, None, len(columns)), rows, columns
+
+
+def _total(weights: np.ndarray | None, n: int) -> float:
+    return float(n if weights is None else weights.sum())

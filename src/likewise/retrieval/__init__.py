@@ -1,0 +1,29 @@
+"""Search by what was learned: an index of a gallery, teaching it by clicks, other engines and exports."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_WHERE = {
+    "Index": "index",
+    "Feedback": "feedback",
+    "Lesson": "teaching",
+    "MilvusIndex": "milvus",
+    "Taught": "taught",
+    "Teacher": "teaching",
+}
+
+__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Taught", "Teacher"]
+
+if TYPE_CHECKING:
+    from likewise.retrieval.feedback import Feedback
+    from likewise.retrieval.index import Index
+    from likewise.retrieval.milvus import MilvusIndex
+    from likewise.retrieval.taught import Taught
+    from likewise.retrieval.teaching import Lesson, Teacher
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'likewise.retrieval' has no attribute {name!r}")
+    return getattr(import_module(f"likewise.retrieval.{_WHERE[name]}"), name)

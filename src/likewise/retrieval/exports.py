@@ -1,0 +1,71 @@
+"""An index for other engines: a faiss file, NumPy arrays, an ONNX graph of the model, a map for raw rows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.base import SimilarityModel
+from likewise.errors import LikewiseError, MissingExtraError
+from likewise.files import atomic_write
+from likewise.retrieval.graphs import onnx_graph
+from likewise.retrieval.index import Index
+
+__all__ = ["KINDS", "export", "query_map", "to_faiss", "to_numpy", "to_onnx"]
+
+KINDS = ("faiss", "numpy", "onnx")
+
+
+def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
+    """Write an index or its model to `path`; the ending (.faiss, .npz, .onnx) tells the kind unless it is given."""
+    path = Path(path)
+    kind = kind or {".faiss": "faiss", ".npz": "numpy", ".npy": "numpy", ".onnx": "onnx"}.get(path.suffix.lower())
+    if kind == "faiss":
+        return to_faiss(index, path)
+    if kind == "numpy":
+        return to_numpy(index, path)
+    if kind == "onnx":
+        return to_onnx(index.model, path)
+    raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}; expected .faiss, .npz or .onnx")
+
+
+def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
+    """A faiss inner-product index: exact, or the approximate one the index has; its numbers are those of the rows."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("the faiss export", "serve") from error
+    if index.approximate:
+        made: Any = index.engine.index  # type: ignore[union-attr]
+    else:
+        made = faiss.IndexFlatIP(index.vectors.shape[1])
+        made.add(np.ascontiguousarray(index.vectors))
+    return atomic_write(path, faiss.serialize_index(made).tobytes())
+
+
+def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
+    """An .npz with `vectors` (n, r), the gallery side, and `ids` (n,); ids that are not numbers are text."""
+    ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
+    return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
+
+
+def to_onnx(model: SimilarityModel, path: str | os.PathLike[str]) -> Path:
+    """Both sides of the model as an ONNX graph: input `rows`, outputs `query` and `gallery`."""
+    return atomic_write(path, onnx_graph(model))
+
+
+def query_map(model: SimilarityModel) -> np.ndarray:
+    """M, (d, d): Q @ M searches raw rows in any inner-product engine, without indexing them again.
+
+    Only a bilinear similarity folds into the query; a cosine, a kernel or a posterior changes the gallery too.
+    """
+    found = getattr(model, "query_map", None)
+    if found is None:
+        raise LikewiseError(
+            f"{type(model).__name__} is not bilinear and has no query_map: its gallery must be transformed, "
+            "as Index.build does"
+        )
+    return np.asarray(found())

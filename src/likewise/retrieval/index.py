@@ -1,0 +1,394 @@
+"""An index: a gallery as its model sees it, searched by raw rows, kept in one folder that is all a server needs."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.base import SimilarityModel
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.files import atomic_write
+from likewise.heads import unit
+from likewise.models import load as load_model
+from likewise.retrieval import folders
+from likewise.retrieval.gallery import BLOCK, Gallery, as_gallery, gallery_side, in_float
+from likewise.retrieval.items import Items, as_items
+from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.taught import Taught
+
+__all__ = ["Index"]
+
+log = logging.getLogger("likewise")
+
+_EXTRACTOR = "extractor.safetensors"
+_PROBES = 500  # queries by which the recall of an approximate index is measured
+
+
+class Index:
+    """A gallery that can be searched: its model, its raw rows, their vectors, and what they are called.
+
+    Attributes
+    ----------
+    model : SimilarityModel
+    raw : (n, d) array of raw features, memory-mapped after `load`
+    vectors : (n, r) float32 array, the gallery side of the rows
+    ids : (n,) array: row numbers, unless the items carry ids of their own
+    labels : (n,) array of objects, None where a label is not known; None if none is
+    paths : (n,) array of the pictures' paths relative to `root`, or None
+    extractor : dict or None
+        What made the raw features from pictures, as the feature store describes it.
+    recall : float or None
+        Of an approximate index: the share of the exact 10 best that it finds, measured on the gallery's own rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from likewise import AnchoredSLR
+    >>> from likewise.retrieval import Index
+    >>> X, y = load_digits(return_X_y=True)
+    >>> index = Index.build(AnchoredSLR(kernel="linear").fit(X[:500], y[:500]), X[500:], {"label": y[500:]})
+    >>> ids, scores = index.search(X[:2], k=5)
+    >>> ids.shape
+    (2, 5)
+    """
+
+    _lock: threading.Lock
+    _engine: Exact | Approximate | None
+    _live_extractor: Any
+    _lengths: np.ndarray | None
+
+    def __init__(
+        self,
+        model: SimilarityModel,
+        raw: np.ndarray,
+        vectors: np.ndarray,
+        items: Items,
+        *,
+        root: Path | None = None,
+        extractor: dict[str, Any] | None = None,
+        extractor_file: Path | None = None,
+        approximate: bool | str = False,
+    ) -> None:
+        self.model = model
+        self.raw = raw
+        self.vectors = vectors
+        self.items = items
+        self.root = root
+        self.extractor = extractor
+        self.approximate = approximate
+        self.recall: float | None = None
+        self._extractor_file = extractor_file
+        self._reset()
+
+    @classmethod
+    def build(cls, model: SimilarityModel, gallery: Any, items: Any = None, *, approximate: bool | str = False) -> Self:
+        """Index a gallery: a feature store, a path to one or to any table, or an array of raw rows.
+
+        `items` names the rows: ids, or a table, data frame or mapping with `id`, `label` and `path`; without it they
+        are what the store or the table says. `approximate` is False (exact), True, "hnsw" or "ivf".
+        """
+        found: Gallery = as_gallery(gallery)
+        names = found.items if items is None else as_items(items, len(found.raw))
+        index = cls(
+            model,
+            found.raw,
+            gallery_side(model, found.raw),
+            names,
+            root=found.root,
+            extractor=found.extractor,
+            extractor_file=found.extractor_file,
+            approximate=approximate,
+        )
+        index._measure()
+        return index
+
+    # -- what is in it ------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        kind = "exact" if not self.approximate else self.approximate
+        return f"Index({len(self)} items, {self.raw.shape[1]} features → {self.vectors.shape[1]}, {kind})"
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Ids of the rows."""
+        return self.items.ids
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Labels of the rows, None where unknown; None if no label is known."""
+        return self.items.labels
+
+    @property
+    def paths(self) -> np.ndarray | None:
+        """Paths of the pictures, relative to `root`."""
+        return self.items.paths
+
+    def rows_of(self, ids: Any) -> np.ndarray:
+        """The rows of some ids."""
+        places = {value: row for row, value in enumerate(self.ids.tolist())}
+        wanted = [ids] if isinstance(ids, str | int) else list(ids)
+        wanted = [value.item() if isinstance(value, np.generic) else value for value in wanted]
+        unknown = [value for value in wanted if value not in places]
+        if unknown:
+            raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
+        return np.array([places[value] for value in wanted], dtype=np.int64)
+
+    def image_path(self, row: int) -> Path | None:
+        """Where the picture of a row was when its features were made."""
+        if self.paths is None or self.paths[row] is None:
+            return None
+        return (self.root or Path()) / self.paths[row]
+
+    # -- searching ----------------------------------------------------------------------------------------------------
+
+    def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and scores, both (n, k), best first, of raw query rows; k is at most the number of items."""
+        rows, scores = self.search_vectors(self.model.transform_query(self._queries(queries)), k)
+        return self.ids[rows], scores
+
+    def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and scores of query vectors, which `model.transform_query` has made."""
+        Q = np.atleast_2d(np.asarray(Q))
+        if Q.ndim != 2 or Q.shape[1] != self.vectors.shape[1]:
+            raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {self.vectors.shape[1]}")
+        return best_rows(self.engine, Q, self._depth(k))
+
+    def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and scores of raw query rows by the cosine of raw features: what one had before learning."""
+        return cosine_rows(self._queries(queries), self.raw, self._norms, self._depth(k))
+
+    def search_rows(
+        self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and scores for rows of the gallery as queries, themselves left out unless `own`.
+
+        `raw` ranks by the cosine of raw features instead: what one had before learning.
+        """
+        rows = self._checked_rows(rows)
+        k = min(self._depth(k), len(self) - (not own))
+        if k == 0:
+            return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
+        if raw:
+            found = self.search_raw(self.raw[rows], k + (not own))
+        else:
+            found = self.search_vectors(self._query_vectors(rows), k + (not own))
+        return found if own else without(rows, *found)
+
+    def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Query side of rows of the gallery: their vectors, where both sides are one. The rows are sound."""
+        symmetric = type(self.model)._query_side is SimilarityModel._query_side
+        if symmetric or (isinstance(self.model, Taught) and self.model.cosine_):
+            return self.vectors[rows]
+        return self.model._query_side(in_float(self.raw[rows]))
+
+    @property
+    def engine(self) -> Exact | Approximate:
+        """What scores are computed by; made when it is first needed."""
+        with self._lock:
+            if self._engine is None:
+                kind = self.approximate
+                self._engine = Approximate(self.vectors, kind) if kind else Exact(self.vectors)
+                self.approximate = getattr(self._engine, "kind", False)
+        return self._engine
+
+    def embed(self, images: Sequence[Any]) -> np.ndarray:
+        """Raw rows of pictures (paths, bytes, arrays), by the extractor that the index carries."""
+        return np.asarray(self.image_extractor().transform(images))
+
+    def image_extractor(self) -> Any:
+        """The extractor itself, ready to use."""
+        if self._extractor_file is None:
+            raise LikewiseError(
+                "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
+            )
+        with self._lock:
+            if self._live_extractor is None:
+                from likewise.features import load_extractor
+
+                self._live_extractor = load_extractor(self._extractor_file)
+                self._live_extractor.prepare()
+        return self._live_extractor
+
+    # -- changing -----------------------------------------------------------------------------------------------------
+
+    def add(self, rows: Any, items: Any = None) -> None:
+        """Add raw rows at the end; without ids of their own they go on counting."""
+        rows = self._queries(rows)
+        start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
+        new = as_items(items, len(rows), start)
+        joined = self.items.plus(new)
+        vectors = gallery_side(self.model, rows)
+        self.raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
+        self.vectors, self.items = np.concatenate([self.vectors, vectors]), joined
+        self._reset()
+
+    def remove(self, ids: Any) -> None:
+        """Remove the items with these ids."""
+        kept = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
+        if not len(kept):
+            raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
+        self.raw, self.vectors, self.items = self.raw[kept], self.vectors[kept], self.items.take(kept)
+        self._reset()
+
+    def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
+        """The same gallery under another model; what the two have in common is not computed again.
+
+        `kernel_part` is for a teacher, which has already computed that part of its model for the gallery.
+        """
+        other = copy.copy(self)
+        other.model = model
+        if _base(model) is _base(self.model):
+            V = self.base_vectors
+            other.vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
+        else:
+            other.vectors = gallery_side(model, self.raw)
+        other._lock, other._engine, other.recall = threading.Lock(), None, None
+        return other
+
+    @property
+    def base_vectors(self) -> np.ndarray:
+        """The gallery side of the model before it was taught; of any other model its `vectors`."""
+        if not isinstance(self.model, Taught):
+            return self.vectors
+        V = self.vectors[:, : len(self.model.centre_)]
+        return unit(V) if self.model.cosine_ else V
+
+    def with_labels(self, labels: Any) -> Self:
+        """The same gallery with other labels."""
+        other = copy.copy(self)
+        other.items = Items(
+            self.ids, None if labels is None else as_items({"label": labels}, len(self)).labels, self.paths
+        )
+        return other
+
+    # -- on disk ------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the index to a folder; whoever reads it meanwhile, or after a crash, finds the old one or the new."""
+        folder = Path(folder)
+        if folder.is_file():
+            raise LikewiseError(f"{folder} is a file; an index is a folder")
+        if folder.is_dir() and not (folder / "CURRENT").exists() and folders.occupied(folder):
+            raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
+        version = folders.replaced(folder, self._write)
+        if self._extractor_file is not None:
+            self._extractor_file = version / _EXTRACTOR  # where it came from may be gone by tomorrow
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, verify: bool = True) -> Self:
+        """Read an index; `verify` compares every file with its checksum."""
+        for attempt in range(3):  # a version may be replaced between reading its name and opening its files
+            try:
+                with folders.opened(Path(folder), verify) as (version, facts):
+                    return cls._read(version, facts)
+            except FileFormatError:
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _write(self, version: Path) -> dict[str, Any]:
+        self.model.save(version / "model.likewise")
+        atomic_write(version / "raw.npy", lambda file: np.save(file, self.raw, allow_pickle=False))
+        atomic_write(version / "vectors.npy", lambda file: np.save(file, self.vectors, allow_pickle=False))
+        atomic_write(version / "items.json", self.items.to_json())
+        if self._extractor_file is not None:
+            shutil.copyfile(self._extractor_file, version / _EXTRACTOR)
+        if self.approximate:
+            import faiss
+
+            faiss.write_index(self.engine.index, os.fspath(version / "approximate.faiss"))  # type: ignore[union-attr]
+        return {
+            "n_items": len(self),
+            "root": None if self.root is None else os.fspath(self.root),
+            "extractor": self.extractor,
+            "approximate": self.approximate,
+            "recall": self.recall,
+        }
+
+    @classmethod
+    def _read(cls, version: Path, facts: dict[str, Any]) -> Self:
+        raw, vectors = folders.mapped(version / "raw.npy"), np.array(folders.mapped(version / "vectors.npy"))
+        items = Items.from_json((version / "items.json").read_bytes())
+        if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
+            raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
+        carried = _EXTRACTOR in facts["files"]
+        index = cls(
+            load_model(version / "model.likewise"),
+            raw,
+            vectors,
+            items,
+            root=None if facts["root"] is None else Path(facts["root"]),
+            extractor=facts["extractor"],
+            extractor_file=version / _EXTRACTOR if carried else None,
+            approximate=facts["approximate"],
+        )
+        index.recall = facts["recall"]
+        if index.approximate:
+            index._engine = Approximate(vectors, index.approximate, folders.read_faiss(version / "approximate.faiss"))
+        return index
+
+    # -- small things -------------------------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        """Forget what was derived from the rows."""
+        self._lock = threading.Lock()
+        self._engine = None
+        self._live_extractor = getattr(self, "_live_extractor", None)
+        self._lengths = None
+
+    @property
+    def _norms(self) -> np.ndarray:
+        if self._lengths is None:
+            parts = [in_float(self.raw[i : i + BLOCK]) for i in range(0, len(self), BLOCK)]
+            self._lengths = np.concatenate([np.linalg.norm(part, axis=1) for part in parts]).astype(np.float32)
+        return self._lengths
+
+    def _measure(self) -> None:
+        if not self.approximate:
+            return
+        rows = np.random.default_rng(0).permutation(len(self))[:_PROBES]
+        Q = self.model.transform_query(in_float(self.raw[np.sort(rows)]))
+        assert isinstance(self.engine, Approximate)
+        self.recall = measured_recall(self.engine, Q)
+        log.info("%s finds %.1f %% of the exact 10 best", self.engine.kind, 100 * self.recall)
+
+    def _queries(self, queries: Any) -> np.ndarray:
+        if sp.issparse(queries):
+            queries = queries.toarray()
+        Q = np.atleast_2d(np.asarray(queries))
+        if Q.ndim != 2 or Q.shape[1] != self.raw.shape[1] or Q.dtype.kind not in "biuf":
+            raise LikewiseError(
+                f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {self.raw.shape[1]} numbers"
+            )
+        return in_float(Q)
+
+    def _checked_rows(self, rows: Any) -> np.ndarray:
+        rows = np.atleast_1d(np.asarray(rows))
+        if rows.ndim != 1 or rows.dtype.kind not in "iu":
+            raise LikewiseError(f"rows has shape {rows.shape} and type {rows.dtype}; expected row numbers")
+        wrong = rows[(rows < 0) | (rows >= len(self))]
+        if len(wrong):
+            raise LikewiseError(f"row {wrong[0]} is not in the index; expected 0 to {len(self) - 1}")
+        return rows
+
+    def _depth(self, k: int) -> int:
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
+        return min(int(k), len(self))
+
+
+def _base(model: SimilarityModel) -> SimilarityModel:
+    return model.base if isinstance(model, Taught) else model

@@ -1,0 +1,33 @@
+// Every request of the page: JSON in, JSON out, errors as sentences.
+
+export class Refused extends Error {}
+
+export async function call(path, body, options = {}) {
+  const request = body === undefined ? options : {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options,
+  };
+  let answer;
+  try {
+    answer = await fetch(path, request);
+  } catch {
+    throw new Refused("The server does not answer.");
+  }
+  if (!answer.ok) throw new Refused(await sentence(answer));
+  return answer.json();
+}
+
+export function upload(file) {
+  return call("/api/uploads", undefined, {
+    method: "POST", body: file, headers: { "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream" },
+  });
+}
+
+async function sentence(answer) {
+  if (answer.status === 401) return "The token is no longer valid: load the page again.";
+  try {
+    const { detail } = await answer.json();
+    return typeof detail === "string" ? detail[0].toUpperCase() + detail.slice(1) : "The request was not understood.";
+  } catch {
+    return `The server answered ${answer.status}.`;
+  }
+}

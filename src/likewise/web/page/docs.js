@@ -1,0 +1,30 @@
+// The OpenAPI document as a page, without any outside script.
+
+const made = (tag, text, ...inside) => {
+  const element = document.createElement(tag);
+  if (text) element.textContent = text;
+  element.append(...inside);
+  return element;
+};
+
+function parameters(route) {
+  const rows = (route.parameters ?? []).map((p) => made("tr", "", made("td", "", made("code", p.name)), made("td", p.in),
+    made("td", p.required ? "required" : ""), made("td", p.schema?.description ?? p.description ?? JSON.stringify(p.schema))));
+  return rows.length ? [made("table", "", ...rows)] : [];
+}
+
+function body(route, schemas) {
+  return Object.entries(route.requestBody?.content ?? {}).map(([kind, { schema }]) => {
+    const name = schema?.$ref?.split("/").pop();
+    return made("pre", `${kind}\n${JSON.stringify(name ? schemas[name].properties : schema, null, 1)}`);
+  });
+}
+
+const whole = await (await fetch("/api/openapi.json")).json();
+for (const [path, methods] of Object.entries(whole.paths)) {
+  for (const [method, route] of Object.entries(methods)) {
+    const head = made("summary", "", made("b", method.toUpperCase()), made("code", path), made("span", route.summary));
+    const about = made("p", route.description);
+    document.getElementById("routes").append(made("details", "", head, about, ...parameters(route), ...body(route, whole.components.schemas)));
+  }
+}

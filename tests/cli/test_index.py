@@ -1,0 +1,67 @@
+"""`likewise index`: a folder that can be searched, and exports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise.baselines import LDA
+from likewise.retrieval import Index
+from likewise.tables import read_table
+
+
+@pytest.fixture
+def model(files: Path, tmp_path: Path) -> Path:
+    table = read_table(files / "train.npz")
+    return LDA(shrinkage=0.1).fit(table.X, table.y).save(tmp_path / "m.likewise")
+
+
+def test_a_table_becomes_an_index_of_the_same_rows(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
+    result = run("index", model, files / "test.csv", "-o", tmp_path / "t.index")
+    assert result.exit_code == 0, result.stderr
+    assert "200 items × 64 features → 9, 10 labels" in result.stdout
+    assert "search it by row, not by picture" in result.stderr
+    loaded = Index.load(tmp_path / "t.index")
+    np.testing.assert_allclose(loaded.raw, read_table(files / "test.npz").X, atol=1e-5)
+    assert loaded.labels is not None
+    assert loaded.labels[0].startswith("digit ")
+
+
+def test_labels_of_their_own_file_approximate_search_and_exports(
+    run: Any, files: Path, model: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("faiss")
+    words = ["--labels", files / "test.txt", "--approximate", "hnsw", "--json"]
+    exports = [word for end in ("faiss", "npz", "onnx") for word in ("--export", tmp_path / f"a.{end}")]
+    result = run("index", model, files / "test.npy", "-o", tmp_path / "t.index", *words, *exports)
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert (summary["n_labels"], summary["approximate"]) == (10, "hnsw")
+    assert 0.9 < summary["recall"] <= 1
+    assert all((tmp_path / f"a.{end}").stat().st_size > 100 for end in ("faiss", "npz", "onnx"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf or auto"),
+        (["--export", "a.xls"], "a.xls ends with .xls; expected .faiss, .npz or .onnx"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_and_exits_with_2(
+    run: Any, files: Path, model: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", *words)
+    assert (result.exit_code, message in result.stderr) == (2, True)
+
+
+def test_a_gallery_of_another_width_is_one_sentence(run: Any, model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "narrow.npy", np.ones((4, 3)))
+    result = run("index", model, tmp_path / "narrow.npy", "-o", tmp_path / "t.index")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "t.index").exists()

@@ -1,0 +1,75 @@
+"""`likewise fit --relevance`: the model of the library, from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise import SLR, load
+from likewise.persistence import read_card
+from likewise.targets import Relevance
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> Path:
+    """Named queries and items of different widths, and grades of a third of their pairs."""
+    rng = np.random.default_rng(0)
+    Q, G = rng.standard_normal((30, 5)), rng.standard_normal((40, 4))
+    S = Q @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 4)) @ G.T
+    np.savez(tmp_path / "queries.npz", X=Q, names=[f"q{i}" for i in range(30)])
+    np.savez(tmp_path / "items.npz", X=G, names=[f"item {i}" for i in range(40)])
+    known = rng.random(S.shape) < 0.3
+    lines = [f"q{i},item {j},{float(S[i, j])!r}" for i, j in zip(*np.nonzero(known), strict=True)]
+    (tmp_path / "grades.csv").write_text("\n".join(["query,item,grade", *lines]) + "\n")
+    np.savez(tmp_path / "truth.npz", Q=Q, G=G, S=S, known=known)
+    return tmp_path
+
+
+def test_two_sides_from_files(run: Any, sides: Path) -> None:
+    out = sides / "m.likewise"
+    words = ("fit", sides / "queries.npz", "--relevance", sides / "grades.csv", "--gallery", sides / "items.npz")
+    result = run(*words, "-o", out, "--rank", 2, "--json")
+    assert result.exit_code == 0, result.stderr
+    truth = np.load(sides / "truth.npz")
+    known = truth["known"]
+    relevance = Relevance.from_triples(*np.nonzero(known), truth["S"][known], shape=known.shape)
+    direct = SLR(2, random_state=0).fit(truth["Q"], relevance, gallery=truth["G"])
+    scores = load(out).similarity(truth["Q"], truth["G"])
+    np.testing.assert_allclose(scores, direct.similarity(truth["Q"], truth["G"]), atol=1e-8)
+    summary = json.loads(result.stdout)
+    assert (summary["method"], summary["pairs"], summary["classes"]) == ("slr", int(known.sum()), None)
+    text = run(*words, "-o", out)
+    assert f"slr on 30 rows, 5 columns, {int(known.sum()):,} known pairs" in text.stdout
+
+
+def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path: Path) -> None:
+    (tmp_path / "links.csv").write_text("a,b,link\n0,1,must\n0,2,cannot\n")
+    options = ("--sides", "query", "--prior", "identity", "--n-iter", 1)
+    result = run("fit", files / "train.npz", "--relevance", tmp_path / "links.csv", "-o", tmp_path / "m", *options)
+    assert result.exit_code == 0, result.stderr
+    assert "no column of names: ids are row numbers" in result.stderr
+    X = np.load(files / "train.npz")["X"]
+    np.testing.assert_array_equal(load(tmp_path / "m").transform(X), X)
+    assert read_card(tmp_path / "m")["parameters"]["prior"] == "identity"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--gallery", "items.npz"), "--gallery has a meaning only with --relevance"),
+        (("--relevance", "grades.csv"), "item ids of the relevance match no row: 'item"),
+        (("--relevance", "grades.csv", "--method", "anchored"), "--relevance is for the methods slr and slr-fixed"),
+        (("--relevance", "none.csv"), "none.csv does not exist"),
+        (("--relevance", "grades.csv", "--gallery", "items.npz", "--unstored", "maybe"), "unstored='maybe': expected"),
+        (("--relevance", "grades.csv", "--gallery", "items.npz", "--prior", "identity"), "two sides of one width"),
+    ],
+)
+def test_bad_wishes_get_a_sentence(run: Any, sides: Path, words: tuple[str, ...], message: str) -> None:
+    placed = [sides / word if "." in word else word for word in words]
+    result = run("fit", sides / "queries.npz", *placed, "-o", sides / "m")
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())

@@ -1,0 +1,124 @@
+"""`likewise search`: by picture, by row, from standard input; a table, JSON, a sheet of pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise.baselines import Cosine
+from likewise.features import FeatureStore, Pixels, extract_folder
+from likewise.retrieval import Index
+
+Image = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve pictures in three colours, and their index."""
+    folder = tmp_path_factory.mktemp("search")
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        label, colour = [("red", (200, 30, 30)), ("green", (30, 200, 30)), ("blue", (30, 30, 200))][number % 3]
+        pixels = np.clip(rng.normal(colour, 30, (16, 16, 3)), 0, 255).astype(np.uint8)
+        path = folder / "photos" / label / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    extract_folder(folder / "photos", folder / "photos.features", Pixels(size=4))
+    store = FeatureStore.open(folder / "photos.features")
+    Index.build(Cosine(centre=True).fit(np.asarray(store.features)), store).save(folder / "photos.index")
+    return folder
+
+
+def _json(result: Any) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_picture_finds_itself_then_its_like(run: Any, photos: Path) -> None:
+    query = photos / "photos" / "red" / "00.png"
+    (found,) = _json(run("search", photos / "photos.index", query, "-k", 4, "--json"))
+    assert found["query"] == str(query)
+    assert found["results"][0]["path"] == str(query)
+    assert found["results"][0]["score"] == pytest.approx(1, abs=1e-5)
+    assert [hit["label"] for hit in found["results"]] == ["red"] * 4
+
+
+def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos: Path) -> None:
+    red, blue = (photos / "photos" / name for name in ("red/00.png", "blue/02.png"))
+    found = _json(run("search", photos / "photos.index", red, blue, "--row", 3, "-k", 2, "--json"))
+    assert [entry["query"] for entry in found] == [str(red), str(blue), "row 3"]
+    assert [entry["results"][0]["label"] for entry in found[:2]] == ["red", "blue"]
+    assert 3 not in [hit["row"] for hit in found[2]["results"]]
+
+
+def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
+    index = Index.load(photos / "photos.index")
+    (found,) = _json(run("search", photos / "photos.index", "--row", 5, "--before", "-k", 11, "--json"))
+    assert [hit["row"] for hit in found["results"]] == index.search_rows([5], 11, raw=True)[0][0].tolist()
+
+
+def test_standard_input_is_an_image_or_a_list_of_paths(run: Any, photos: Path) -> None:
+    query = photos / "photos" / "green" / "01.png"
+    (image,) = _json(run("search", photos / "photos.index", "-", "--json", input=query.read_bytes()))
+    (listed,) = _json(run("search", photos / "photos.index", "-", "--json", input=f"{query}\n\n"))
+    assert image["query"] == "standard input"
+    assert listed["query"] == str(query)
+    assert image["results"] == listed["results"]
+
+
+def test_the_table_names_labels_and_paths(run: Any, photos: Path) -> None:
+    result = run("search", photos / "photos.index", "--row", 0, "-k", 3, env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.stderr
+    assert "row 0" in result.stdout
+    assert result.stdout.count("blue") >= 3
+
+
+def test_the_sheet_shows_the_pictures(run: Any, photos: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.png"
+    result = run("search", photos / "photos.index", "--row", 0, "-k", 5, "--sheet", sheet)
+    assert result.exit_code == 0, result.stderr
+    assert str(sheet) in result.stderr
+    with Image.open(sheet) as image:
+        assert image.width > 6 * 96
+
+
+def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("typer.launch", lambda path: opened.append(path) or 0)
+    result = run("search", photos / "photos.index", "--row", 0, "--open")
+    assert result.exit_code == 0, result.stderr
+    assert Path(opened[0]).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        ([], {}, "nothing to search by: give an image file, - for standard input, or --row N"),
+        (["none.png"], {}, "none.png does not exist"),
+        (["--row", "99"], {}, "row 99 is not in the index; expected 0 to 11"),
+        (["-"], {"input": ""}, "standard input is empty; expected an image or a list of paths"),
+        (["-"], {"input": "no/such.png\n"}, "no/such.png does not exist"),
+        (["-"], {"input": b"\x89PNG\r\n\x1a\n\0\0broken"}, "is damaged or truncated"),
+    ],
+)
+def test_wrong_questions_are_one_sentence_and_exit_with_2(
+    run: Any, photos: Path, words: list[str], options: dict[str, Any], message: str
+) -> None:
+    result = run("search", photos / "photos.index", *words, **options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_index_of_numbers_cannot_be_searched_by_picture(run: Any, photos: Path, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(9, 4))
+    Index.build(Cosine().fit(X), X).save(tmp_path / "numbers.index")
+    result = run("search", tmp_path / "numbers.index", photos / "photos" / "red" / "00.png")
+    assert result.exit_code == 2
+    assert "the index was built from numbers, not from pictures" in result.stderr
+    assert run("search", tmp_path / "numbers.index", "--row", 0).exit_code == 0
+    assert "no pictures to show" in run("search", tmp_path / "numbers.index", "--row", 0, "--open").stderr

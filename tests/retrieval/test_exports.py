@@ -1,0 +1,126 @@
+"""Exports: other engines give what the index gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.retrieval.conftest import MODELS, Digits
+
+from likewise import AnchoredSLR
+from likewise.base import SimilarityModel
+from likewise.baselines import (
+    OASIS,
+    RCA,
+    Cosine,
+    Kernelised,
+    LDAPosterior,
+    LogisticPosterior,
+    RidgeOneHot,
+    SVMPosterior,
+    Whitening,
+    WithInput,
+)
+from likewise.errors import LikewiseError
+from likewise.retrieval import Index, Teacher
+from likewise.retrieval.exports import export, query_map
+from likewise.retrieval.graphs import onnx_graph
+
+MORE: dict[str, Any] = {
+    "plain cosine": Cosine(),
+    "kernel and posterior": AnchoredSLR(output="posterior", width=1.0, ridge=0.1, pull=0.0, temperature=0.05),
+    "unseen classes": AnchoredSLR(unseen_classes=True),
+    "distance": RCA(shrinkage=0.1, metric="distance"),
+    "whitening": Whitening(shrinkage=0.1),
+    "ridge": RidgeOneHot(alpha=0.1),
+    "oasis": OASIS(C=0.1, n_steps=2000),
+    "logistic": LogisticPosterior(C=0.1, temperature=1.0),
+    "lda posterior": LDAPosterior(shrinkage=0.1, temperature=1.0),
+    "svm": SVMPosterior(C=10.0, width=1.0, temperature=0.1),
+    "with input": WithInput(weight=0.5),
+    "behind a kernel": Kernelised("ridge", width=1.0),
+}
+
+
+def assert_the_graph_agrees(model: Any, rows: np.ndarray) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(onnx_graph(model), providers=["CPUExecutionProvider"])
+    rows = np.vstack([rows, np.zeros_like(rows[:1])]).astype(np.float32)
+    sides = session.run(["query", "gallery"], {"rows": rows})
+    expected = model.transform_query(rows.astype(np.float64)), model.transform(rows.astype(np.float64))
+    for ours, theirs in zip(expected, sides, strict=True):
+        size = max(1.0, float(np.abs(ours).max()))
+        np.testing.assert_allclose(theirs / size, ours / size, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_graph_of_a_model_gives_both_its_sides(fitted: dict[str, Any], digits: Digits, name: str) -> None:
+    assert_the_graph_agrees(fitted[name], digits[2][:200])
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_the_graph_of_a_baseline_gives_both_its_sides(digits: Digits, name: str) -> None:
+    X, y, G, _ = digits
+    assert_the_graph_agrees(MORE[name].fit(X[:300].astype(np.float32), y[:300]), G[:200])
+
+
+def test_two_classes_have_a_graph_too(digits: Digits) -> None:
+    X, y, G, _ = digits
+    two = y < 2
+    model = AnchoredSLR(kernel="linear", random_state=0).fit(X[two], y[two])
+    assert_the_graph_agrees(model, G[:50])
+
+
+@pytest.mark.parametrize("name", ["anchored", "bilinear", "kernel"])
+def test_a_taught_model_has_a_graph_too(fitted: dict[str, Any], digits: Digits, name: str) -> None:
+    X, y, G, _ = digits
+    teacher = Teacher(Index.build(fitted[name], X[:300].astype(np.float32)))
+    for item in range(20):
+        teacher.label(item, int(y[item]))
+    assert_the_graph_agrees(teacher.learn().model, G[:100])
+
+
+def test_a_model_that_cannot_be_written_is_named() -> None:
+    class Odd(SimilarityModel):
+        n_features_in_ = 3
+
+    with pytest.raises(LikewiseError, match="Odd cannot be written as an ONNX graph"):
+        onnx_graph(Odd())
+
+
+def test_a_bilinear_similarity_folds_into_the_query(fitted: dict[str, Any], digits: Digits) -> None:
+    """A gallery of raw rows in some inner-product engine is searched without indexing it again."""
+    X, _, G, _ = digits
+    index = Index.build(fitted["bilinear"], G)
+    S = (X[:20] @ query_map(fitted["bilinear"])) @ G.T
+    np.testing.assert_allclose(index.search(X[:20], 10)[1], -np.sort(-S, axis=1)[:, :10], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cosine", "kernel", "posterior", "euclid"])
+def test_any_other_says_that_its_gallery_must_be_transformed(fitted: dict[str, Any], name: str) -> None:
+    with pytest.raises(LikewiseError, match="is not bilinear and has no query_map: its gallery must be transformed"):
+        query_map(fitted[name])
+
+
+@pytest.mark.parametrize("approximate", [False, "hnsw"])
+def test_faiss_reads_what_was_written(index: Index, tmp_path: Path, approximate: Any) -> None:
+    faiss = pytest.importorskip("faiss")
+    index = Index.build(index.model, index.raw, approximate=approximate)
+    read = faiss.read_index(str(export(index, tmp_path / "a.faiss")))
+    Q = np.ascontiguousarray(index.model.transform_query(index.raw[:20]))
+    found, expected = read.search(Q, 10)[1], index.search(index.raw[:20], 10)[0]
+    assert np.mean(found == expected) > (0.95 if approximate else 0.99)
+
+
+def test_numpy_reads_vectors_and_ids(fitted: dict[str, Any], digits: Digits, tmp_path: Path) -> None:
+    index = Index.build(fitted["lda"], digits[2][:3], ["x", "yy", "z"])
+    with np.load(export(index, tmp_path / "a.npz"), allow_pickle=False) as pair:
+        np.testing.assert_array_equal(pair["vectors"], index.vectors)
+        assert pair["ids"].tolist() == ["x", "yy", "z"]
+
+
+def test_an_unknown_ending_is_named(index: Index, tmp_path: Path) -> None:
+    with pytest.raises(LikewiseError, match=r"a\.xls ends with \.xls; expected \.faiss, \.npz or \.onnx"):
+        export(index, tmp_path / "a.xls")

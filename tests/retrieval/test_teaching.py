@@ -1,0 +1,258 @@
+"""Teaching: a few clicks raise the mAP of items nobody clicked on, for any model, and can be taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.retrieval.conftest import MODELS, Digits
+
+import likewise
+from likewise.baselines import Cosine
+from likewise.errors import LikewiseError
+from likewise.metrics import mean_average_precision
+from likewise.retrieval import Feedback, Index, Taught, Teacher, teaching
+
+
+@pytest.fixture
+def gallery(digits: Digits) -> tuple[np.ndarray, np.ndarray]:
+    """900 digits: 600 without a label, to be clicked on, and 300 with one, to be measured on."""
+    X, y, _, _ = digits
+    return X[:900].astype(np.float32), y[:900]
+
+
+def teacher_of(model: Any, gallery: tuple[np.ndarray, np.ndarray], **options: Any) -> Teacher:
+    """A teacher that measures on the last third of the gallery, whose labels are the only ones known."""
+    X, y = gallery
+    labels = np.full(len(y), None, dtype=object)
+    labels[600:] = y[600:]
+    teacher = Teacher(Index.build(model, X, {"label": labels}), **options)
+    teacher._held = np.arange(600, 900)
+    return teacher
+
+
+def click(teacher: Teacher, y: np.ndarray, n_queries: int, seed: int, flip: bool = False) -> None:
+    """Four marks for each of some queries among their first 20 results: wrong ones first, then the last right ones."""
+    rng = np.random.default_rng(seed)
+    for query in rng.choice(600, n_queries, replace=False):
+        top = teacher.index.search_rows([query], 100)[0][0]
+        top = top[top < 600][:20]
+        wrong, right = top[y[top] != y[query]][:2], top[y[top] == y[query]][::-1]
+        for item in [*wrong, *right][:4]:
+            teacher.mark(int(query), int(item), bool(y[item] == y[query]) != flip)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_20_marks_on_an_untrained_model_raise_the_map_of_held_out_items(
+    gallery: tuple[np.ndarray, np.ndarray], seed: int
+) -> None:
+    X, y = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    click(teacher, y, 5, seed)
+    lesson = teacher.learn()
+    assert (lesson.n_marks, lesson.n_held) == (20, 300)
+    assert lesson.before is not None
+    assert lesson.after is not None
+    assert lesson.after > lesson.before + 0.02
+
+
+def test_right_marks_teach_more_than_the_same_marks_turned_round(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gallery
+    gains = []
+    for flip in (False, True):
+        teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+        click(teacher, y, 5, 0, flip)
+        lesson = teacher.learn()
+        gains.append((lesson.after or 0) - (lesson.before or 0))
+    assert gains[0] > gains[1] + 0.01
+
+
+def test_30_labels_raise_it_by_a_tenth(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    for item in np.random.default_rng(0).choice(600, 30, replace=False):
+        teacher.label(int(item), int(y[item]))
+    lesson = teacher.learn()
+    assert lesson.before is not None
+    assert lesson.after is not None
+    assert lesson.after > lesson.before + 0.1
+    assert lesson.index.labels is not None
+    assert sum(label is not None for label in lesson.index.labels) == 330
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "posterior"])
+def test_every_model_can_be_taught_a_new_label(
+    fitted: dict[str, Any], gallery: tuple[np.ndarray, np.ndarray], name: str
+) -> None:
+    """Ten examples of one class under a new name: other items of it come closer to each other."""
+    X, y = gallery
+    teacher = teacher_of(fitted[name], gallery)
+    members = np.flatnonzero(y[:600] == 8)
+    for item in members[:10]:
+        teacher.label(int(item), "snowman")
+    lesson = teacher.learn()
+    assert isinstance(lesson.model, Taught)
+
+    def precision(model: Any) -> float:
+        Q = X[600:][y[600:] == 8]
+        S = model.similarity(Q, X[600:])
+        S[S.max(axis=1, keepdims=True) == S] = -np.inf
+        return float(np.mean(y[600:][np.argsort(-S, axis=1)[:, :20]] == 8))
+
+    assert precision(lesson.model) > precision(fitted[name])
+
+
+def test_marking_changes_the_ranking_of_the_marked_query(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    before = teacher.index
+    found = before.search_rows([3], 20)[0][0]
+    teacher.mark(3, int(found[15]), True)
+    teacher.mark(3, int(found[1]), False)
+    after = teacher.learn().index
+    now = after.search_rows([3], 899)[0][0].tolist()
+    assert now.index(found[15]) < 15
+    assert now.index(found[1]) > 1
+
+
+def test_a_query_from_outside_teaches_too(gallery: tuple[np.ndarray, np.ndarray], digits: Digits) -> None:
+    X, y = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    query = digits[2][0].astype(np.float32)
+    rows = teacher.index.search_vectors(teacher.base.transform_query(query[None]), 30)[0][0]
+    for item in rows[y[rows] == digits[3][0]][:5]:
+        teacher.mark(query, int(item), True)
+    wanted = y == digits[3][0]
+    before = mean_average_precision(teacher.base.transform_query(query[None]), teacher.index.vectors, digits[3][:1], y)
+    lesson = teacher.learn()
+    after = mean_average_precision(lesson.model.transform_query(query[None]), lesson.index.vectors, digits[3][:1], y)
+    assert wanted.any()
+    assert after > before
+
+
+def test_items_of_an_untouched_kind_keep_their_vectors(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    for item in np.flatnonzero(y[:600] == 0)[:5]:
+        teacher.label(int(item), 0)
+    lesson = teacher.learn()
+    extra = lesson.index.vectors[:, X.shape[1] :]
+    assert np.mean(extra[y == 0] > 0) > 0.5
+    assert np.mean(extra[y != 0] > 0) < 0.2
+
+
+def test_a_large_gallery_is_taught_through_some_of_its_rows(
+    gallery: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teaching, "MOST_ROWS", 400)
+    X, y = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    click(teacher, y, 8, 0)
+    lesson = teacher.learn()
+    assert lesson.before is not None
+    assert lesson.after is not None
+    assert lesson.after > lesson.before
+
+
+def test_what_no_held_out_item_says_is_learned(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    """The labels of held-out items change nothing in the model: they are measured on, not learned from."""
+    X, y = gallery
+    lessons = []
+    for held in (y, np.roll(y, 1)):
+        teacher = teacher_of(Cosine(centre=True).fit(X), (X, np.where(np.arange(900) < 600, y, held)))
+        for item in range(30):
+            teacher.label(item, int(y[item]))
+        lessons.append(teacher.learn())
+    np.testing.assert_array_equal(lessons[0].index.vectors, lessons[1].index.vectors)
+
+
+def test_undo_brings_back_what_was(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = gallery
+    teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
+    start = teacher.index
+    teacher.label(5, "a")
+    teacher.mark(1, 2, True)
+    undone = [teacher.undo(), teacher.undo(), teacher.undo()]
+    assert [event and event.kind for event in undone] == ["mark", "label", None]
+    lesson = teacher.learn()
+    assert lesson.model is teacher.base
+    np.testing.assert_allclose(lesson.index.vectors, start.vectors, atol=1e-6)
+    np.testing.assert_array_equal(lesson.index.labels, start.labels)
+
+
+def test_a_taught_model_is_saved_loaded_and_taught_further(
+    gallery: tuple[np.ndarray, np.ndarray], tmp_path: Path, fitted: dict[str, Any]
+) -> None:
+    X, _ = gallery
+    for name in ("bilinear", "kernel", "cosine"):
+        teacher = teacher_of(fitted[name], gallery)
+        teacher.mark(0, 1, True)
+        lesson = teacher.learn()
+        lesson.index.save(tmp_path / "a.index")
+        loaded = Index.load(tmp_path / "a.index")
+        assert type(loaded.model.base) is type(fitted[name])  # type: ignore[attr-defined]
+        np.testing.assert_allclose(loaded.model.transform(X[:9]), lesson.index.vectors[:9], atol=2e-4)
+        np.testing.assert_array_equal(loaded.search(X[:9])[0], lesson.index.search(X[:9])[0])
+        again = Teacher(loaded)
+        assert type(again.base) is type(fitted[name])
+        np.testing.assert_allclose(loaded.base_vectors, teacher._V, atol=1e-5)
+        lesson.model.save(tmp_path / "taught.likewise")
+        assert isinstance(likewise.load(tmp_path / "taught.likewise"), Taught)
+
+
+def test_the_journal_is_taken_over_and_written_before_a_mark_counts(
+    gallery: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
+    X, _ = gallery
+    model = Cosine(centre=True).fit(X)
+    teacher = teacher_of(model, gallery, feedback=Feedback(tmp_path))
+    teacher.mark(0, 1, True)
+    teacher.mark(X[0], 2, False)
+    teacher.label(3, "x")
+    teacher.undo()
+    again = teacher_of(model, gallery, feedback=Feedback(tmp_path))
+    assert again.events == teacher.events
+    assert len(again.events) == 2
+    np.testing.assert_array_equal(again.learn().index.vectors, teacher.learn().index.vectors)
+
+
+def test_known_labels_join_in_unless_the_marks_contradict_them(gallery: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gallery
+    columns = []
+    for right in (True, False):
+        teacher = Teacher(Index.build(Cosine(centre=True).fit(X), X, {"label": y}))
+        learned = np.setdiff1d(np.arange(900), teacher._held)
+        same = learned[y[learned] == 4]
+        teacher.mark(int(same[0]), int(same[1]), right)
+        extra = teacher.learn().index.vectors[:, X.shape[1] :]
+        columns.append(float(np.mean(extra[same] > 0)))
+    assert columns[0] > 0.9
+    assert columns[1] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.mark(3, 3, True), "item 3 is the query itself; mark another"),
+        (lambda t: t.mark(3, 9000, True), "row 9000 is not in the index"),
+        (lambda t: t.mark(np.ones(3), 1, True), "expected rows of 64 numbers"),
+        (lambda t: t.label(3, " "), "label=' '; expected a name"),
+        (lambda t: t.label(3, None), "label=None; expected a name"),
+    ],
+)
+def test_what_cannot_be_taught_gets_a_sentence(gallery: tuple[np.ndarray, np.ndarray], call: Any, message: str) -> None:
+    teacher = teacher_of(Cosine(centre=True).fit(gallery[0]), gallery)
+    with pytest.raises(LikewiseError, match=message):
+        call(teacher)
+    assert teacher.events == []
+
+
+def test_without_labels_there_is_nothing_to_measure_and_learning_works(digits: Digits) -> None:
+    X = digits[0][:200]
+    teacher = Teacher(Index.build(Cosine().fit(X), X))
+    teacher.mark(0, 1, True)
+    lesson = teacher.learn()
+    assert (lesson.before, lesson.after, lesson.n_held) == (None, None, 0)
+    assert isinstance(lesson.model, Taught)
