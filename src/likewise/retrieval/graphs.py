@@ -163,6 +163,8 @@ def _slr(g: Graph, x: str, model: SLR) -> Sides:
 
 def _anchored(g: Graph, x: str, model: AnchoredSLR) -> Sides:
     x = g.unit(x)
+    reduction = getattr(model, "reduction_", None)  # of wide sparse rows
+    x = x if reduction is None else g.unit(g.mapped(x, reduction.T))
     z = g.plus(g.mapped(g.kernel(x, model.landmarks_, model.gamma_), model.projection_), -model.offset_)
     head = Head(**model.head_, means=model.class_means_)
     side = g.head(z, lambda: g.plus(x, -np.asarray(model.centre_)), head)
