@@ -21,9 +21,9 @@ from likewise.engines.blocks import class_sums
 from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.labels import distinct_labels
-from likewise.lessons import is_plain
 from likewise.persistence import save_model
 from likewise.randomness import generator
+from likewise.supervision.lessons import is_plain
 from likewise.whitening import Whitening, check_room, gram, whiten_gram
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from likewise.checkpoints import Checkpoint
 from likewise.engines import Engine, open_engine
 from likewise.errors import LikewiseError
 from likewise.incremental import PartialFits
-from likewise.lessons import is_plain
 from likewise.passes import single_threaded_blas
 from likewise.progress import progress_bar
 from likewise.randomness import generator
@@ -29,7 +28,8 @@ from likewise.reducing import whitened
 from likewise.sketches import make_sketch
 from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.starts import Start, fixed_start, label_factors, paper_start
-from likewise.supervision import fit_taught
+from likewise.supervision.fitting import fit_taught
+from likewise.supervision.lessons import is_plain
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from likewise.anchored import AnchoredSLR
+from likewise.anchored.heads import Head
 from likewise.base import SimilarityModel
 from likewise.baselines import (
     OASIS,
@@ -21,7 +22,6 @@ from likewise.baselines import (
 )
 from likewise.baselines.common import LinearBaseline
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.heads import Head
 from likewise.retrieval.taught import Taught
 from likewise.slr import SLR
 

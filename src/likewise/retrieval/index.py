@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.files import atomic_write
-from likewise.heads import unit
 from likewise.models import load as load_model
 from likewise.retrieval import folders
 from likewise.retrieval.gallery import BLOCK, Gallery, as_gallery, gallery_side, in_float

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
-from likewise.heads import unit
 from likewise.inputs import Features
 
 __all__ = ["Taught"]

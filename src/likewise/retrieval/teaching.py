@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
-from likewise.heads import unit
 from likewise.metrics import mean_average_precision
 from likewise.passes import single_threaded_blas
 from likewise.retrieval.feedback import Event, Feedback

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engines.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
-from likewise.anchored import MOST_CHOOSING
-from likewise.anchored_blocks import EngineData
+from likewise.anchored.estimator import MOST_CHOOSING
+from likewise.anchored.blocks import EngineData
 from likewise.engines import DiskEngine, MemoryEngine
 from likewise.engines.sources import NpyFile
 from likewise.errors import LikewiseError
-from tests.engines.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 
 @pytest.fixture(autouse=True)

@@ -11,18 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from likewise.anchored_blocks import EngineData
+from likewise.anchored.blocks import EngineData
+from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
+from likewise.anchored.heads import Head
+from likewise.anchored.open_world import Member, choose_member, member_map
 from likewise.base import SimilarityModel, project
-from likewise.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
 from likewise.engines.budget import DEFAULT_LIMIT, in_bytes
 from likewise.engines.choosing import Opened, elsewhere, open_elsewhere
 from likewise.engines.contract import Engine
 from likewise.errors import LikewiseError
-from likewise.heads import Head
 from likewise.holdout import Split, class_splits, row_splits
 from likewise.inputs import Basis, Features, unit_rows
 from likewise.labels import checked_weights, encode_labels
-from likewise.open_world import Member, choose_member, member_map
 from likewise.progress import progress_bar
 from likewise.randomness import generator
 from likewise.reducing import reduced_rows

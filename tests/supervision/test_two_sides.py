@@ -9,14 +9,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.planted import planted, same_label
 
 from likewise import SLR, load
-from likewise.lessons import Taught, lesson
-from likewise.supervision import _problem
+from likewise.supervision.fitting import _problem
+from likewise.supervision.lessons import Taught, lesson
+from likewise.supervision.two_sides import INNER, iterations, moment, started
 from likewise.targets import LabelTarget, Relevance, SharedLabels
-from likewise.two_sides import INNER, iterations, moment, started
 from likewise.whitening import whiten
-from tests.planted import planted, same_label
 
 X, Y = planted(150, 12, 4)
 SAME = same_label(Y).astype(float)

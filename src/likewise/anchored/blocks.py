@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from likewise.anchoring import adapt, confidence_of, cosine_clamp, directions, fixed_target, moves, reach
-from likewise.choosing import Data, Preparation, Setting
+from likewise.anchored.anchoring import adapt, confidence_of, cosine_clamp, directions, fixed_target, moves, reach
+from likewise.anchored.choosing import Data, Preparation, Setting
+from likewise.anchored.heads import Head
+from likewise.anchored.open_world import Member, scatter, scatter_map
 from likewise.engines.blocks import class_sums
 from likewise.engines.contract import Columns, Engine, RowBlock
 from likewise.errors import LikewiseError
-from likewise.heads import Head
 from likewise.inputs import Basis, Features, gram_basis, unit_rows
-from likewise.open_world import Member, scatter, scatter_map
 from likewise.passes import Gallery, excess
 from likewise.sketches import draw_landmarks
 from likewise.targets import class_starts

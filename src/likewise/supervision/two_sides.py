@@ -16,10 +16,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
-from likewise.known_pairs import each
 from likewise.passes import row_blocks
 from likewise.solvers import Iterate, Step, turn, whole
 from likewise.starts import Start, completed
+from likewise.supervision.known_pairs import each
 from likewise.whitening import Whitening
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.holdout import class_splits
-from likewise.lessons import Taught
 from likewise.metrics import mean_average_precision
 from likewise.randomness import generator
+from likewise.supervision.lessons import Taught
 from likewise.targets import LabelTarget, Relevance, SharedLabels
 
 if TYPE_CHECKING:
     from likewise.slr import SLR
-    from likewise.supervision import Learned, Prepared
+    from likewise.supervision.fitting import Learned, Prepared
 
 __all__ = ["FOR_CLASSES", "FOR_QUERIES", "choose_strength", "ndcg"]
 
@@ -50,7 +50,7 @@ def choose_strength(model: SLR, taught: Taught, target: LabelTarget) -> float:
 
 def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -> dict[float, np.ndarray]:
     """Scores of the folds by strength."""
-    from likewise.supervision import learn_from_prior
+    from likewise.supervision.fitting import learn_from_prior
 
     prepared = _prepared(folds, taught, target)
     tried: dict[float, np.ndarray] = {}
@@ -62,7 +62,7 @@ def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -
 
 def _prepared(folds: list[Fold], taught: Taught, target: LabelTarget) -> list[Prepared]:
     """What all strengths have in common; a gallery that all folds share is whitened once."""
-    from likewise.supervision import Prepared
+    from likewise.supervision.fitting import Prepared
 
     prepared: list[Prepared] = []
     for part, _ in folds:

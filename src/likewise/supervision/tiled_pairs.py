@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.known_pairs import intervals
 from likewise.passes import COLUMNS, ordered_map, row_blocks
+from likewise.supervision.known_pairs import intervals
 from likewise.targets import LabelTarget, class_starts, label_runs
 from likewise.targets.labels import same_label_blocks
 

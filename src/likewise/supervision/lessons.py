@@ -15,11 +15,11 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from likewise.errors import LikewiseError
-from likewise.known_pairs import KnownPairs, intervals
 from likewise.labels import checked_weights, encode_labels, is_unlabelled
+from likewise.supervision.known_pairs import KnownPairs, intervals
+from likewise.supervision.tiled_pairs import Clamp, LabelClamp, StoredClamp, TiledPairs
+from likewise.supervision.two_sides import Pairs
 from likewise.targets import LabelTarget, Relevance, SharedLabels
-from likewise.tiled_pairs import Clamp, LabelClamp, StoredClamp, TiledPairs
-from likewise.two_sides import Pairs
 
 __all__ = ["Lesson", "Taught", "is_plain", "lesson", "read"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from likewise import anchoring
-from likewise.anchoring import adapt, fixed_target, labelled_rows
-from likewise.choosing import Data, Preparation, Setting
-from likewise.inputs import Features, basis, mean_square_distance, unit_rows
 from tests.planted import planted
+
+from likewise.anchored import anchoring
+from likewise.anchored.anchoring import adapt, fixed_target, labelled_rows
+from likewise.anchored.choosing import Data, Preparation, Setting
+from likewise.inputs import Features, basis, mean_square_distance, unit_rows
 
 
 def prepared(n=80, d=12, c=4, seed=0, n_landmarks=None, weights=None):

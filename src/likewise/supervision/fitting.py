@@ -13,13 +13,13 @@ import scipy.linalg
 from likewise.arrays import to_host
 from likewise.engines.choosing import elsewhere
 from likewise.errors import LikewiseError
-from likewise.lessons import Lesson, Taught, lesson, read
 from likewise.passes import row_blocks
 from likewise.randomness import generator
 from likewise.solvers import balanced
 from likewise.starts import Start
+from likewise.supervision.lessons import Lesson, Taught, lesson, read
+from likewise.supervision.two_sides import PairRegression, Side, iterations, moment, started
 from likewise.targets import LabelTarget
-from likewise.two_sides import PairRegression, Side, iterations, moment, started
 from likewise.whitening import Whitening, whiten
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, tar
     if model.prior is None:
         _store(model, taught, learn(model, taught, target))
         return
-    from likewise.prior import choose_strength
+    from likewise.supervision.prior import choose_strength
 
     model.strength_ = choose_strength(model, taught, target)
     _store(model, taught, learn_from_prior(model, Prepared.of(taught, target), model.strength_))

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import check_estimator
+from tests.planted import planted
 
 from likewise import SLR, AnchoredSLR
-from likewise.heads import unit
+from likewise.anchored.heads import unit
 from likewise.metrics import mean_average_precision
-from tests.planted import planted
 
 
 def raw_cosine(X, y, X_test, y_test):

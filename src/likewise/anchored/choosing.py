@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from likewise import holdout
-from likewise.anchoring import LabelledRows, adapt, class_means, fixed_target, labelled_rows
-from likewise.heads import Head
+from likewise.anchored.anchoring import LabelledRows, adapt, class_means, fixed_target, labelled_rows
+from likewise.anchored.heads import Head
 from likewise.holdout import Split
 from likewise.inputs import Basis, Features, basis, mean_square_distance
 from likewise.passes import single_threaded_blas

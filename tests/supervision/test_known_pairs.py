@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise import known_pairs, tiled_pairs
-from likewise.known_pairs import KnownPairs, intervals
+from likewise.supervision import known_pairs, tiled_pairs
+from likewise.supervision.known_pairs import KnownPairs, intervals
+from likewise.supervision.tiled_pairs import LabelClamp, StoredClamp, TiledPairs
 from likewise.targets import LabelTarget, SharedLabels
-from likewise.tiled_pairs import LabelClamp, StoredClamp, TiledPairs
 
 sizes = st.tuples(st.integers(1, 30), st.integers(1, 25), st.integers(1, 6), st.integers(0, 10**6))
 

@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 import scipy.linalg
 
-from likewise.choosing import Data, Journal
-from likewise.heads import unit
+from likewise.anchored.choosing import Data, Journal
+from likewise.anchored.heads import unit
 from likewise.holdout import Split
 from likewise.metrics import mean_average_precision
 from likewise.whitening import check_room, gram
