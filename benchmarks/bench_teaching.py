@@ -29,9 +29,11 @@ DRAWS = {"digits": 3}  # halves of the classes; one for a store
 ITEMS, WIDTH, RANK = 200_000, 128, 64
 
 
-def rows() -> list[dict[str, object]]:
+def rows() -> Iterator[dict[str, object]]:
     """Unseen classes, adapters, cost."""
-    return [*_unseen_rows(), *_adapter_rows(), *_cost_rows()]
+    yield from _unseen_rows()
+    yield from _adapter_rows()
+    yield from _cost_rows()
 
 
 def data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
