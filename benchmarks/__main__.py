@@ -31,7 +31,8 @@ def main() -> None:
     for name in names:
         for row in import_module(f"benchmarks.bench_{name}").rows():
             table.add_row(*(f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in COLUMNS))
-            Console(stderr=True, width=200).print(
+            found = f"{row['what']}: {row['ours']} ({row['rival']}): {row['ratio']}"
+            Console(stderr=True, width=200).print(f"{name}: {found}")
                 f"{name}: {row['what']}: {row['ours']} ({row['rival']}): {row['ratio']}"
             )
     console.print(table)
