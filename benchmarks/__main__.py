@@ -33,8 +33,6 @@ def main() -> None:
             table.add_row(*(f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in COLUMNS))
             found = f"{row['what']}: {row['ours']} ({row['rival']}): {row['ratio']}"
             Console(stderr=True, width=200).print(f"{name}: {found}")
-                f"{name}: {row['what']}: {row['ours']} ({row['rival']}): {row['ratio']}"
-            )
     console.print(table)
 
 
