@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.retrieval.conftest import MODELS, Digits
 
-from likewise import AnchoredSLR
+from likewise import SLR, AnchoredSLR
 from likewise.base import SimilarityModel
 from likewise.baselines import (
     OASIS,
@@ -27,6 +27,7 @@ from likewise.errors import LikewiseError
 from likewise.retrieval import Index, Teacher
 from likewise.retrieval.exports import export, query_map
 from likewise.retrieval.graphs import onnx_graph
+from likewise.targets import Relevance
 
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
@@ -83,6 +84,34 @@ def test_a_taught_model_has_a_graph_too(fitted: dict[str, Any], digits: Digits, 
     assert_the_graph_agrees(teacher.learn().model, G[:100])
 
 
+def _two_widths(digits: Digits) -> Any:
+    """Queries of 64 numbers, a gallery of 32, relevant where the labels agree."""
+    X, y, _, _ = digits
+    return SLR(rank=9, n_iter=1).fit(X[:200], Relevance((y[:200, None] == y[200:400]) * 1.0), gallery=X[200:400, :32])
+
+
+def test_two_widths_are_searched_but_have_no_graph_of_one_input(digits: Digits) -> None:
+    model = _two_widths(digits)
+    X, _, G, _ = digits
+    index = Index.build(model, G[:100, :32])
+    expected = np.argsort(-model.similarity(X[:9], G[:100, :32]), axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(index.search(X[:9], 5)[0], expected)
+    with pytest.raises(LikewiseError, match="queries have 64 numbers and the gallery 32: a row of the gallery cannot"):
+        index.search_rows([0])
+    with pytest.raises(LikewiseError, match="SLR compares rows of widths 64 and 32, which an ONNX graph"):
+        onnx_graph(model)
+    assert query_map(model).shape == (64, 32)
+
+
+def test_a_prior_makes_rows_unit_in_the_graph_too(digits: Digits) -> None:
+    X, y, G, _ = digits
+    model = SLR(rank=9, n_iter=1, prior="identity", prior_strength=1.0).fit(X[:200], y[:200])
+    assert model.unit_rows_
+    assert_the_graph_agrees(model, G[:50])
+    with pytest.raises(LikewiseError, match="is not bilinear in raw rows"):
+        query_map(model)
+
+
 def test_a_model_that_cannot_be_written_is_named() -> None:
     class Odd(SimilarityModel):
         n_features_in_ = 3
@@ -101,7 +130,7 @@ def test_a_bilinear_similarity_folds_into_the_query(fitted: dict[str, Any], digi
 
 @pytest.mark.parametrize("name", ["cosine", "kernel", "posterior", "euclid"])
 def test_any_other_says_that_its_gallery_must_be_transformed(fitted: dict[str, Any], name: str) -> None:
-    with pytest.raises(LikewiseError, match="is not bilinear and has no query_map: its gallery must be transformed"):
+    with pytest.raises(LikewiseError, match="is not bilinear in raw rows and has no query_map: its gallery must be"):
         query_map(fitted[name])
 
 

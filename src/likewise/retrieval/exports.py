@@ -63,9 +63,9 @@ def query_map(model: SimilarityModel) -> np.ndarray:
     Only a bilinear similarity folds into the query; a cosine, a kernel or a posterior changes the gallery too.
     """
     found = getattr(model, "query_map", None)
-    if found is None:
+    if found is None or getattr(model, "unit_rows_", False):
         raise LikewiseError(
-            f"{type(model).__name__} is not bilinear and has no query_map: its gallery must be transformed, "
-            "as Index.build does"
+            f"{type(model).__name__} is not bilinear in raw rows and has no query_map: "
+            "its gallery must be transformed, as Index.build does"
         )
     return np.asarray(found())

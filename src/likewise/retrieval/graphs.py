@@ -158,6 +158,10 @@ class Graph:
 
 
 def _slr(g: Graph, x: str, model: SLR) -> Sides:
+    if model.query_components_.shape[1] != model.components_.shape[1]:
+        widths = f"{model.query_components_.shape[1]} and {model.components_.shape[1]}"
+        raise LikewiseError(f"SLR compares rows of widths {widths}, which an ONNX graph with one input cannot take")
+    x = g.unit(x) if getattr(model, "unit_rows_", False) else x
     return g.mapped(x, model.query_components_.T), g.mapped(x, model.components_.T)
 
 

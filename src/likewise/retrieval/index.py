@@ -155,7 +155,9 @@ class Index:
 
     def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Ids and scores, both (n, k), best first, of raw query rows; k is at most the number of items."""
-        rows, scores = self.search_vectors(self.model.transform_query(self._queries(queries)), k)
+        rows, scores = self.search_vectors(
+            self.model.transform_query(self._queries(queries, self.model.n_features_in_)), k
+        )
         return self.ids[rows], scores
 
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -191,6 +193,11 @@ class Index:
         symmetric = type(self.model)._query_side is SimilarityModel._query_side
         if symmetric or (isinstance(self.model, Taught) and self.model.cosine_):
             return self.vectors[rows]
+        if self.model.n_features_in_ != self.raw.shape[1]:
+            raise LikewiseError(
+                f"queries have {self.model.n_features_in_} numbers and the gallery {self.raw.shape[1]}: "
+                "a row of the gallery cannot be a query"
+            )
         return self.model._query_side(in_float(self.raw[rows]))
 
     @property
@@ -360,19 +367,19 @@ class Index:
         if not self.approximate:
             return
         rows = np.random.default_rng(0).permutation(len(self))[:_PROBES]
-        Q = self.model.transform_query(in_float(self.raw[np.sort(rows)]))
+        two_widths = self.model.n_features_in_ != self.raw.shape[1]  # then no row of the gallery is a query
+        Q = self.vectors[rows] if two_widths else self._query_vectors(rows)
         assert isinstance(self.engine, Approximate)
         self.recall = measured_recall(self.engine, Q)
         log.info("%s finds %.1f %% of the exact 10 best", self.engine.kind, 100 * self.recall)
 
-    def _queries(self, queries: Any) -> np.ndarray:
+    def _queries(self, queries: Any, width: int | None = None) -> np.ndarray:
+        width = self.raw.shape[1] if width is None else width
         if sp.issparse(queries):
             queries = queries.toarray()
         Q = np.atleast_2d(np.asarray(queries))
-        if Q.ndim != 2 or Q.shape[1] != self.raw.shape[1] or Q.dtype.kind not in "biuf":
-            raise LikewiseError(
-                f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {self.raw.shape[1]} numbers"
-            )
+        if Q.ndim != 2 or Q.shape[1] != width or Q.dtype.kind not in "biuf":
+            raise LikewiseError(f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {width} numbers")
         return in_float(Q)
 
     def _checked_rows(self, rows: Any) -> np.ndarray:
