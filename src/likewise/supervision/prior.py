@@ -43,20 +43,43 @@ def choose_strength(model: SLR, taught: Taught, target: LabelTarget) -> float:
         return UNTRIED
     tried = _tried(_trial_model(model), folds, taught, target)
     model.strengths_ = [{"strength": strength, "score": float(scores.mean())} for strength, scores in tried.items()]
-    best = max(tried, key=lambda strength: float(tried[strength].mean()))
+    best = _best(tried)
     gain = tried[best] - tried[float("inf")]
-    return best if gain.mean() > gain.std() else float("inf")
+    return best * _for_all(taught, folds) if gain.mean() > gain.std() else float("inf")
+
+
+def _best(tried: dict[float, np.ndarray]) -> float:
+    return max(tried, key=lambda strength: float(tried[strength].mean()))
+
+
+def _for_all(taught: Taught, folds: list[Fold]) -> float:
+    """What a strength chosen on some of the queries becomes for all: more of them need less of a ridge, by √n.
+
+    A holdout of classes asks for classes never seen, and those do not become better known with more rows.
+    """
+    if isinstance(taught.known, np.ndarray):
+        return 1.0
+    return float(np.sqrt(folds[0][0].X.shape[0] / taught.X.shape[0]))
 
 
 def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -> dict[float, np.ndarray]:
-    """Scores of the folds by strength."""
+    """Scores of the folds by strength; for queries in steps of ten, then between the best and its neighbours."""
     from likewise.supervision.fitting import learn_from_prior
 
     prepared = _prepared(folds, taught, target)
     tried: dict[float, np.ndarray] = {}
-    for strength in FOR_CLASSES if isinstance(taught.known, np.ndarray) else FOR_QUERIES:
+
+    def score_all(strength: float) -> None:
         learned = (learn_from_prior(trial, part, strength) for part in prepared)
         tried[strength] = np.array([score(one) for (_, score), one in zip(folds, learned, strict=True)])
+
+    for_classes = isinstance(taught.known, np.ndarray)
+    for strength in FOR_CLASSES if for_classes else FOR_QUERIES:
+        score_all(strength)
+    best = _best(tried)
+    if not for_classes and np.isfinite(best):
+        score_all(3 * best)
+        score_all(best / 3)
     return tried
 
 
