@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import numpy as np
 import typer
 
@@ -36,6 +36,7 @@ class RowsOnDisk:
     X: Any
     y: np.ndarray
     source: str
+    close: Callable[[], object] = lambda: None
 
     @property
     def n_labelled(self) -> int:
@@ -88,8 +89,7 @@ def on_cluster(data: str, labels: Path | None, label_column: str | None, address
     assert file is not None
     with working(f"connecting to {address}"):
         client = connected(address)
-    click.get_current_context().call_on_close(client.close)
-    return RowsOnDisk(dask_rows(file), rows.y, rows.source)
+    return RowsOnDisk(dask_rows(file), rows.y, rows.source, client.close)
 
 
 def _labels(data: str, labels: Path | None, label_column: str | None) -> np.ndarray:

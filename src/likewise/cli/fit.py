@@ -203,6 +203,8 @@ def _fit(model: Any, table: Any) -> tuple[float, bool]:
                     model.fit(table.X, table.y, **_more(table))
         except ValueError as error:
             raise _explained(error, table) from error
+        finally:
+            getattr(table, "close", lambda: None)()
     for warning in caught:
         note(f"warning: {warning.message}")
     return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
