@@ -154,6 +154,8 @@ def _to_json(value: Any) -> Any:
         return {str(key): _to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, str | int | float | bool | type(None)):
         return value
     raise LikewiseError(f"cannot save a value of type {type(value).__name__}: a model file holds arrays and plain JSON")

@@ -113,3 +113,15 @@ def test_a_file_that_is_no_model_gets_a_sentence(run: Any, files: Path) -> None:
     result = run("evaluate", files / "test.csv", files / "test.csv")
     assert result.exit_code == 2
     assert "is not a likewise file, or it is truncated" in result.stderr
+
+
+def test_a_sample_of_a_file_is_measured_in_blocks_with_the_same_result(run: Any, files: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    run("fit", files / "train.npz", "-o", model, "--method", "slr", "--rank", 8, "--n-iter", 1)
+    words = ("evaluate", model, "--sample", 50, "--json")
+    blocks = json.loads(run(*words, files / "test.npy", "--labels", files / "test.txt").stdout)
+    whole = json.loads(run(*words, files / "test.npz").stdout)
+    assert blocks["model"]["n_queries"] == 50
+    assert blocks["model"]["mAP"] == pytest.approx(whole["model"]["mAP"], abs=1e-9)
+    assert blocks["raw_cosine"]["mAP"] == pytest.approx(whole["raw_cosine"]["mAP"], abs=1e-9)
+    assert blocks["model"]["mAP_interval"] == pytest.approx(whole["model"]["mAP_interval"])

@@ -197,3 +197,36 @@ def test_svmlight_and_csr_files_are_learned_from_and_a_narrower_test_file_is_no_
         assert np.allclose(load(path).similarity(padded), expected.similarity(padded), atol=1e-4)
     measured = _result(run, "evaluate", of_svm, tmp_path / "test.svm")
     assert measured["model"]["mAP"] == pytest.approx(summary["mAP"], abs=1e-6)
+
+
+def test_a_file_is_learned_from_where_it_is_and_a_checkpoint_is_gone_on_from(
+    run: Any, files: Path, tmp_path: Path
+) -> None:
+    words = ("fit", files / "train.npy", "--labels", files / "train.txt", "--method", "slr", "--rank", 8, "--json")
+    limit = ("--memory-limit", "1MB", "--checkpoint", tmp_path / "checkpoint")
+    first = run(*words, *limit, "--n-iter", 2, "-o", tmp_path / "first")
+    assert first.exit_code == 0, first.stderr
+    assert json.loads(first.stdout)["rows"] == 500
+    again = run(*words, *limit, "--n-iter", 4, "-o", tmp_path / "again")
+    assert json.loads(again.stdout)["iterations"] == 4
+    whole = run(*words, "--n-iter", 4, "-o", tmp_path / "whole")
+    assert json.loads(whole.stdout)["loss"] == pytest.approx(json.loads(again.stdout)["loss"], rel=1e-6)
+    other = run(*words, *limit, "--n-iter", 4, "--alpha", 0.5, "-o", tmp_path / "other")
+    assert other.exit_code == 2
+    assert "belongs to another fit: alpha was 0.0 and is 0.5 now" in other.stderr
+
+
+def test_limits_and_clusters_that_make_no_sense_are_said_in_a_sentence(run: Any, files: Path, tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "m")
+    npy = (files / "train.npy", "--labels", files / "train.txt")
+    for words, message in [
+        ((*npy, "--memory-limit", "lots"), "memory_limit='lots': expected bytes"),
+        ((*npy, "--memory-limit", "1kB"), "memory_limit='1kB' is too little for 500 rows of 64"),
+        ((*npy, "--method", "lda", "--memory-limit", "1GB"), "--memory-limit has no meaning for the method lda"),
+        ((files / "train.npy",), "train.npy has no labels: name a file with --labels"),
+        ((files / "train.csv", "--dask", "tcp://127.0.0.1:1"), "--dask is for a .npy file or a folder of features"),
+    ]:
+        result = run("fit", *words, *out)
+        assert result.exit_code == 2
+        assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "m").exists()

@@ -178,6 +178,26 @@ def test_workers_read_a_file_themselves(client: Any, tmp_path: Path) -> None:
     assert_same(SLR(rank=6, n_iter=1).fit(X, y), SLR(rank=6, n_iter=1).fit(chunked, y), X)
 
 
+def test_the_command_line_learns_on_a_cluster(client: Any, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from likewise.cli import app
+    from likewise.features import FeatureStore
+
+    X, y = rows()
+    store = FeatureStore.write(tmp_path / "x.features", X, ["" if i % 9 == 0 else str(c) for i, c in enumerate(y)])
+    kept, words = np.arange(N) % 9 != 0, ["--method", "slr", "--rank", "6", "--n-iter", "1", "-o", str(tmp_path / "m")]
+    result = CliRunner().invoke(app, ["fit", str(store.path), "--dask", client.scheduler.address, *words])
+    assert result.exit_code == 0, result.stderr
+    assert "78 of 700 rows have no label and are left out" in result.stderr
+    model = SLR.load(tmp_path / "m")
+    assert model.classes_.tolist() == sorted(set(y.tolist()))
+    assert_same(SLR(rank=6, n_iter=1).fit(X[kept], y[kept]), model, X)
+    nobody = CliRunner().invoke(app, ["fit", str(store.path), "--dask", "nonsense://nowhere", *words])
+    assert nobody.exit_code == 2
+    assert "no Dask scheduler answers at 'nonsense://nowhere'" in nobody.stderr
+
+
 def test_a_value_that_is_not_finite_is_named_by_its_row(client: Any) -> None:
     X, y = rows()
     X[431, 7] = np.inf

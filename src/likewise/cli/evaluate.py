@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from likewise.cli.console import emit_json, note, results, working
+from likewise.cli.disk import can_stay, on_disk
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_table
 
 __all__ = ["register"]
@@ -24,6 +26,7 @@ out and counted. The interval is a bootstrap over queries, the p-value a paired 
   likewise evaluate model.likewise test.csv
   likewise evaluate model.likewise test.npy --labels test.txt --k 1 --k 5 --k 20
   likewise evaluate model.likewise test.npz --gallery train.npz
+  likewise evaluate model.likewise big.features --sample 1000
   likewise evaluate model.likewise test.parquet --json | jq .model.mAP
 """
 
@@ -48,21 +51,41 @@ def evaluate(
     k: Annotated[
         list[int] | None, typer.Option("--k", help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")
     ] = None,
-    queries: Annotated[int | None, typer.Option(help="Ask only so many queries, drawn at random.", min=1)] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option("--queries", "--sample", help="Ask only so many queries, drawn at random.", min=1),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Load, measure twice, print."""
     fitted = load_model(model)
+    options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
+    if queries is not None and gallery is None and features is None and can_stay(None, data):
+        _report(model, *_from_disk(fitted, on_disk(data, labels, label_column), options), as_json)
+        return
     width = getattr(fitted, "n_features_in_", None)
     asked, ranked = labelled(load_table(data, labels, label_column, features, width)), None
     if gallery is not None:
         ranked = labelled(load_table(gallery, gallery_labels, label_column, features, width))
     _remark_on_classes(fitted, asked)
-    options = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
     with working(f"measuring {asked.X.shape[0]:,} queries"):
         learned, raw = _measure(fitted, asked, ranked, options)
-    outcome = _outcome(model, asked, ranked, learned, raw)
+    _report(model, asked, ranked, learned, raw, as_json)
+
+
+def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
+    """Some queries against all rows of a file, which are read in blocks and never held."""
+    from likewise.evaluating import evaluate_rows
+
+    _remark_on_classes(model, asked)
+    with working(f"measuring {options['n_queries']:,} queries"):
+        learned, raw = (evaluate_rows(side, asked.X, asked.y, **options) for side in (model, None))
+    return asked, None, learned, raw
+
+
+def _report(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any, as_json: bool) -> None:
+    outcome = _outcome(path, asked, ranked, learned, raw)
     emit_json(outcome) if as_json else _show(outcome)
 
 
@@ -91,7 +114,7 @@ def _remark_on_classes(model: Any, asked: Any) -> None:
     known = getattr(model, "classes_", None)
     if known is None:
         return
-    names = set(map(str, asked.y.tolist()))
+    names = set(map(str, np.unique(asked.y).tolist())) - {""}
     unseen = len(names - set(map(str, known.tolist())))
     if unseen:
         note(f"{unseen} of {len(names)} classes in {asked.source} were not seen in training")

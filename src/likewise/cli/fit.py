@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
+from likewise.cli.disk import Checkpoint, Dask, MemoryLimit, can_stay, on_cluster, on_disk
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
 from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, taught_table
 from likewise.errors import LikewiseError
@@ -28,6 +29,8 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
   likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
   likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
   likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
+  likewise fit big.features -o big.likewise --memory-limit 1GB
+  likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
   likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
   likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise --sides query --prior identity
   cat train.csv | likewise fit - -o model.likewise --json
@@ -74,6 +77,9 @@ def fit(
     compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
+    memory_limit: MemoryLimit = None,
+    checkpoint: Checkpoint = None,
+    dask: Dask = None,
     whitening_width: Annotated[
         int | None,
         typer.Option("--whitening-width", help="Learn in so many leading directions. [dim]Default: 1000 for text.[/]"),
@@ -93,6 +99,8 @@ def fit(
         "compress_size": compress_size,
         "tol": tol,
         "acceleration": acceleration,
+        "memory_limit": memory_limit,
+        "checkpoint": checkpoint,
         "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
@@ -107,7 +115,7 @@ def fit(
     if relevance is None:
         if gallery is not None:
             raise LikewiseError("--gallery has a meaning only with --relevance, which tells what belongs together")
-        table = labelled(load_table(data, labels, label_column, features))
+        table = _training_rows(model, data, labels, label_column, features, dask)
     else:
         table = taught_table(model, data, gallery, features, relevance, unstored)
     seconds, stopped = _fit(model, table)
@@ -117,6 +125,22 @@ def fit(
     _report(_summary(model, method, table, output, seconds, metrics), as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
+
+
+def _training_rows(
+    model: Any, data: str, labels: Path | None, label_column: str | None, features: str | None, dask: str | None
+) -> Any:
+    """Rows with labels: those of a `.npy` file or a store stay there, if the method can learn from there."""
+    stays = features is None and can_stay(model, data)
+    if dask is not None:
+        if not stays:
+            raise LikewiseError(
+                f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {data}"
+            )
+        return on_cluster(data, labels, label_column, dask)
+    if stays:
+        return on_disk(data, labels, label_column)
+    return labelled(load_table(data, labels, label_column, features))
 
 
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
@@ -179,6 +203,8 @@ def _fit(model: Any, table: Any) -> tuple[float, bool]:
                     model.fit(table.X, table.y, **_more(table))
         except ValueError as error:
             raise _explained(error, table) from error
+        finally:
+            getattr(table, "close", lambda: None)()
     for warning in caught:
         note(f"warning: {warning.message}")
     return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
@@ -192,7 +218,7 @@ def _more(table: Any) -> dict[str, Any]:
 
 def _explained(error: ValueError, table: Any) -> Exception:
     first = (str(error).splitlines() or [""])[0].rstrip(".")
-    if "NaN" in first or "infinity" in first:
+    if ("NaN" in first or "infinity" in first) and table.source not in first:
         return LikewiseError(f"{table.source}: {first}; likewise doctor tells more")
     return error
 
@@ -210,9 +236,9 @@ def _summary(
     return {
         "model": str(output),
         "method": method.lower(),
-        "rows": table.X.shape[0],
+        "rows": getattr(table, "n_labelled", table.X.shape[0]),
         "columns": table.X.shape[1],
-        "classes": len(set(table.y.tolist())) if hasattr(table.y, "tolist") else None,
+        "classes": len(set(table.y.tolist()) - {""}) if hasattr(table.y, "tolist") else None,
         "pairs": getattr(table.y, "n_known", None),
         "setting": getattr(model, "setting_", None),
         "rank": getattr(model, "rank_", None),

@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.labels import checked_weights, encode_labels
 from likewise.tables.table import tidy_labels
 
-__all__ = ["Opened", "elsewhere", "open_elsewhere", "open_engine"]
+__all__ = ["Opened", "elsewhere", "labelled_source", "open_elsewhere", "open_engine"]
 
 
 class Opened(NamedTuple):
@@ -50,11 +50,26 @@ def elsewhere(X: Any, model: Any = None) -> bool:
     if isinstance(X, np.memmap):
         # a Gaussian sketch needs the rows in memory
         return getattr(model, "compress", None) != "gaussian" and NpyFile.of_memmap(X) is not None
-    return isinstance(X, str | os.PathLike) or _is_store(X) or _is_dask(X) or _is_blocks(X)
+    return isinstance(X, str | os.PathLike | NpyFile) or _is_store(X) or _is_dask(X) or _is_blocks(X)
 
 
 def open_elsewhere(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
     """The engine for rows that are not in memory; sets the width that `model` was fitted on."""
+    source, classes, codes, weights = labelled_source(X, y, sample_weight)
+    model.n_features_in_ = int(source.shape[1])
+    vars(model).pop("feature_names_in_", None)
+    if _is_dask(source):
+        from likewise.engines.cluster import DaskEngine
+
+        return Opened(DaskEngine(source, codes, len(classes), weights), classes)
+    limit = getattr(model, "memory_limit", None)
+    return Opened(DiskEngine(source, codes, len(classes), weights, limit), classes)
+
+
+def labelled_source(
+    X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Where the rows are (a `Source`, or a dask array), distinct labels, the class of each row, and weights or None."""
     own = y is None
     X, y = _opened(X, y)
     if y is None:
@@ -65,15 +80,7 @@ def open_elsewhere(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
     source = X if not _is_blocks(X) else BlockStream(X, len(y))
     if source.shape[0] != len(y):
         raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one a row")
-    classes, codes, weights = _labels(y, sample_weight, own)
-    model.n_features_in_ = int(source.shape[1])
-    vars(model).pop("feature_names_in_", None)
-    limit = getattr(model, "memory_limit", None)
-    if _is_dask(source):
-        from likewise.engines.cluster import DaskEngine
-
-        return Opened(DaskEngine(source, codes, len(classes), weights), classes)
-    return Opened(DiskEngine(source, codes, len(classes), weights, limit), classes)
+    return source, *_labels(y, sample_weight, own)
 
 
 def _opened(X: Any, y: Any) -> tuple[Any, Any]:
@@ -105,7 +112,7 @@ def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> tuple[np.ndarray, n
     """Distinct labels, the class of each row, and weights, which are zero for rows without a label ("")."""
     labelled = y != "" if y.dtype.kind == "U" else np.ones(len(y), dtype=bool)
     classes, found = encode_labels(y[labelled])
-    if own:  # the labels of a file are text: whole numbers become numbers, as they do in every table
+    if own or not labelled.all():  # a file's labels are text: whole numbers become numbers, as in every table
         names, classes = classes, np.unique(tidy_labels(classes))
         found = np.searchsorted(classes, tidy_labels(names))[found]
     codes = np.zeros(len(y), dtype=np.int32)

@@ -1,5 +1,6 @@
 """Mean average precision and its relatives: streaming from embeddings, exact under ties."""
 
+from likewise.metrics.blocks import evaluate_blocks
 from likewise.metrics.evaluation import (
     Evaluation,
     evaluate,
@@ -20,6 +21,7 @@ __all__ = [
     "average_precision",
     "bootstrap_interval",
     "evaluate",
+    "evaluate_blocks",
     "macro_mean_average_precision",
     "map_at_r",
     "mean_average_precision",

@@ -169,16 +169,28 @@ def evaluate(
     confidence : float
         Of the bootstrap interval of the mean average precision.
     """
-    ks = [_k("ks", k) for k in ks]
+    ks = depths(ks)
     problem, queries = _posed(Q, G, y_q, y_g)
     n_excluded = problem.relevance.code.size - queries.size
-    queries = queries if n_queries is None else _drawn(queries, n_queries, random_state)
-    per_query = _per_query(problem, queries, _measures(ks), options)
+    queries = queries if n_queries is None else drawn(queries, n_queries, random_state)
+    per_query = _per_query(problem, queries, measures_at(ks), options)
+    return summarised(per_query, ks, queries, problem.relevance.code[queries], n_excluded, confidence)
+
+
+def summarised(
+    per_query: dict[str, np.ndarray],
+    ks: list[int],
+    queries: np.ndarray,
+    code: np.ndarray,
+    n_excluded: int,
+    confidence: float,
+) -> Evaluation:
+    """An evaluation from each measure of each query asked; `code` is the label of each as a number."""
     means = {name: float(values.mean()) for name, values in per_query.items()}
     return Evaluation(
         mean_average_precision=means["mAP"],
         interval=bootstrap_interval(per_query["mAP"], confidence),
-        macro_mean_average_precision=_macro(per_query["mAP"], problem.relevance.code[queries]),
+        macro_mean_average_precision=_macro(per_query["mAP"], code),
         precision={k: means[f"P@{k}"] for k in ks},
         recall={k: means[f"R@{k}"] for k in ks},
         map_at_r=means["MAP@R"],
@@ -192,7 +204,7 @@ def evaluate(
     )
 
 
-def _measures(ks: list[int]) -> dict[str, Measure]:
+def measures_at(ks: list[int]) -> dict[str, Measure]:
     """All measures by the name they have in a summary."""
     return {
         "mAP": ranks.whole,
@@ -234,12 +246,17 @@ def _macro(values: np.ndarray, code: np.ndarray) -> float:
     return float((sums[sizes > 0] / sizes[sizes > 0]).mean())
 
 
-def _drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
+def drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
     """So many of the queries, without repetition, in order."""
     if n_queries < 1:
         raise LikewiseError(f"n_queries={n_queries} is below 1: pass how many queries to ask, or None for all")
     rng = np.random.default_rng(random_state)
     return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
+
+
+def depths(ks: Iterable[Any]) -> list[int]:
+    """Depths as whole numbers, checked."""
+    return [_k("ks", k) for k in ks]
 
 
 def _k(name: str, k: Any) -> int:
