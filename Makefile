@@ -41,7 +41,7 @@ $(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,paper,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,dask,paper,dev]'
 	touch $@ $(VENV)/.installed-demo
 
 clean:
