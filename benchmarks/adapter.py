@@ -15,8 +15,10 @@ RATES = (1e-4, 1e-3, 1e-2)  # of Adam; the best on validation queries is taken
 BATCH, EPOCHS, PATIENCE, SCALE = 256, 50, 3, 20.0  # SCALE: the usual inverse temperature of this loss
 
 
-def sgd_adapter(Q: np.ndarray, G: np.ndarray, positives: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
-    """W (d, d) so that q @ W finds its positives in G, and the seconds that the best learning rate's run took.
+def sgd_adapter(Q: np.ndarray, G: np.ndarray, known: sp.csr_array, seed: int = 0) -> tuple[np.ndarray, float]:
+    """W (d, d) so that q @ W finds what is relevant in G, and the seconds that the best learning rate's run took.
+
+    `known` stores 1 and 0 for pairs known to be relevant and irrelevant.
 
     Starts from the identity, keeps the epoch with the best nDCG@10 on a tenth of the queries, and stops three epochs
     after it; so is the learning rate chosen. In-batch negatives that are known to be relevant are left out of the sum.
@@ -26,14 +28,14 @@ def sgd_adapter(Q: np.ndarray, G: np.ndarray, positives: np.ndarray, seed: int =
     runs = []
     for rate in RATES:
         began = time.perf_counter()
-        score, W = _run(Q, G, positives, held, rate, seed)
+        score, W = _run(Q, G, known, held, rate, seed)
         runs.append((score, time.perf_counter() - began, W))
     _, seconds, W = max(runs, key=lambda run: run[0])
     return W, seconds
 
 
 def _run(
-    Q: np.ndarray, G: np.ndarray, positives: np.ndarray, held: np.ndarray, rate: float, seed: int
+    Q: np.ndarray, G: np.ndarray, known: sp.csr_array, held: np.ndarray, rate: float, seed: int
 ) -> tuple[float, np.ndarray]:
     import torch
 
@@ -41,8 +43,9 @@ def _run(
     queries, gallery = torch.from_numpy(Q.astype(np.float32)), torch.from_numpy(G.astype(np.float32))
     W = torch.eye(Q.shape[1], requires_grad=True)
     optimiser = torch.optim.Adam([W], lr=rate)
+    positives = known.toarray() > 0
     i, j = np.nonzero(positives)
-    seen, goal = np.flatnonzero(~held[i]), sp.csr_array(positives[held].astype(float))
+    seen, goal = np.flatnonzero(~held[i]), known[held]
     rng = np.random.default_rng(seed)
     best, best_W, waited = -np.inf, np.eye(Q.shape[1], dtype=np.float32), 0
 
@@ -59,7 +62,7 @@ def _run(
             optimiser.zero_grad()
             loss_of(order[first : first + BATCH]).backward()
             optimiser.step()
-        score = ndcg(Q[held] @ W.detach().numpy(), G, goal)
+        score = ndcg(Q[held] @ W.detach().numpy(), G, goal, only_known=True)
         waited = 0 if score > best else waited + 1
         if score > best:
             best, best_W = score, W.detach().numpy().copy()

@@ -108,11 +108,11 @@ def _adapter(
     began = time.perf_counter()
     relevance = Relevance.from_triples(*np.nonzero(known), relevant[known], shape=known.shape)
     # the margins that AnchoredSLR has for cosines; a few iterations are enough where many pairs are known
-    model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=3).fit(Q, relevance, gallery=G)
+    model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=2).fit(Q, relevance, gallery=G)
     ours = time.perf_counter() - began
     found = ndcg(model.transform_query(held), G, truth)
     began = time.perf_counter()
-    W, one_run = sgd_adapter(Q, G, relevant & known)
+    W, one_run = sgd_adapter(Q, G, relevance.R)
     theirs = time.perf_counter() - began
     sgd = ndcg(held @ W, G, truth)
     what = f"query adapter, {name}: {len(Q):,} queries x {len(G):,} items, {SHARE:.0%} of the pairs known"
@@ -146,7 +146,7 @@ def pairs(n_pairs: int, n: int = ITEMS, d: int = WIDTH) -> tuple[np.ndarray, Rel
     """Rows, graded relevance of random pairs of them, and the planted factor the grades come from."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32)
-    L = rng.standard_normal((d, 8)) / np.sqrt(d)
+    L = (rng.standard_normal((d, 8)) / np.sqrt(d)).astype(np.float32)
     i, j = rng.integers(0, n, (2, n_pairs))
     keep = np.unique(i * n + j, return_index=True)[1]
     i, j = i[keep], j[keep]

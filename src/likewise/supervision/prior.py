@@ -76,6 +76,8 @@ def _tried(trial: SLR, folds: list[Fold], taught: Taught, target: LabelTarget) -
     for_classes = isinstance(taught.known, np.ndarray)
     for strength in FOR_CLASSES if for_classes else FOR_QUERIES:
         score_all(strength)
+        if not for_classes and np.isfinite(_best(tried)) and _best(tried) != strength:
+            break  # better than the prior, and past the best
     best = _best(tried)
     if not for_classes and np.isfinite(best):
         score_all(3 * best)
