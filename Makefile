@@ -32,6 +32,7 @@ bench: $(VENV)/.installed-dev
 bench-scale: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.scale_disk
 	$(BIN)/python -m benchmarks.scale_imagenet50
+	$(BIN)/python -m benchmarks.scale_dask
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

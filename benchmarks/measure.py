@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -37,14 +39,25 @@ def gemm_rate(size: int = 4096, dtype: type = np.float32) -> float:
     return 2 * size**3 / best_seconds(lambda: A @ A, 5)
 
 
+def peak_resident() -> int:
+    """The peak of resident memory of this process, in bytes.
+
+    Not `ru_maxrss` where it can be helped: a child process inherits that of the process that started it.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def peak_bytes(prepare: str, run: str) -> int:
     """By how much `run` raises the peak resident memory of a process that has executed `prepare`."""
     script = f"""
-import resource
+from benchmarks.measure import peak_resident
 {prepare}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_resident()
 {run}
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print(peak_resident() - before)
 """
     output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     return int(output.split()[-1])

@@ -26,8 +26,9 @@ from benchmarks.__main__ import machine
 
 QUERIES, BLOCK = 5_000, 50_000
 FIT = """
-import json, resource, sys, time
+import json, sys, time
 import numpy as np
+from benchmarks.measure import peak_resident
 from likewise import SLR
 given = json.loads(sys.argv[1])
 y = np.load(given["labels"])
@@ -36,7 +37,7 @@ model = SLR(given["rank"], n_iter=given["iterations"], memory_limit=given["limit
 began = time.perf_counter()
 model.fit(given["data"], y)
 seconds = time.perf_counter() - began
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = peak_resident()
 test = np.load(given["test"])
 print(json.dumps({"seconds": seconds, "peak": peak, "mAP": model.score(test["X"], test["y"])}))
 """

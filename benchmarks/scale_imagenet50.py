@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import machine
-from benchmarks.measure import clusters, gemm_rate
+from benchmarks.measure import clusters, gemm_rate, peak_resident
 
 TEST_ROWS = 5000
 # The paper's minutes on 12 cores at 2.4 GHz, for SLR-C-20k on its own features.
@@ -53,21 +52,17 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, float]:
     X, y = clusters(n + min(TEST_ROWS, n), d, k)
     X, y, Q, y_q = X[:n], y[:n], X[n:], y[n:]
     model = variant(name, rank=arguments.rank, n_iter=arguments.iterations, random_state=0)
-    before, began, cpu = _peak(), time.perf_counter(), time.process_time()
+    before, began, cpu = peak_resident(), time.perf_counter(), time.process_time()
     model.fit(X, y)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return {
         "seconds": seconds,
         "cpu_seconds": cpu,
-        "memory_bytes": float(_peak() - before),
+        "memory_bytes": float(peak_resident() - before),
         "data_bytes": float(X.nbytes),
         "mAP": model.score(Q, y_q),
         "load": os.getloadavg()[0],
     }
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _in_a_process(name: str) -> dict[str, float]:
