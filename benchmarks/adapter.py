@@ -7,7 +7,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.supervision.prior import ndcg
+from likewise.supervision.gains import ndcg
 
 __all__ = ["sgd_adapter"]
 

@@ -18,7 +18,7 @@ from benchmarks.adapter import sgd_adapter
 from benchmarks.measure import peak_bytes
 from likewise import SLR, AnchoredSLR
 from likewise.metrics import mean_average_precision
-from likewise.supervision.prior import ndcg
+from likewise.supervision.gains import ndcg
 from likewise.tables import read_table
 from likewise.targets import Relevance
 

@@ -100,12 +100,16 @@ def whole(problem: Problem, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
         yield Iterate(K, B, objective, objective - decrease)
 
 
-def alternating(problem: Problem, A: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
-    """Algorithm 3: each side in turn is solved for while the other is held fixed."""
+def alternating(problem: Problem, A: np.ndarray, B: np.ndarray, transposed: Problem | None = None) -> Iterator[Iterate]:
+    """Algorithm 3: each side in turn is solved for while the other is held fixed.
+
+    `transposed` is the problem with its sides exchanged, where they differ.
+    """
+    transposed = transposed or problem
     while True:
         A, objective, _ = problem.step(A, B)
         A, B = turn(A, B)
-        A, halfway, decrease = problem.step(A, B)
+        A, halfway, decrease = transposed.step(A, B)
         A, B = turn(A, B)
         yield Iterate(A, B, objective, halfway - decrease)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.planted import planted, same_label
 
 from likewise import SLR, load
-from likewise.supervision.fitting import _problem
-from likewise.supervision.lessons import Taught, lesson
+from likewise.supervision.learning import problem_of
+from likewise.supervision.lessons import Given, lesson
 from likewise.supervision.two_sides import INNER, iterations, moment, started
 from likewise.targets import LabelTarget, Relevance, SharedLabels
 from likewise.whitening import whiten
@@ -128,9 +128,9 @@ def test_the_objective_never_rises(n_q, n_g, share, binary, alpha, seed):
     values = rng.integers(0, 2, known.shape).astype(float) if binary else rng.standard_normal(known.shape)
     values[0, 0] = 1.0
     relevance = Relevance.from_triples(*np.nonzero(known), values[known], shape=known.shape)
-    taught = Taught(Q, G, relevance)
+    taught = Given(Q, G, relevance)
     W_q, W_g = whiten(Q, None, alpha), whiten(G, None, alpha)
-    problem = _problem(taught, lesson(taught, LabelTarget()), W_q, W_g, 0.0)
+    problem = problem_of(taught, lesson(taught, LabelTarget()), W_q, W_g, 0.0)
     for rank in (2, None):
         K = moment(problem.queries, problem.gallery, problem.pairs, from_target=True)
         start = started(K, problem, rank, np.random.default_rng(0))
@@ -144,7 +144,7 @@ def test_the_objective_never_rises(n_q, n_g, share, binary, alpha, seed):
 
 def test_rows_in_no_pair_are_not_visited_but_count_in_the_gram():
     relevance = Relevance.from_triples([0, 7], [3, 9], [1, 0], shape=(150, 150))
-    known = lesson(Taught(X, X, relevance), LabelTarget())
+    known = lesson(Given(X, X, relevance), LabelTarget())
     assert (known.rows.tolist(), known.columns.tolist()) == ([0, 7], [3, 9])
     assert SLR(4).fit(X, relevance).condition_ == pytest.approx(np.linalg.cond(X))
 

@@ -21,13 +21,13 @@ from likewise.supervision.tiled_pairs import Clamp, LabelClamp, StoredClamp, Til
 from likewise.supervision.two_sides import Pairs
 from likewise.targets import LabelTarget, Relevance, SharedLabels
 
-__all__ = ["Lesson", "Taught", "is_plain", "lesson", "read"]
+__all__ = ["Given", "Lesson", "is_plain", "lesson", "read"]
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
 
 
 @dataclass(frozen=True)
-class Taught:
+class Given:
     """What was given, checked: rows of the two sides, weights of the queries, and what is known of them.
 
     `known` is an array of classes, -1 for none, or `SharedLabels`, or a `Relevance`. One set has X as its gallery.
@@ -43,12 +43,12 @@ class Taught:
     def one_set(self) -> bool:
         return self.gallery is self.X
 
-    def with_unit_rows(self) -> Taught:
+    def with_unit_rows(self) -> Given:
         """The same with rows of length one; rows of zeros stay."""
         X = normalize(self.X)
         return replace(self, X=X, gallery=X if self.one_set else normalize(self.gallery))
 
-    def part(self, rows: np.ndarray) -> Taught:
+    def part(self, rows: np.ndarray) -> Given:
         """What is known of some of the queries; of one set only they remain, unless a relevance is given."""
         X, weights = self.X[rows], None if self.weights is None else self.weights[rows]
         if isinstance(self.known, Relevance):
@@ -88,13 +88,13 @@ def is_plain(y: Any, gallery: Any) -> bool:
 # Checking what was given
 
 
-def read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+def read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Given:
     """What `fit` was given, checked; with a prior on both sides its rows have length one."""
-    taught = _read(model, X, y, sample_weight, gallery)
-    return taught.with_unit_rows() if model.prior is not None and model.sides == "both" else taught
+    given = _read(model, X, y, sample_weight, gallery)
+    return given.with_unit_rows() if model.prior is not None and model.sides == "both" else given
 
 
-def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Given:
     if gallery is not None or isinstance(y, Relevance):
         return _read_relevance(model, X, y, sample_weight, gallery)
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
@@ -115,26 +115,26 @@ def _is_matrix(y: Any) -> bool:
     return np.ndim(y) == 2 and np.shape(y)[1] > 1
 
 
-def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Taught:
+def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Given:
     unlabelled = is_unlabelled(y)
     codes = np.full(len(y), -1)
     classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
     weights, there = checked_weights(sample_weight, X, codes)
     X = X[there]
-    return Taught(X, X, codes[there], weights, classes)
+    return Given(X, X, codes[there], weights, classes)
 
 
-def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Taught:
+def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Given:
     X = validate_data(model, X, ensure_min_samples=2, **_ROWS)
     shared = y if isinstance(y, SharedLabels) else SharedLabels(y)
     n, c = shared.Z.shape
     if n != X.shape[0]:
         raise LikewiseError(f"y is an indicator of {n} rows: expected {X.shape[0]}, as many as X has")
     known: Any = shared if shared.grade is not None or shared.single() is None else shared.single()
-    return Taught(X, X, known, _weights(sample_weight, X), np.arange(c))
+    return Given(X, X, known, _weights(sample_weight, X), np.arange(c))
 
 
-def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Taught:
+def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Given:
     if not isinstance(y, Relevance) and not (sp.issparse(y) or _is_matrix(y)):
         raise LikewiseError(
             f"gallery is given with a y of type {type(y).__name__}: expected a Relevance between X and gallery"
@@ -147,7 +147,7 @@ def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any
         dtype = np.result_type(X.dtype, G.dtype)
         X, G = X.astype(dtype, copy=False), G.astype(dtype, copy=False)
     relevance = (y if isinstance(y, Relevance) else Relevance(y)).fitted_to(X.shape[0], G.shape[0])
-    return Taught(X, G, relevance, _weights(sample_weight, X))
+    return Given(X, G, relevance, _weights(sample_weight, X))
 
 
 def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
@@ -161,16 +161,16 @@ def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
 # Pairs
 
 
-def lesson(taught: Taught, target: LabelTarget) -> Lesson:
+def lesson(given: Given, target: LabelTarget) -> Lesson:
     """The pairs that are known, with the intervals that the margins of `target` make of them."""
-    if isinstance(taught.known, Relevance):
-        return _from_relevance(taught, taught.known, target)
-    if isinstance(taught.known, SharedLabels):
-        return _from_shared(taught, taught.known, target)
-    return _from_codes(taught, taught.known, target)
+    if isinstance(given.known, Relevance):
+        return _from_relevance(given, given.known, target)
+    if isinstance(given.known, SharedLabels):
+        return _from_shared(given, given.known, target)
+    return _from_codes(given, given.known, target)
 
 
-def _from_codes(taught: Taught, codes: np.ndarray, target: LabelTarget) -> Lesson:
+def _from_codes(given: Given, codes: np.ndarray, target: LabelTarget) -> Lesson:
     """One label a row, or none: rows sorted by label."""
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.argsort(codes[rows], kind="stable")]
@@ -180,13 +180,13 @@ def _from_codes(taught: Taught, codes: np.ndarray, target: LabelTarget) -> Lesso
     else:
         onehot = SharedLabels(OneHotEncoder().fit_transform(present[:, None]))
         clamp = _shared_clamp(onehot, target)
-    return _square(taught, rows, clamp, fixed=not target.adaptive)
+    return _square(given, rows, clamp, fixed=not target.adaptive)
 
 
-def _from_shared(taught: Taught, shared: SharedLabels, target: LabelTarget) -> Lesson:
+def _from_shared(given: Given, shared: SharedLabels, target: LabelTarget) -> Lesson:
     rows = np.flatnonzero(shared.n_labels)
     return _square(
-        taught, rows, _shared_clamp(shared.take(rows), target), shared.grade is not None or not target.adaptive
+        given, rows, _shared_clamp(shared.take(rows), target), shared.grade is not None or not target.adaptive
     )
 
 
@@ -195,22 +195,22 @@ def _shared_clamp(shared: SharedLabels, target: LabelTarget) -> StoredClamp:
     return StoredClamp(shared.tile, (n, n), kind, (target.same, target.other), target.adaptive)
 
 
-def _square(taught: Taught, rows: np.ndarray, clamp: Clamp, fixed: bool) -> Lesson:
+def _square(given: Given, rows: np.ndarray, clamp: Clamp, fixed: bool) -> Lesson:
     """All pairs of the rows that have a label."""
-    n, m = taught.X.shape[0], len(rows)
-    weights = None if taught.weights is None else taught.weights[rows]
+    n, m = given.X.shape[0], len(rows)
+    weights = None if given.weights is None else given.weights[rows]
     pairs = TiledPairs(clamp, (m, m), weights, weights, complete=m == n)
-    total = float(n if taught.weights is None else taught.weights.sum()) ** 2
+    total = float(n if given.weights is None else given.weights.sum()) ** 2
     return Lesson(pairs, rows, rows, fixed, total)
 
 
-def _from_relevance(taught: Taught, relevance: Relevance, target: LabelTarget) -> Lesson:
+def _from_relevance(given: Given, relevance: Relevance, target: LabelTarget) -> Lesson:
     margins, kind = (target.same, target.other), relevance.kind
     if kind == "binary" and not relevance.R.data.any():
         raise LikewiseError("relevance holds no relevant pair: a score of zero for all would be right")
     fixed = kind == "graded" or not target.adaptive
-    w_q = taught.weights
-    w_g = taught.weights if taught.one_set else None
+    w_q = given.weights
+    w_g = given.weights if given.one_set else None
     total = _total(w_q, relevance.shape[0]) * _total(w_g, relevance.shape[1])
     if relevance.complete:
         clamp = StoredClamp(_tiles_of(relevance.R), relevance.shape, kind, margins, target.adaptive)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
 from likewise.passes import row_blocks
-from likewise.solvers import Iterate, Step, turn, whole
+from likewise.solvers import Iterate, Step, alternating, whole
 from likewise.starts import Start, completed
 from likewise.supervision.known_pairs import each
 from likewise.whitening import Whitening
@@ -132,17 +132,7 @@ def _conjugacy(G: np.ndarray, before: np.ndarray) -> float:
 
 def iterations(problem: PairRegression, start: Start, low_rank: bool) -> Iterator[Iterate]:
     """Algorithm 1 for the whole matrix, Algorithm 3 with two different sides for low rank."""
-    return _alternating(problem, *start) if low_rank else whole(problem, *start)
-
-
-def _alternating(problem: PairRegression, A: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
-    other = problem.transposed()
-    while True:
-        A, objective, _ = problem.step(A, B)
-        A, B = turn(A, B)
-        A, halfway, decrease = other.step(A, B)
-        A, B = turn(A, B)
-        yield Iterate(A, B, objective, halfway - decrease)
+    return alternating(problem, *start, problem.transposed()) if low_rank else whole(problem, *start)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -151,11 +141,18 @@ def _alternating(problem: PairRegression, A: np.ndarray, B: np.ndarray) -> Itera
 
 def moment(queries: Side, gallery: Side, pairs: Pairs, from_target: bool) -> np.ndarray:
     """U_qᵀ Y U_g for the target Y that does not adapt; or minus the gradient at K = 0, where a prior scores already."""
-    U = gallery.project(np.eye(gallery.whitening.rank))
+    rows, W = _narrower(gallery)
     if from_target:
-        return queries.back(pairs.target_times(U))
-    nothing = np.zeros((queries.X.shape[0], U.shape[1]), dtype=U.dtype)
-    return -queries.back(pairs.excess(nothing, U, U)[0])
+        return queries.back(pairs.target_times(rows)) @ W
+    nothing = np.zeros((queries.X.shape[0], 1), rows.dtype), np.zeros((gallery.X.shape[0], 1), rows.dtype)
+    return -queries.back(pairs.excess(*nothing, rows)[0]) @ W
+
+
+def _narrower(side: Side) -> tuple[np.ndarray, np.ndarray]:
+    """Dense rows and a matrix whose product is U: X and W as they are, if X is dense already."""
+    if sp.issparse(side.X):
+        return side.project(np.eye(side.whitening.rank)), np.eye(side.whitening.rank)
+    return side.X, side.whitening.W
 
 
 def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.random.Generator) -> Start:
