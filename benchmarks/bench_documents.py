@@ -15,7 +15,8 @@ from pathlib import Path
 Row = dict[str, object]
 
 _SCRIPT = """
-import json, resource, sys, time
+import json, sys, time
+from benchmarks.measure import mark_memory, peak_resident
 from sklearn.preprocessing import normalize
 from likewise import SLR, AnchoredSLR
 from likewise.baselines import LDA, Cosine
@@ -28,8 +29,7 @@ name, path = sys.argv[1:]
 data = load_dataset("newsgroups20", path)
 train, test = Protocol(data, Settings(), Budget()).rows(0)
 X, y, Q, y_q = normalize(data.X[train]), data.y[train], normalize(data.X[test]), data.y[test]
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before, began = peak(), time.perf_counter()
+before, began = mark_memory(), time.perf_counter()
 if name == "tf-idf":
     score = mean_average_precision(Q, Q, y_q)
 elif name.startswith("LSA"):
@@ -41,7 +41,7 @@ else:
     score = model.fit(X, y).score(Q, y_q)
 dense = X.shape[0] * X.shape[1] * X.dtype.itemsize
 seconds = time.perf_counter() - began
-print(json.dumps({"mAP": 100 * score, "grown": peak() - before, "seconds": seconds, "dense": dense}))
+print(json.dumps({"mAP": 100 * score, "grown": peak_resident() - before, "seconds": seconds, "dense": dense}))
 """
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from sklearn.metrics import average_precision_score
 
+from benchmarks.measure import peak_bytes
 from likewise.metrics import mean_average_precision
 
 __all__ = ["rows"]
@@ -19,16 +16,12 @@ __all__ = ["rows"]
 N, D, CLASSES = 10_000, 64, 100
 N_LOOP = 300  # queries the loop is timed on; it has no cost that does not grow with them
 
-# A process of its own, because a peak never falls: what is added to that of the imports and the data.
-PEAK = """
-from benchmarks.bench_metrics import data, peak_megabytes
+PREPARE = """
+from benchmarks.bench_metrics import data
 from likewise.metrics import mean_average_precision
 Q, y_q = data(10_000, seed=1)
 G, y_g = data(60_000)
 mean_average_precision(Q[:50], G[:500], y_q[:50], y_g[:500])
-before = peak_megabytes()
-mean_average_precision(Q, G, y_q, y_g)
-print(peak_megabytes() - before)
 """
 
 
@@ -70,23 +63,8 @@ def _loop(X: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(values))
 
 
-def peak_megabytes() -> float:
-    """Peak resident memory of this process so far.
-
-    Linux hands a parent's ru_maxrss down to its children, so that of a child of a big process says nothing; VmHWM
-    begins anew.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
-
-
 def _memory() -> dict[str, object]:
-    here = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True, cwd=here)
-    megabytes = float(done.stdout)
+    megabytes = peak_bytes(PREPARE, "mean_average_precision(Q, G, y_q, y_g)") / 1e6
     return {
         "what": f"mAP of 10,000 queries × 60,000 (d = {D}): peak memory above the data",
         "ours": f"{megabytes:.0f} MB",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -47,15 +49,24 @@ def peak_resident() -> int:
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def mark_memory() -> int:
+    """What is resident now, and the peak begins anew; where the system cannot forget a peak (not Linux), that peak."""
+    gc.collect()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return peak_resident()
 
 
 def peak_bytes(prepare: str, run: str) -> int:
-    """By how much `run` raises the peak resident memory of a process that has executed `prepare`."""
+    """By how much `run` raises the resident memory, at its peak, of a process that has executed `prepare`."""
     script = f"""
-from benchmarks.measure import peak_resident
+from benchmarks.measure import mark_memory, peak_resident
 {prepare}
-before = peak_resident()
+before = mark_memory()
 {run}
 print(peak_resident() - before)
 """
