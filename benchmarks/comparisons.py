@@ -1,0 +1,128 @@
+"""`likewise compare` on real data, and one Markdown table of all: what the README and docs/compare.md show.
+
+usage: python -m benchmarks.comparisons prepare DIR              write digits, newsgroups and fashion-mnist as DIR/*.npz
+       python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores
+       python -m benchmarks.comparisons table DIR [--unseen]     print what was found as Markdown
+
+Newsgroups is read from LIKEWISE_DATA/newsgroups20.npz, Fashion-MNIST from Debian's package dataset-fashion-mnist; one
+that is not there is left out. `run` takes five splits for known classes and three draws of unseen ones, a process a
+set, and leaves out what DIR has the results of already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA, TruncatedSVD
+
+from likewise.errors import LikewiseError
+from likewise.files import atomic_write
+from likewise.paper.datasets import load_dataset
+
+SPLITS = {"seen": 5, "unseen": 3}
+
+
+def prepare(folder: Path) -> None:
+    """Write every set whose source is there."""
+    makers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
+        "digits": _digits,
+        "fashion-mnist": _fashion,
+        "newsgroups": _newsgroups,
+    }
+    for name, make in makers.items():
+        try:
+            X, y = make()
+        except LikewiseError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            continue
+        np.savez(folder / f"{name}.npz", X=X.astype(np.float32), y=y)
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_dataset("digits")
+    return data.X, data.y
+
+
+def _fashion() -> tuple[np.ndarray, np.ndarray]:
+    data = load_dataset("fashion-mnist")
+    rows = _drawn(len(data.y), 10_000)
+    return PCA(200, random_state=0).fit_transform(data.X[rows]), data.y[rows]
+
+
+def _newsgroups() -> tuple[np.ndarray, np.ndarray]:
+    data = load_dataset("newsgroups20", Path(os.environ.get("LIKEWISE_DATA", ".")) / "newsgroups20.npz")
+    rows = _drawn(len(data.y), 9_000)
+    return TruncatedSVD(300, random_state=0).fit_transform(data.X[rows]), data.y[rows]
+
+
+def _drawn(n: int, m: int) -> np.ndarray:
+    return np.sort(np.random.default_rng(0).permutation(n)[:m])
+
+
+def run(folder: Path, stores: Iterable[str]) -> None:
+    """Both tables of every set, each in a process, each written when it is there."""
+    for source in [*sorted(folder.glob("*.npz")), *map(Path, stores)]:
+        for kind, splits in SPLITS.items():
+            result = folder / f"{source.stem}.{kind}.json"
+            if result.exists():
+                continue
+            options = ["--splits", str(splits), "--no-unseen" if kind == "seen" else "--no-seen", "--json"]
+            command = [sys.executable, "-m", "likewise", "compare", str(source), *options]
+            atomic_write(result, subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def table(folder: Path, kind: str) -> str:
+    """Methods down, sets across; the best of each kind is bold, and "=" is a tie with ours by the paired test."""
+    files = sorted(folder.glob(f"*.{kind}.json"))
+    sets = {path.name.removesuffix(f".{kind}.json"): _outcomes(path, kind) for path in files}
+    labels: dict[str, str] = {}
+    for outcomes in sets.values():
+        labels |= {label: outcome["kind"] for label, outcome in outcomes.items()}
+    order = sorted(labels, key=lambda label: _KINDS.index(labels[label]))
+    rows = (
+        f"| {label} | " + " | ".join(_cell(outcomes, label) for outcomes in sets.values()) + " |" for label in order
+    )
+    head = ["| | " + " | ".join(sets) + " |", "|---" * (1 + len(sets)) + "|"]
+    return "\n".join([*head, *rows])
+
+
+_KINDS = ("linear", "kernel", "posterior")
+
+
+def _outcomes(path: Path, kind: str) -> dict[str, dict[str, Any]]:
+    methods = json.loads(path.read_text())[kind]["methods"]
+    return {method["label"]: method for method in methods if method.get("mAP") is not None}
+
+
+def _cell(outcomes: dict[str, dict[str, Any]], label: str) -> str:
+    if label not in outcomes:
+        return ""
+    outcome = outcomes[label]
+    best = max(one["mAP"] for one in outcomes.values() if one["kind"] == outcome["kind"])
+    text = f"{100 * outcome['mAP']:.1f} ± {100 * (outcome['mAP_deviation'] or 0):.1f}"
+    text = f"**{text}**" if outcome["mAP"] == best else text
+    verdict = (outcome["against_ours"] or {}).get("verdict")
+    return text + (" =" if verdict == "tie" else "")
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["prepare", folder]:
+            prepare(Path(folder))
+        case ["run", folder, *stores]:
+            run(Path(folder), stores)
+        case ["table", folder, *rest]:
+            print(table(Path(folder), "unseen" if "--unseen" in rest else "seen"))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
