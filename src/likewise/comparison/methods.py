@@ -41,9 +41,7 @@ class Method:
 def seen_methods() -> list[Method]:
     """Methods for searching rows of the classes of training, from the plainest on."""
     from likewise import SLR, AnchoredSLR, baselines
-
-    def slr(adaptive: bool) -> Callable[[Size, int], Any]:
-        return lambda size, seed: SLR(adaptive=adaptive, random_state=seed)
+    from likewise.comparison.stopping import StoppedSLR
 
     def kernelised(base: str) -> Callable[[Size, int], Any]:
         return lambda size, seed: baselines.Kernelised(base, random_state=seed)
@@ -58,8 +56,8 @@ def seen_methods() -> list[Method]:
         Method("ridge", "ridge + cosine", "linear", _seeded(baselines.RidgeOneHot)),
         Method("nca", "NCA", "linear", _seeded(baselines.NCA), obstacle=_too_large),
         Method("oasis", "OASIS", "linear", _oasis, remark=_fewer_steps),
-        Method("slr-fixed", "SLR-Fixed", "linear", slr(False)),
-        Method("slr", "SLR", "linear", slr(True)),
+        Method("slr-fixed", "SLR-Fixed", "linear", lambda size, seed: SLR(adaptive=False, random_state=seed)),
+        Method("slr", "SLR", "linear", _seeded(StoppedSLR)),
         Method("anchored-linear", "AnchoredSLR (linear)", "linear", anchored(kernel="linear"), ours=True),
         Method("nystroem-lda", "Nyström + LDA + cosine", "kernel", kernelised("lda")),
         Method("nystroem-ridge", "Nyström + ridge + cosine", "kernel", kernelised("ridge")),

@@ -1,0 +1,23 @@
+"""SLR stops where held-out training rows say so."""
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from likewise import SLR
+from likewise.comparison.stopping import ITERATIONS, StoppedSLR
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:600], y[:600]
+
+
+def test_the_model_is_that_of_the_chosen_iterations_learned_from_all_rows() -> None:
+    stopped = StoppedSLR(random_state=0).fit(X, y)
+    assert stopped.setting_["n_iter"] in ITERATIONS
+    plain = SLR(**stopped.setting_, random_state=0).fit(X, y)
+    assert (stopped.transform(X) == plain.transform(X)).all()
+    assert (stopped.transform_query(X) == plain.transform_query(X)).all()
+
+
+def test_the_papers_ten_are_taken_where_nothing_can_be_held_out() -> None:
+    labels = np.arange(20)  # every row a class of its own
+    assert StoppedSLR(random_state=0).fit(X[:20], labels).setting_ == {"n_iter": 10}
