@@ -1,6 +1,5 @@
 """SLR stops where held-out training rows say so."""
 
-import numpy as np
 from sklearn.datasets import load_digits
 
 from likewise import SLR
@@ -16,8 +15,3 @@ def test_the_model_is_that_of_the_chosen_iterations_learned_from_all_rows() -> N
     plain = SLR(**stopped.setting_, random_state=0).fit(X, y)
     assert (stopped.transform(X) == plain.transform(X)).all()
     assert (stopped.transform_query(X) == plain.transform_query(X)).all()
-
-
-def test_the_papers_ten_are_taken_where_nothing_can_be_held_out() -> None:
-    labels = np.arange(20)  # every row a class of its own
-    assert StoppedSLR(random_state=0).fit(X[:20], labels).setting_ == {"n_iter": 10}

@@ -12,7 +12,7 @@ from likewise.slr import SLR
 
 __all__ = ["StoppedSLR"]
 
-ITERATIONS = (10, 1, 2, 5)  # the paper's first: it is taken where nothing can be held out
+ITERATIONS = (1, 2, 5, 10)  # ten are the paper's
 
 
 class StoppedSLR:
