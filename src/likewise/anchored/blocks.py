@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from likewise.anchored.anchoring import confidence_of, cosine_clamp, directions, moves, reach
-from likewise.anchored.choosing import Data, Preparation, Setting, TrainingImages, anchored_map, head_of
+from likewise.anchored.choosing import Data, OneWidth, Preparation, Setting, TrainingImages, head_of
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, scatter, scatter_map
 from likewise.engines.blocks import class_sums
@@ -288,21 +288,10 @@ class EngineRows:
         return engine.sum_against(Push(clamp), columns)[0]
 
 
-@dataclass(frozen=True)
-class EngineFitted:
-    """What all maps of one width have in common; what `Fitted` is in memory."""
-
-    data: EngineData
-    features: Features
-    basis: Basis
-    rows: EngineRows
-
-    def map(self, setting: Setting) -> np.ndarray:
-        """The anchored map L of one setting, in the eigenbasis."""
-        return anchored_map(self.rows, setting)
+class EngineFitted(OneWidth[EngineData, EngineRows]):
+    """One width of rows on an engine; what `Fitted` is in memory."""
 
     def images(self, L: np.ndarray) -> TrainingImages:
-        """The training rows under a map."""
         return EngineImages(self.data, self.rows, L)
 
     def head(self, L: np.ndarray, setting: Setting) -> Head:

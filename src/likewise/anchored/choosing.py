@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,11 +21,11 @@ __all__ = [
     "Data",
     "Fitted",
     "Journal",
+    "OneWidth",
     "Preparation",
     "Search",
     "Setting",
     "TrainingImages",
-    "anchored_map",
     "choose",
     "choose_posterior",
     "head_of",
@@ -74,22 +74,70 @@ class Data:
         return np.asarray((X.toarray() if hasattr(X, "toarray") else X) - self.mean, dtype=X.dtype)
 
 
+class TrainingImages(Protocol):
+    """What a head takes of the training rows under a map; they may be anywhere."""
+
+    @property
+    def mean_square_distance(self) -> float:
+        """Of the input rows to each other."""
+
+    def rms(self) -> float:
+        """The RMS length of the images."""
+
+    def class_means(self, head: Head) -> np.ndarray:
+        """The mean in each class of what a head makes of the images."""
+
+
+SomeData = TypeVar("SomeData")
+SomeRows = TypeVar("SomeRows", bound=AnchoredRows)
+
+
 @dataclass(frozen=True)
-class Fitted:
+class OneWidth(Generic[SomeData, SomeRows]):
     """Rows in the eigenbasis of their features: what all maps of one width have in common."""
 
-    data: Data
+    data: SomeData
     features: Features
     basis: Basis
-    rows: LabelledRows
+    rows: SomeRows
 
     def map(self, setting: Setting) -> np.ndarray:
         """The anchored map L of one setting, in the eigenbasis."""
-        return anchored_map(self.rows, setting)
+        target = fixed_target(self.rows, setting.ridge, setting.lda)
+        return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence)
 
     def images(self, L: np.ndarray) -> TrainingImages:
         """The training rows under a map."""
+        raise NotImplementedError
+
+
+class Fitted(OneWidth[Data, LabelledRows]):
+    """One width of rows in memory."""
+
+    def images(self, L: np.ndarray) -> TrainingImages:
         return LabelledImages(self.data, self.rows, self.rows.images(L))
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images Z of rows in memory, sorted by label as the rows are."""
+
+    data: Data
+    rows: LabelledRows
+    Z: np.ndarray
+
+    @property
+    def mean_square_distance(self) -> float:
+        return mean_square_distance(self.data.X, self.data.weights)
+
+    def rms(self) -> float:
+        squares = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
+        return float(np.sqrt(np.average(squares, weights=self.rows.weights)))
+
+    def class_means(self, head: Head) -> np.ndarray:
+        order = np.argsort(self.data.codes, kind="stable")
+        z = head(self.Z, lambda: self.data.centred(self.data.X[order]))
+        return class_means(z, self.rows)
 
 
 @dataclass(frozen=True)
@@ -116,55 +164,7 @@ class Preparation:
         return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12))
 
 
-def anchored_map(rows: AnchoredRows, setting: Setting) -> np.ndarray:
-    """The anchored map L of rows at one setting, in their eigenbasis."""
-    target = fixed_target(rows, setting.ridge, setting.lda)
-    return adapt(rows, target, setting.ridge, setting.pull, setting.confidence)
-
-
-class TrainingImages(Protocol):
-    """What a head takes of the training rows under a map; they may be anywhere."""
-
-    @property
-    def mean_square_distance(self) -> float:
-        """Of the input rows to each other."""
-
-    def rms(self) -> float:
-        """The RMS length of the images."""
-
-    def class_means(self, head: Head) -> np.ndarray:
-        """The mean in each class of what a head makes of the images."""
-
-
-class Mapped(Protocol):
-    """Rows whose images under a map can be had."""
-
-    def images(self, L: np.ndarray) -> TrainingImages: ...
-
-
-@dataclass(frozen=True)
-class LabelledImages:
-    """Images Z of rows in memory, sorted by label as the rows are."""
-
-    data: Data
-    rows: LabelledRows
-    Z: np.ndarray
-
-    @property
-    def mean_square_distance(self) -> float:
-        return mean_square_distance(self.data.X, self.data.weights)
-
-    def rms(self) -> float:
-        squares = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
-        return float(np.sqrt(np.average(squares, weights=self.rows.weights)))
-
-    def class_means(self, head: Head) -> np.ndarray:
-        order = np.argsort(self.data.codes, kind="stable")
-        z = head(self.Z, lambda: self.data.centred(self.data.X[order]))
-        return class_means(z, self.rows)
-
-
-def head_of(fitted: Mapped, L: np.ndarray, setting: Setting) -> Head:
+def head_of(fitted: OneWidth[Any, Any], L: np.ndarray, setting: Setting) -> Head:
     """The head of a map: lengths and class means of the training images."""
     if not (setting.input or setting.constant or setting.temperature):
         return Head(raw=setting.raw)
