@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from likewise import SLR, AnchoredSLR, __version__, report
+from likewise import SLR, AnchoredSLR, __version__
 from likewise.errors import LikewiseError
 from likewise.files import atomic_write
 from likewise.metrics import evaluate
-from likewise.pictures import encode_png
-from likewise.strips import Panel, choose_queries, nearest, retrieval_strips
+from likewise.reporting import report
+from likewise.reporting.pictures import encode_png
+from likewise.reporting.strips import Panel, choose_queries, nearest, retrieval_strips
 
 __all__ = ["Demonstration", "demonstrate"]
 

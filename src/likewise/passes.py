@@ -5,28 +5,23 @@ Rows are compared with a gallery, both sorted by label. Nothing of size n x n is
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from likewise.targets import LabelTarget, label_runs
+from likewise.threads import Item, Result, in_order, n_cores
 
-__all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
+__all__ = ["Gallery", "Item", "Result", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
 
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -195,30 +190,15 @@ def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | 
 
 def row_blocks(n: int, rows: int | None = None) -> list[slice]:
     """Blocks of at most `rows` (or `ROWS`) rows, as equal as can be and a multiple of the threads in number."""
-    rounds = -(-n // ((rows or ROWS) * n_threads()))
-    edges = np.linspace(0, n, min(rounds * n_threads(), n) + 1).astype(int)
+    rounds = -(-n // ((rows or ROWS) * n_cores()))
+    edges = np.linspace(0, n, min(rounds * n_cores(), n) + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
 
 
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """function(item) for each item, computed in threads, yielded in order, with few results waiting at a time."""
-    with single_threaded_blas(), ThreadPoolExecutor(n_threads()) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * n_threads():
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def n_threads() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with single_threaded_blas():
+        yield from in_order(function, items, n_cores(), 2 * n_cores())
 
 
 @contextmanager

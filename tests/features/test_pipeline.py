@@ -112,6 +112,16 @@ def killing(name: str, after: int) -> None:
     setattr(os, name, deadly)
 
 
+def killed_run(photos: Path, call: str, after: int, name: str = "out.features") -> int:
+    """How a run ended that was to be killed after so many calls of os.`call`."""
+
+    def work() -> None:
+        killing(call, after)
+        run(photos, name)
+
+    return in_child(work)
+
+
 @pytest.mark.parametrize("name", ["fsync", "replace", "unlink"])
 def test_killed_at_any_moment_and_run_again_gives_the_same_bytes(photos: Path, name: str) -> None:
     (photos / "a" / "bad.png").write_bytes(b"no image")
@@ -120,12 +130,7 @@ def test_killed_at_any_moment_and_run_again_gives_the_same_bytes(photos: Path, n
     for after in range(100):
         store = photos.parent / "killed.features"
         shutil.rmtree(store, ignore_errors=True)
-
-        def work(after: int = after) -> None:
-            killing(name, after)
-            run(photos, "killed.features")
-
-        code = in_child(work)
+        code = killed_run(photos, name, after, "killed.features")
         assert code in (0, -signal.SIGKILL)
         run(photos, "killed.features")
         assert contents(store) == clean
@@ -145,22 +150,13 @@ def test_killed_while_adding_to_a_store_gives_the_same_bytes(photos: Path) -> No
     for after in range(0, 40, 3):
         shutil.rmtree(store)
         shutil.copytree(photos.parent / "before.features", store)
-
-        def work(after: int = after) -> None:
-            killing("fsync", after)
-            run(photos)
-
-        in_child(work)
+        killed_run(photos, "fsync", after)
         run(photos)
         assert contents(store) == clean
 
 
 def test_a_kill_loses_at_most_the_batches_in_flight(photos: Path) -> None:
-    def work() -> None:
-        killing("fsync", 8)
-        run(photos)
-
-    assert in_child(work) == -signal.SIGKILL
+    assert killed_run(photos, "fsync", 8) == -signal.SIGKILL
     stages: list[tuple[str, int, int]] = []
     run(photos, progress=lambda *step: stages.append(step))
     (left,) = {total for stage, _, total in stages if stage == "extracting"}
@@ -169,12 +165,7 @@ def test_a_kill_loses_at_most_the_batches_in_flight(photos: Path) -> None:
 
 def test_a_torn_journal_is_cut_at_its_last_whole_line(photos: Path) -> None:
     clean = contents(run(photos, "clean.features")[0])
-
-    def work() -> None:
-        killing("fsync", 12)
-        run(photos)
-
-    in_child(work)
+    killed_run(photos, "fsync", 12)
     store = photos.parent / "out.features"
     with open(store / ".work" / "journal.jsonl", "ab") as file:
         file.write(b'{"done": [["a/00.png", 1')
@@ -186,12 +177,7 @@ def test_a_torn_journal_is_cut_at_its_last_whole_line(photos: Path) -> None:
 
 def test_rows_that_rotted_are_done_again(photos: Path) -> None:
     clean = contents(run(photos, "clean.features")[0])
-
-    def work() -> None:
-        killing("fsync", 12)
-        run(photos)
-
-    in_child(work)
+    killed_run(photos, "fsync", 12)
     store = photos.parent / "out.features"
     with open(store / ".work" / "rows.bin", "r+b") as file:
         file.seek(40)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from likewise.anchored.anchoring import adapt, confidence_of, cosine_clamp, directions, fixed_target, moves, reach
-from likewise.anchored.choosing import Data, Preparation, Setting
+from likewise.anchored.anchoring import confidence_of, cosine_clamp, directions, moves, reach
+from likewise.anchored.choosing import Data, OneWidth, Preparation, Setting, TrainingImages, head_of
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, scatter, scatter_map
 from likewise.engines.blocks import class_sums
@@ -288,29 +288,33 @@ class EngineRows:
         return engine.sum_against(Push(clamp), columns)[0]
 
 
-@dataclass(frozen=True)
-class EngineFitted:
-    """What all maps of one width have in common; what `Fitted` is in memory."""
+class EngineFitted(OneWidth[EngineData, EngineRows]):
+    """One width of rows on an engine; what `Fitted` is in memory."""
 
-    data: EngineData
-    features: Features
-    basis: Basis
-    rows: EngineRows
-
-    def map(self, setting: Setting) -> np.ndarray:
-        """The anchored map L of one setting, in the eigenbasis."""
-        target = fixed_target(self.rows, setting.ridge, setting.lda)
-        return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence)
+    def images(self, L: np.ndarray) -> TrainingImages:
+        return EngineImages(self.data, self.rows, L)
 
     def head(self, L: np.ndarray, setting: Setting) -> Head:
-        """The head of a map: lengths and class means of the training images."""
-        if not (setting.input or setting.constant or setting.temperature):
-            return Head(raw=setting.raw)
-        input_scale = float(np.sqrt(max(self.data.mean_square_distance / 2, 1e-12)))
-        head = Head(self.rows.rms(L) or 1.0, setting.input, input_scale, setting.constant, setting.raw)
-        if not setting.temperature:
-            return head
-        task: Any = HeadSums(self.rows.images(L), head, self.data.mean, self.data.n_classes)
-        (sums,) = self.data.engine.sum(task)
-        means = sums / np.maximum(self.data.size, np.finfo(float).tiny)[:, None]
-        return replace(head, means=means, temperature=setting.temperature)
+        """The head of a map."""
+        return head_of(self, L, setting)
+
+
+@dataclass(frozen=True)
+class EngineImages:
+    """Images of rows under a map, made block by block; what `LabelledImages` is in memory."""
+
+    data: EngineData
+    rows: EngineRows
+    L: np.ndarray
+
+    @property
+    def mean_square_distance(self) -> float:
+        return self.data.mean_square_distance
+
+    def rms(self) -> float:
+        return self.rows.rms(self.L)
+
+    def class_means(self, head: Head) -> np.ndarray:
+        data = self.data
+        (sums,) = data.engine.sum(HeadSums(self.rows.images(self.L), head, data.mean, data.n_classes))
+        return np.asarray(sums / np.maximum(data.size, np.finfo(float).tiny)[:, None])

@@ -6,18 +6,30 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from likewise import holdout
-from likewise.anchored.anchoring import LabelledRows, adapt, class_means, fixed_target, labelled_rows
+from likewise.anchored.anchoring import AnchoredRows, LabelledRows, adapt, class_means, fixed_target, labelled_rows
 from likewise.anchored.heads import Head
 from likewise.holdout import Split
 from likewise.inputs import Basis, Features, basis, mean_square_distance
 from likewise.passes import single_threaded_blas
 
-__all__ = ["Data", "Fitted", "Journal", "Preparation", "Search", "Setting", "choose", "choose_posterior", "head_of"]
+__all__ = [
+    "Data",
+    "Fitted",
+    "Journal",
+    "OneWidth",
+    "Preparation",
+    "Search",
+    "Setting",
+    "TrainingImages",
+    "choose",
+    "choose_posterior",
+    "head_of",
+]
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
@@ -62,19 +74,70 @@ class Data:
         return np.asarray((X.toarray() if hasattr(X, "toarray") else X) - self.mean, dtype=X.dtype)
 
 
+class TrainingImages(Protocol):
+    """What a head takes of the training rows under a map; they may be anywhere."""
+
+    @property
+    def mean_square_distance(self) -> float:
+        """Of the input rows to each other."""
+
+    def rms(self) -> float:
+        """The RMS length of the images."""
+
+    def class_means(self, head: Head) -> np.ndarray:
+        """The mean in each class of what a head makes of the images."""
+
+
+SomeData = TypeVar("SomeData")
+SomeRows = TypeVar("SomeRows", bound=AnchoredRows)
+
+
 @dataclass(frozen=True)
-class Fitted:
+class OneWidth(Generic[SomeData, SomeRows]):
     """Rows in the eigenbasis of their features: what all maps of one width have in common."""
 
-    data: Data
+    data: SomeData
     features: Features
     basis: Basis
-    rows: LabelledRows
+    rows: SomeRows
 
     def map(self, setting: Setting) -> np.ndarray:
         """The anchored map L of one setting, in the eigenbasis."""
         target = fixed_target(self.rows, setting.ridge, setting.lda)
         return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence)
+
+    def images(self, L: np.ndarray) -> TrainingImages:
+        """The training rows under a map."""
+        raise NotImplementedError
+
+
+class Fitted(OneWidth[Data, LabelledRows]):
+    """One width of rows in memory."""
+
+    def images(self, L: np.ndarray) -> TrainingImages:
+        return LabelledImages(self.data, self.rows, self.rows.images(L))
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images Z of rows in memory, sorted by label as the rows are."""
+
+    data: Data
+    rows: LabelledRows
+    Z: np.ndarray
+
+    @property
+    def mean_square_distance(self) -> float:
+        return mean_square_distance(self.data.X, self.data.weights)
+
+    def rms(self) -> float:
+        squares = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
+        return float(np.sqrt(np.average(squares, weights=self.rows.weights)))
+
+    def class_means(self, head: Head) -> np.ndarray:
+        order = np.argsort(self.data.codes, kind="stable")
+        z = head(self.Z, lambda: self.data.centred(self.data.X[order]))
+        return class_means(z, self.rows)
 
 
 @dataclass(frozen=True)
@@ -101,20 +164,16 @@ class Preparation:
         return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12))
 
 
-def head_of(fitted: Fitted, L: np.ndarray, setting: Setting) -> Head:
+def head_of(fitted: OneWidth[Any, Any], L: np.ndarray, setting: Setting) -> Head:
     """The head of a map: lengths and class means of the training images."""
     if not (setting.input or setting.constant or setting.temperature):
         return Head(raw=setting.raw)
-    rows = fitted.rows
-    Z = rows.images(L)
-    scale = np.sqrt(np.average(np.einsum("ij,ij->i", Z, Z, dtype=np.float64), weights=rows.weights))
-    input_scale = np.sqrt(max(mean_square_distance(fitted.data.X, fitted.data.weights) / 2, 1e-12))
-    head = Head(float(scale) or 1.0, setting.input, float(input_scale), setting.constant, setting.raw)
+    images = fitted.images(L)
+    input_scale = float(np.sqrt(max(images.mean_square_distance / 2, 1e-12)))
+    head = Head(images.rms() or 1.0, setting.input, input_scale, setting.constant, setting.raw)
     if not setting.temperature:
         return head
-    order = np.argsort(fitted.data.codes, kind="stable")
-    z = head(Z, lambda: fitted.data.centred(fitted.data.X[order]))
-    return replace(head, means=class_means(z, rows), temperature=setting.temperature)
+    return replace(head, means=images.class_means(head), temperature=setting.temperature)
 
 
 class Journal:

@@ -182,8 +182,8 @@ def _sheet(index: Any, asked: list[_Query], rows: list[Any], path: Path | None) 
     """A picture of all queries and what was found: hits framed red, misses blue, unknown labels grey."""
     import numpy as np
 
-    from likewise.pictures import write_png
-    from likewise.strips import Panel, retrieval_strips
+    from likewise.reporting.pictures import write_png
+    from likewise.reporting.strips import Panel, retrieval_strips
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from likewise import __version__, report
+from likewise import __version__
 from likewise.comparison.results import Comparison, Contest, Outcome, Standing
+from likewise.reporting import report
 
 __all__ = ["as_text", "html_page", "html_parts", "show"]
 

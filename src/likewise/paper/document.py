@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from likewise import report
+from likewise.reporting import report
 
 __all__ = ["Block", "Code", "Facts", "Heading", "Picture", "Table", "Text", "to_html", "to_markdown"]
 

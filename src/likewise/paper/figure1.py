@@ -10,8 +10,8 @@ from likewise.paper.document import Block, Heading, Picture, Text
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import scores
 from likewise.paper.words import listed
-from likewise.pictures import fitted, words, write_png
-from likewise.strips import Panel, choose_queries, retrieval_strips
+from likewise.reporting.pictures import fitted, words, write_png
+from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
 
 __all__ = ["section", "tasks"]
 

@@ -16,7 +16,7 @@ from likewise.paper.protocol import Split
 from likewise.paper.published import MEAN_AVERAGE_PRECISION
 from likewise.paper.run import Run, Task
 from likewise.paper.words import listed, mean_and_deviation, plural, points
-from likewise.strips import nearest
+from likewise.reporting.strips import nearest
 
 __all__ = ["measured", "scores", "section", "tasks"]
 

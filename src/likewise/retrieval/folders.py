@@ -23,7 +23,7 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.journal import Lock
 from likewise.files import atomic_write
 
-__all__ = ["FORMAT", "mapped", "occupied", "opened", "read_faiss", "replaced"]
+__all__ = ["FORMAT", "check_free", "mapped", "opened", "read_faiss", "replaced"]
 
 FORMAT = 1
 _POINTER = "CURRENT"
@@ -120,9 +120,17 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def occupied(folder: Path) -> bool:
+def check_free(folder: Path) -> None:
+    """Whether an index may be saved there: in a new folder, an empty one, or in place of another index."""
+    if folder.is_file():
+        raise LikewiseError(f"{folder} is a file; an index is a folder")
+    if folder.is_dir() and not (folder / _POINTER).exists() and _occupied(folder):
+        raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
+
+
+def _occupied(folder: Path) -> bool:
     """Whether a folder holds anything but what an interrupted first save has left."""
-    return any(not path.name.startswith(("version-", ".", "feedback")) for path in folder.iterdir())
+    return any(not path.name.startswith((_PREFIX, ".", "feedback")) for path in folder.iterdir())
 
 
 def mapped(path: Path) -> np.ndarray:

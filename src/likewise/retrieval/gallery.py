@@ -15,10 +15,10 @@ from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
 from likewise.tables import Table, read_table
 
-__all__ = ["BLOCK", "Gallery", "as_gallery", "gallery_side", "in_float"]
+__all__ = ["EXTRACTOR", "Gallery", "as_gallery", "gallery_side", "in_float", "lengths"]
 
-BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
-_EXTRACTOR = "extractor.safetensors"
+_BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
+EXTRACTOR = "extractor.safetensors"  # beside the rows that it made
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def as_gallery(source: Any) -> Gallery:
 def _from_store(store: Any) -> Gallery:
     items = as_items({"label": store.labels, "path": store.paths} if store.labels is not None else
                      {"path": store.paths}, len(store))  # fmt: skip
-    file = store.path / _EXTRACTOR
+    file = store.path / EXTRACTOR
     return Gallery(store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None)
 
 
@@ -67,8 +67,14 @@ def _checked(rows: Any) -> np.ndarray:
 
 def gallery_side(model: SimilarityModel, raw: np.ndarray) -> np.ndarray:
     """Gallery side of the rows in float32, block by block."""
-    parts = [model.transform(in_float(raw[i : i + BLOCK])) for i in range(0, len(raw), BLOCK)]
+    parts = [model.transform(in_float(raw[i : i + _BLOCK])) for i in range(0, len(raw), _BLOCK)]
     return np.ascontiguousarray(np.concatenate(parts), dtype=np.float32)
+
+
+def lengths(raw: np.ndarray) -> np.ndarray:
+    """Lengths of the rows in float32, block by block."""
+    parts = [in_float(raw[i : i + _BLOCK]) for i in range(0, len(raw), _BLOCK)]
+    return np.concatenate([np.linalg.norm(part, axis=1) for part in parts]).astype(np.float32)
 
 
 def in_float(X: np.ndarray) -> np.ndarray:

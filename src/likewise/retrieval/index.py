@@ -5,22 +5,19 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.files import atomic_write
-from likewise.models import load as load_model
-from likewise.retrieval import folders
-from likewise.retrieval.gallery import BLOCK, Gallery, as_gallery, gallery_side, in_float
+from likewise.retrieval import folders, stored
+from likewise.retrieval.asked import depth, query_rows, query_vectors, row_numbers
+from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery, gallery_side, in_float, lengths
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
 from likewise.retrieval.taught import Taught
@@ -29,7 +26,6 @@ __all__ = ["Index"]
 
 log = logging.getLogger("likewise")
 
-_EXTRACTOR = "extractor.safetensors"
 _PROBES = 500  # queries by which the recall of an approximate index is measured
 
 
@@ -46,6 +42,7 @@ class Index:
     paths : (n,) array of the pictures' paths relative to `root`, or None
     extractor : dict or None
         What made the raw features from pictures, as the feature store describes it.
+    extractor_file : where it is kept, or None
     recall : float or None
         Of an approximate index: the share of the exact 10 best that it finds, measured on the gallery's own rows.
 
@@ -86,7 +83,7 @@ class Index:
         self.extractor = extractor
         self.approximate = approximate
         self.recall: float | None = None
-        self._extractor_file = extractor_file
+        self.extractor_file = extractor_file
         self._reset()
 
     @classmethod
@@ -137,13 +134,7 @@ class Index:
 
     def rows_of(self, ids: Any) -> np.ndarray:
         """The rows of some ids."""
-        places = {value: row for row, value in enumerate(self.ids.tolist())}
-        wanted = [ids] if isinstance(ids, str | int) else list(ids)
-        wanted = [value.item() if isinstance(value, np.generic) else value for value in wanted]
-        unknown = [value for value in wanted if value not in places]
-        if unknown:
-            raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
-        return np.array([places[value] for value in wanted], dtype=np.int64)
+        return self.items.rows_of(ids)
 
     def image_path(self, row: int) -> Path | None:
         """Where the picture of a row was when its features were made."""
@@ -155,21 +146,18 @@ class Index:
 
     def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Ids and scores, both (n, k), best first, of raw query rows; k is at most the number of items."""
-        rows, scores = self.search_vectors(
-            self.model.transform_query(self._queries(queries, self.model.n_features_in_)), k
-        )
+        Q = self.model.transform_query(query_rows(queries, self.model.n_features_in_))
+        rows, scores = self.search_vectors(Q, k)
         return self.ids[rows], scores
 
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores of query vectors, which `model.transform_query` has made."""
-        Q = np.atleast_2d(np.asarray(Q))
-        if Q.ndim != 2 or Q.shape[1] != self.vectors.shape[1]:
-            raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {self.vectors.shape[1]}")
-        return best_rows(self.engine, Q, self._depth(k))
+        Q = query_vectors(Q, self.vectors.shape[1])
+        return best_rows(self.engine, Q, depth(k, len(self)))
 
     def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores of raw query rows by the cosine of raw features: what one had before learning."""
-        return cosine_rows(self._queries(queries), self.raw, self._norms, self._depth(k))
+        return cosine_rows(query_rows(queries, self.raw.shape[1]), self.raw, self._norms, depth(k, len(self)))
 
     def search_rows(
         self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
@@ -178,8 +166,8 @@ class Index:
 
         `raw` ranks by the cosine of raw features instead: what one had before learning.
         """
-        rows = self._checked_rows(rows)
-        k = min(self._depth(k), len(self) - (not own))
+        rows = row_numbers(rows, len(self))
+        k = min(depth(k, len(self)), len(self) - (not own))
         if k == 0:
             return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
         if raw:
@@ -216,7 +204,7 @@ class Index:
 
     def image_extractor(self) -> Any:
         """The extractor itself, ready to use."""
-        if self._extractor_file is None:
+        if self.extractor_file is None:
             raise LikewiseError(
                 "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
             )
@@ -224,7 +212,7 @@ class Index:
             if self._live_extractor is None:
                 from likewise.features import load_extractor
 
-                self._live_extractor = load_extractor(self._extractor_file)
+                self._live_extractor = load_extractor(self.extractor_file)
                 self._live_extractor.prepare()
         return self._live_extractor
 
@@ -232,7 +220,7 @@ class Index:
 
     def add(self, rows: Any, items: Any = None) -> None:
         """Add raw rows at the end; without ids of their own they go on counting."""
-        rows = self._queries(rows)
+        rows = query_rows(rows, self.raw.shape[1])
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
         joined = self.items.plus(new)
@@ -285,13 +273,10 @@ class Index:
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the index to a folder; whoever reads it meanwhile, or after a crash, finds the old one or the new."""
         folder = Path(folder)
-        if folder.is_file():
-            raise LikewiseError(f"{folder} is a file; an index is a folder")
-        if folder.is_dir() and not (folder / "CURRENT").exists() and folders.occupied(folder):
-            raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
-        version = folders.replaced(folder, self._write)
-        if self._extractor_file is not None:
-            self._extractor_file = version / _EXTRACTOR  # where it came from may be gone by tomorrow
+        folders.check_free(folder)
+        version = folders.replaced(folder, lambda version: stored.write_parts(self, version))
+        if self.extractor_file is not None:
+            self.extractor_file = version / EXTRACTOR  # where it came from may be gone by tomorrow
         return folder
 
     @classmethod
@@ -306,45 +291,12 @@ class Index:
                     raise
         raise AssertionError("unreachable")
 
-    def _write(self, version: Path) -> dict[str, Any]:
-        self.model.save(version / "model.likewise")
-        atomic_write(version / "raw.npy", lambda file: np.save(file, self.raw, allow_pickle=False))
-        atomic_write(version / "vectors.npy", lambda file: np.save(file, self.vectors, allow_pickle=False))
-        atomic_write(version / "items.json", self.items.to_json())
-        if self._extractor_file is not None:
-            shutil.copyfile(self._extractor_file, version / _EXTRACTOR)
-        if self.approximate:
-            import faiss
-
-            faiss.write_index(self.engine.index, os.fspath(version / "approximate.faiss"))  # type: ignore[union-attr]
-        return {
-            "n_items": len(self),
-            "root": None if self.root is None else os.fspath(self.root),
-            "extractor": self.extractor,
-            "approximate": self.approximate,
-            "recall": self.recall,
-        }
-
     @classmethod
     def _read(cls, version: Path, facts: dict[str, Any]) -> Self:
-        raw, vectors = folders.mapped(version / "raw.npy"), np.array(folders.mapped(version / "vectors.npy"))
-        items = Items.from_json((version / "items.json").read_bytes())
-        if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
-            raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
-        carried = _EXTRACTOR in facts["files"]
-        index = cls(
-            load_model(version / "model.likewise"),
-            raw,
-            vectors,
-            items,
-            root=None if facts["root"] is None else Path(facts["root"]),
-            extractor=facts["extractor"],
-            extractor_file=version / _EXTRACTOR if carried else None,
-            approximate=facts["approximate"],
-        )
+        index = cls(**stored.read_parts(version, facts))
         index.recall = facts["recall"]
         if index.approximate:
-            index._engine = Approximate(vectors, index.approximate, folders.read_faiss(version / "approximate.faiss"))
+            index._engine = Approximate(index.vectors, index.approximate, stored.read_approximate(version))
         return index
 
     # -- small things -------------------------------------------------------------------------------------------------
@@ -359,8 +311,7 @@ class Index:
     @property
     def _norms(self) -> np.ndarray:
         if self._lengths is None:
-            parts = [in_float(self.raw[i : i + BLOCK]) for i in range(0, len(self), BLOCK)]
-            self._lengths = np.concatenate([np.linalg.norm(part, axis=1) for part in parts]).astype(np.float32)
+            self._lengths = lengths(self.raw)
         return self._lengths
 
     def _measure(self) -> None:
@@ -372,29 +323,6 @@ class Index:
         assert isinstance(self.engine, Approximate)
         self.recall = measured_recall(self.engine, Q)
         log.info("%s finds %.1f %% of the exact 10 best", self.engine.kind, 100 * self.recall)
-
-    def _queries(self, queries: Any, width: int | None = None) -> np.ndarray:
-        width = self.raw.shape[1] if width is None else width
-        if sp.issparse(queries):
-            queries = queries.toarray()
-        Q = np.atleast_2d(np.asarray(queries))
-        if Q.ndim != 2 or Q.shape[1] != width or Q.dtype.kind not in "biuf":
-            raise LikewiseError(f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {width} numbers")
-        return in_float(Q)
-
-    def _checked_rows(self, rows: Any) -> np.ndarray:
-        rows = np.atleast_1d(np.asarray(rows))
-        if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise LikewiseError(f"rows has shape {rows.shape} and type {rows.dtype}; expected row numbers")
-        wrong = rows[(rows < 0) | (rows >= len(self))]
-        if len(wrong):
-            raise LikewiseError(f"row {wrong[0]} is not in the index; expected 0 to {len(self) - 1}")
-        return rows
-
-    def _depth(self, k: int) -> int:
-        if not isinstance(k, int | np.integer) or k < 1:
-            raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
-        return min(int(k), len(self))
 
 
 def _base(model: SimilarityModel) -> SimilarityModel:

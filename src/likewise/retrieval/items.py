@@ -38,6 +38,16 @@ class Items:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def rows_of(self, ids: Any) -> np.ndarray:
+        """The rows of some ids."""
+        places = {value: row for row, value in enumerate(self.ids.tolist())}
+        wanted = [ids] if isinstance(ids, str | int) else list(ids)
+        wanted = [value.item() if isinstance(value, np.generic) else value for value in wanted]
+        unknown = [value for value in wanted if value not in places]
+        if unknown:
+            raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
+        return np.array([places[value] for value in wanted], dtype=np.int64)
+
     def take(self, rows: np.ndarray) -> Items:
         """The items of some rows."""
         return Items(*(None if part is None else part[rows] for part in self._parts()))  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.passes import single_threaded_blas
+from likewise.retrieval.asked import query_rows, row_numbers
 from likewise.retrieval.feedback import Event, Feedback
 from likewise.retrieval.index import Index
 from likewise.retrieval.spreading import prepared
@@ -93,7 +94,7 @@ class Teacher:
     def mark(self, query: Any, item: int, right: bool) -> Event:
         """A result is right or wrong for a query: a row of the index, or raw numbers of something else."""
         if np.ndim(query):
-            asked: Any = self.index._queries(query)[0].tolist()
+            asked: Any = query_rows(query, self.index.raw.shape[1])[0].tolist()
         else:
             asked = self._id(query)
             if int(query) == int(item):
@@ -121,7 +122,7 @@ class Teacher:
         return event
 
     def _id(self, row: Any) -> Any:
-        return self.index.ids[self.index._checked_rows(int(row))[0]].item()
+        return self.index.ids[row_numbers(int(row), len(self.index))[0]].item()
 
     def _known(self, events: list[Event]) -> list[Event]:
         """Events whose items are still in the index."""

@@ -10,22 +10,14 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
 
-__all__ = ["read_parquet"]
+__all__ = ["parquet_frame", "read_parquet"]
 
 _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 
 
 def read_parquet(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
     """Rows and labels from a Parquet file."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError(f"reading {path}", "parquet") from error
-    try:
-        frame = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
+    frame = parquet_frame(path)
     if frame.num_rows == 0:
         raise LikewiseError(f"{path} is empty: it has columns and no rows")
     label = _known(path, frame.column_names, label_column, LABEL_NAMES)
@@ -35,6 +27,19 @@ def read_parquet(path: Path, features: str | None = None, label_column: str | No
     y = None if label is None else tidy_labels(frame[label].to_pylist())
     names = None if name is None else [str(value) for value in frame[name].to_pylist()]
     return Table(X, y, names, str(path), notes)
+
+
+def parquet_frame(path: Path) -> Any:
+    """The Arrow table in a Parquet file, or one sentence on why there is none."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError(f"reading {path}", "parquet") from error
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
 
 
 def _known(path: Path, columns: list[str], asked: str | None, usual: tuple[str, ...]) -> str | None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError
+from likewise.tables.parquet import parquet_frame
 from likewise.tables.text import opened, rows_of
 from likewise.targets import Relevance
 
@@ -107,15 +108,7 @@ def _columns(path: Path) -> Columns:
 
 
 def _parquet_columns(path: Path) -> Columns:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError(f"reading {path}", "parquet") from error
-    try:
-        frame = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
+    frame = parquet_frame(path)
     if not frame.num_rows:
         raise LikewiseError(f"the relevance file {path} is empty: expected a pair a row")
     return {name.lower(): [_cell(value) for value in frame[name].to_pylist()] for name in frame.column_names}

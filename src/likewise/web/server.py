@@ -72,55 +72,58 @@ def server_for(app: Any, limits: Limits) -> uvicorn.Server:
 
 def patient(limits: Limits) -> type[asyncio.Protocol]:
     """uvicorn's protocol, patient only so long: it waits for ever for a request's head and for a reader."""
-    base: Any = _protocol()
+    return type("Patient", (Patience, _protocol()), {"limits": limits})
 
-    class Patient(base):
-        """Closes connections whose client is too slow to ask, or to read the answer."""
 
-        _timer: asyncio.TimerHandle | None = None
+class Patience(asyncio.Protocol):
+    """Before a protocol of uvicorn: closes connections whose client is too slow to ask, or to read the answer."""
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._wait(limits.header_seconds)
+    limits: Limits
+    loop: asyncio.AbstractEventLoop  # this and the next three are uvicorn's
+    transport: asyncio.Transport
+    client: tuple[str, int] | None
+    cycle: Any
+    _timer: asyncio.TimerHandle | None = None
 
-        def data_received(self, data: bytes) -> None:
-            if self._timer is None and not _answering(self):  # a new request on an old connection has begun
-                self._wait(limits.header_seconds)
-            super().data_received(data)
-            if _answering(self):
-                self._stop()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait(self.limits.header_seconds)
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._wait(limits.write_seconds)
-
-        def resume_writing(self) -> None:
+    def data_received(self, data: bytes) -> None:
+        if self._timer is None and not self._answering():  # a new request on an old connection has begun
+            self._wait(self.limits.header_seconds)
+        super().data_received(data)
+        if self._answering():
             self._stop()
-            super().resume_writing()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait(self.limits.write_seconds)
 
-        def _wait(self, seconds: float) -> None:
-            self._stop()
-            self._timer = self.loop.call_later(seconds, self._give_up)
+    def resume_writing(self) -> None:
+        self._stop()
+        super().resume_writing()
 
-        def _stop(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
 
-        def _give_up(self) -> None:
-            log.info("slow client", extra={"facts": {"client": (self.client or ("",))[0]}})
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self, seconds: float) -> None:
+        self._stop()
+        self._timer = self.loop.call_later(seconds, self._give_up)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
             self._timer = None
-            self.transport.abort()
 
-    return Patient
-
-
-def _answering(protocol: Any) -> bool:
-    return protocol.cycle is not None and not protocol.cycle.response_complete
+    def _give_up(self) -> None:
+        log.info("slow client", extra={"facts": {"client": (self.client or ("",))[0]}})
+        self._timer = None
+        self.transport.abort()
 
 
 def _protocol() -> Any:

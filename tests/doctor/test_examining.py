@@ -176,7 +176,7 @@ def test_blocks_and_one_piece_agree(healthy: tuple[np.ndarray, np.ndarray], monk
     X[0, 0], X[1], X[4] = np.nan, 0.0, X[2]
     X[:, 3] *= 1e5
     whole = examine(X, y).to_dict()
-    monkeypatch.setattr("likewise.survey._BLOCK", 7 * D)
+    monkeypatch.setattr("likewise.doctor.survey._BLOCK", 7 * D)
     pieces = examine(X, y).to_dict()
     assert pieces["condition"] == pytest.approx(whole.pop("condition"))
     pieces.pop("condition")
@@ -187,7 +187,7 @@ def test_memory_stays_at_a_block_for_a_large_file(tmp_path: Path, monkeypatch: p
     rng = np.random.default_rng(0)
     np.save(tmp_path / "X.npy", rng.normal(size=(40_000, 64)).astype(np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    monkeypatch.setattr("likewise.survey._BLOCK", 64_000)
+    monkeypatch.setattr("likewise.doctor.survey._BLOCK", 64_000)
     tracemalloc.start()
     examine(X, np.arange(len(X)) % 10)
     peak = tracemalloc.get_traced_memory()[1]
@@ -197,8 +197,8 @@ def test_memory_stays_at_a_block_for_a_large_file(tmp_path: Path, monkeypatch: p
 
 
 def test_a_wide_matrix_is_measured_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.survey._LARGEST_GRAM", 20)
-    monkeypatch.setattr("likewise.survey._SAMPLE", 10)
+    monkeypatch.setattr("likewise.doctor.survey._LARGEST_GRAM", 20)
+    monkeypatch.setattr("likewise.doctor.survey._SAMPLE", 10)
     rng = np.random.default_rng(0)
     findings = examine(rng.normal(size=(40, 30)), np.arange(40) % 4)
     assert (findings.rank, findings.rank_is_exact, findings.condition) == (10, False, None)

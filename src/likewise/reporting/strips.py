@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.pictures import INK, Colour, above, beside, fitted, framed, padded, words
+from likewise.reporting.pictures import INK, Colour, above, beside, fitted, framed, padded, words
 
 __all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
 

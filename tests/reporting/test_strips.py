@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from likewise.errors import LikewiseError
-from likewise.strips import HIT, MISS, QUERY, UNKNOWN, Panel, choose_queries, nearest, retrieval_strips
+from likewise.reporting.strips import HIT, MISS, QUERY, UNKNOWN, Panel, choose_queries, nearest, retrieval_strips
 
 
 @settings(max_examples=30, deadline=None)

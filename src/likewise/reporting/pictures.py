@@ -16,7 +16,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.files import atomic_write
-from likewise.font import lettering
+from likewise.reporting.font import lettering
 
 __all__ = [
     "above",

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from likewise import pictures
 from likewise.errors import LikewiseError
-from likewise.font import HEIGHT, lettering
-from likewise.pictures import above, beside, encode_png, fitted, framed, padded, resized, words, write_png
+from likewise.reporting import pictures
+from likewise.reporting.font import HEIGHT, lettering
+from likewise.reporting.pictures import above, beside, encode_png, fitted, framed, padded, resized, words, write_png
 
 GREY = arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 COLOUR = arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12), st.just(3)))

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from likewise import report
-from likewise.pictures import encode_png
+from likewise.reporting import report
+from likewise.reporting.pictures import encode_png
 
 VOID = {"meta", "img", "br"}
 

@@ -1,0 +1,37 @@
+"""Work shared out among threads: results in order, with a bounded number of them under way."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+__all__ = ["in_order", "n_cores"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def n_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], n_threads: int, most_waiting: int
+) -> Iterator[Result]:
+    """work(item) for each item, yielded in order; items are taken only while at most `most_waiting` are under way."""
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > most_waiting:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
