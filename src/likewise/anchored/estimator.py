@@ -211,11 +211,14 @@ class AnchoredSLR(SimilarityModel):
     def _settled(
         self, data: Data, journal: Journal, rng: np.random.Generator, splits: list[Split]
     ) -> tuple[Preparation, Setting]:
-        """The settings chosen on held-out rows, the ridge scaled up to all of them."""
+        """The settings chosen on held-out rows; more rows need less of a ridge, by the root of their number.
+
+        The ridge is in units of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
+        """
         prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
         setting = self._chosen(Search(data, splits, prepare, journal), splits)
-        grown = np.sqrt(len(data.codes) / np.mean([len(split.train) for split in splits])) if splits else 1.0
-        return prepare, replace(setting, ridge=float(setting.ridge * grown)) if self.ridge is None else setting
+        fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(data.codes)) if splits else 1.0
+        return prepare, replace(setting, ridge=float(setting.ridge * fewer)) if self.ridge is None else setting
 
     def _chosen(self, search: Search, splits: list[Split]) -> Setting:
         fixed = self._fixed()
