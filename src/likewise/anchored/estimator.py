@@ -29,7 +29,7 @@ from likewise.reducing import reduced_rows
 
 __all__ = ["AnchoredSLR"]
 
-WIDTHS = {"auto": (0.0, 0.5, 1.0), "linear": (0.0,), "rbf": (0.5, 1.0)}
+WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NON_NEGATIVE = Interval(Real, 0, None, closed="left")
