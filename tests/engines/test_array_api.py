@@ -17,6 +17,7 @@ from likewise import SLR, AnchoredSLR
 from likewise.arrays import to_host
 from likewise.engines import array_api
 from likewise.engines.array_api import ArrayEngine
+from likewise.engines.device import Device
 from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.targets import LabelTarget
@@ -99,13 +100,13 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     torch = pytest.importorskip("torch")
     X, y = rows()
     moved: list[int] = []
-    put = ArrayEngine._moved
+    put = Device.moved
 
     def counted(self, array):
         moved.append(int(np.prod(array.shape)))
         return put(self, array)
 
-    monkeypatch.setattr(ArrayEngine, "_moved", counted)
+    monkeypatch.setattr(Device, "moved", counted)
     monkeypatch.setattr(array_api, "TILE", (64, 64))
     monkeypatch.setattr(array_api, "_BLOCK", 64)
     model = SLR(8, n_iter=1, device="cpu").fit(X, y)
