@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from likewise import SLR, AnchoredSLR
+from likewise import SLR
 from likewise.arrays import to_host
 from likewise.engines import array_api
 from likewise.engines.array_api import ArrayEngine
@@ -163,13 +163,6 @@ assert isinstance(model.transform(X), np.ndarray)
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
     done = subprocess.run(command, capture_output=True, text=True, env={"SCIPY_ARRAY_API": "1"}, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@libraries
-def test_anchored_slr_takes_foreign_arrays_as_numpy(make):
-    X, y = rows()
-    models = (AnchoredSLR("linear", random_state=0).fit(rows_, y) for rows_ in (X, make(X)))
-    assert_same(*models, X, 1e-6)
 
 
 @libraries
