@@ -1,4 +1,4 @@
-"""Where a fit goes on after it was stopped: the factors of the last iteration, and what they belong to."""
+"""Where a fit goes on after it was stopped: what the last iteration left, and what that belongs to."""
 
 from __future__ import annotations
 
@@ -14,72 +14,99 @@ from likewise.persistence import read_tensors, write_tensors
 from likewise.starts import Start
 from likewise.whitening import Whitening
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "CheckpointFile", "facts_of"]
 
 _NOT_COMPARED = ("n_iter", "verbose", "memory_limit", "checkpoint", "random_state")
 _SAMPLED_ROWS = 64
 
 
-class Checkpoint:
-    """A file with the last iterate of one fit, told from every other by its parameters, labels and rows."""
+class CheckpointFile:
+    """A file of one fit, told from every other by its parameters, labels and rows (`facts_of`)."""
+
+    def __init__(self, path: Any, facts: dict[str, Any]) -> None:
+        self.path, self.facts = Path(path), facts
+
+    def read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Tensors and card of the file; None if there is none. One of another fit is refused."""
+        if not self.path.exists():
+            return None
+        tensors, card = read_tensors(self.path)
+        facts = card.get("facts")
+        if facts is None:
+            raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but no checkpoint")
+        for name, value in self.facts.items():
+            if facts.get(name) != value:
+                raise self.other(f"{name} was {_short(facts.get(name))} and is {_short(value)} now")
+        return tensors, card
+
+    def write(self, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> None:
+        """Replace the file."""
+        write_tensors(self.path, tensors, {"facts": self.facts, **card})
+
+    def check_close(self, then: np.ndarray, now: np.ndarray) -> None:
+        """Refuse if a vector that all rows have gone into is another one; rounding may differ between machines."""
+        if then.shape != now.shape or not np.allclose(then, now, rtol=0.0, atol=1e-5 * float(np.abs(now).max())):
+            raise self.other("the rows of X were others")
+
+    def other(self, why: str) -> LikewiseError:
+        return LikewiseError(
+            f"checkpoint={str(self.path)!r} belongs to another fit: {why}; delete it or name another file"
+        )
+
+
+class Checkpoint(CheckpointFile):
+    """The last iterate of one fit of `SLR`."""
 
     def __init__(self, path: Any, model: Any, engine: Engine, whitening: Whitening, rng: np.random.Generator) -> None:
-        self.path, self.model, self.rng = Path(path), model, rng
-        self.facts = _facts(model, engine, rng)
+        super().__init__(path, facts_of(model, engine, rng))
+        self.model, self.rng = model, rng
         # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
         self.whitening = whitening.W.sum(axis=1)
 
     def resume(self, start: Start) -> Start:
         """The iterate of the file if there is one, with history and generator as they were; else `start`."""
-        if not self.path.exists():
+        found = self.read()
+        if found is None:
             return start
-        tensors, card = read_tensors(self.path)
-        self._check(tensors, card)
-        self.model.history_, self.model.n_iter_ = card["history"], len(card["history"])
+        tensors, card = found
+        self.check_close(tensors["whitening"], self.whitening)
+        done, asked = len(card["history"]), self.model.n_iter
+        if done > asked:
+            raise self.other(f"{done} iterations are done, and n_iter={asked} asks for fewer")
+        self.model.history_, self.model.n_iter_ = card["history"], done
         self.rng.bit_generator.state = card["generator"]
         return Start(tensors["A"], tensors["B"])
 
     def save(self, latest: Start) -> None:
         """Replace the file by what the model has now."""
         tensors = {"A": latest.A, "B": latest.B, "whitening": self.whitening}
-        generator = self.rng.bit_generator.state
-        write_tensors(self.path, tensors, {"facts": self.facts, "history": self.model.history_, "generator": generator})
-
-    def _check(self, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> None:
-        facts = card.get("facts")
-        if facts is None or "A" not in tensors:
-            raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but no checkpoint")
-        for name, value in self.facts.items():
-            if facts.get(name) != value:
-                raise self._other(f"{name} was {_short(facts.get(name))} and is {_short(value)} now")
-        scale = float(np.abs(self.whitening).max())
-        if not np.allclose(tensors["whitening"], self.whitening, rtol=0.0, atol=1e-5 * scale):
-            raise self._other("the rows of X were others")
-        if len(card["history"]) > self.model.n_iter:
-            raise self._other(
-                f"{len(card['history'])} iterations are done, and n_iter={self.model.n_iter} asks for fewer"
-            )
-
-    def _other(self, why: str) -> LikewiseError:
-        return LikewiseError(
-            f"checkpoint={str(self.path)!r} belongs to another fit: {why}; delete it or name another file"
-        )
+        self.write(tensors, {"history": self.model.history_, "generator": self.rng.bit_generator.state})
 
 
-def _facts(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:
+def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:
     """What must be the same for a fit to go on; all of it plain JSON."""
-    parameters = {name: value for name, value in model.get_params(deep=False).items() if name not in _NOT_COMPARED}
-    parameters = {name: list(v) if isinstance(v, tuple) else v for name, v in parameters.items()}
+    given = model.get_params(deep=False).items()
     n = engine.shape[0]
     sampled = engine.take(np.unique(np.linspace(0, n - 1, _SAMPLED_ROWS).astype(int))).rows(slice(None))
     return {
-        **parameters,
+        "method": type(model).__name__,
+        **{name: _plain(value) for name, value in given if name not in _NOT_COMPARED},
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
         "labels": _digest(engine.codes.astype(np.int64), engine.weights),
         "sampled rows of X": _digest(sampled.toarray() if hasattr(sampled, "toarray") else sampled),
         "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
     }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it; an array by its content, and what else JSON has no word for by its description."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _digest(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def _digest(*arrays: np.ndarray | None) -> str:

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.whitening import check_room, gram
+from likewise.whitening import check_room, fixed_signs, gram
 
 __all__ = ["Basis", "Features", "basis", "gram_basis", "mean_square_distance", "unit_rows"]
 
@@ -76,6 +76,7 @@ def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
     """Without the directions that are rounding; λ is in units of the mean over `width` directions, or those kept."""
     kept = g > max(g[0], 0.0) * 1e-10
     V, g = V[:, kept], g[kept]
+    V = V * fixed_signs(V)  # a checkpoint holds coordinates
     return Basis(V, g, mean @ V, float(g.sum() / max(width or len(g), 1)))
 
 

@@ -216,6 +216,16 @@ def test_a_file_is_learned_from_where_it_is_and_a_checkpoint_is_gone_on_from(
     assert "belongs to another fit: alpha was 0.0 and is 0.5 now" in other.stderr
 
 
+def test_the_recommended_method_goes_on_from_a_checkpoint_too(run: Any, files: Path, tmp_path: Path) -> None:
+    words = ("fit", files / "train.npz", "--kernel", "linear", "--checkpoint", tmp_path / "checkpoint")
+    for name in ("a", "b"):
+        _result(run, *words, "-o", tmp_path / name)
+    test = read_table(files / "test.npz").X
+    np.testing.assert_array_equal(load(tmp_path / "a").transform(test), load(tmp_path / "b").transform(test))
+    other = run(*words, "-o", tmp_path / "c", "--seed", 3)
+    assert (other.exit_code, "belongs to another fit: random_state was" in other.stderr) == (2, True)
+
+
 def test_limits_and_clusters_that_make_no_sense_are_said_in_a_sentence(run: Any, files: Path, tmp_path: Path) -> None:
     out = ("-o", tmp_path / "m")
     npy = (files / "train.npy", "--labels", files / "train.txt")

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from likewise import SLR, AnchoredSLR
+from likewise import SLR
 from likewise.arrays import to_host
 from likewise.engines import array_api
 from likewise.engines.array_api import ArrayEngine
+from likewise.engines.device import Device
 from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.targets import LabelTarget
@@ -99,13 +100,13 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     torch = pytest.importorskip("torch")
     X, y = rows()
     moved: list[int] = []
-    put = ArrayEngine._moved
+    put = Device.moved
 
     def counted(self, array):
         moved.append(int(np.prod(array.shape)))
         return put(self, array)
 
-    monkeypatch.setattr(ArrayEngine, "_moved", counted)
+    monkeypatch.setattr(Device, "moved", counted)
     monkeypatch.setattr(array_api, "TILE", (64, 64))
     monkeypatch.setattr(array_api, "_BLOCK", 64)
     model = SLR(8, n_iter=1, device="cpu").fit(X, y)
@@ -162,13 +163,6 @@ assert isinstance(model.transform(X), np.ndarray)
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
     done = subprocess.run(command, capture_output=True, text=True, env={"SCIPY_ARRAY_API": "1"}, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@libraries
-def test_anchored_slr_takes_foreign_arrays_as_numpy(make):
-    X, y = rows()
-    models = (AnchoredSLR("linear", random_state=0).fit(rows_, y) for rows_ in (X, make(X)))
-    assert_same(*models, X, 1e-6)
 
 
 @libraries

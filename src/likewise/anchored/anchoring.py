@@ -26,6 +26,7 @@ from likewise.targets import LabelTarget, class_starts
 __all__ = [
     "AnchoredRows",
     "LabelledRows",
+    "Rounds",
     "adapt",
     "class_means",
     "confidence_of",
@@ -58,6 +59,16 @@ class AnchoredRows(Protocol):
 
     def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
         """FᵀΔ, by how much the clamp wants each row's image moved."""
+
+
+class Rounds(Protocol):
+    """Where the rounds of a fit are kept, so that one that was stopped goes on."""
+
+    def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
+        """FᵀP to go on from, `FP` itself at the start, and how many rounds it has behind it."""
+
+    def save(self, FP: np.ndarray, done: int) -> None:
+        """Keep FᵀP after a round."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +144,22 @@ def fixed_target(rows: AnchoredRows, ridge: float, lda: bool) -> np.ndarray:
     return K @ (E * scale)
 
 
-def adapt(rows: AnchoredRows, target: np.ndarray, ridge: float, pull: float, confidence: float) -> np.ndarray:
+def adapt(
+    rows: AnchoredRows,
+    target: np.ndarray,
+    ridge: float,
+    pull: float,
+    confidence: float,
+    saved: Rounds | None = None,
+) -> np.ndarray:
     """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution."""
     divisor = (rows.g + ridge * rows.unit)[:, None]
     damping = 0.5 if pull <= 1 else 0.3
-    FP = target
-    for _ in range(ROUNDS if pull else 0):
+    FP, done = (target, 0) if saved is None else saved.resume(target)
+    for number in range(done, ROUNDS if pull else 0):
         FP = (1 - damping) * FP + damping * (target + pull * rows.push(FP / divisor, confidence))
+        if saved is not None:
+            saved.save(FP, number + 1)
     return FP / divisor
 
 

@@ -14,12 +14,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from likewise.anchored import tensors
 from likewise.anchored.anchoring import confidence_of, cosine_clamp, directions, moves, reach
-from likewise.anchored.choosing import Data, OneWidth, Preparation, Setting, TrainingImages, head_of
+from likewise.anchored.choosing import Data, OneWidth, Preparation, TrainingImages
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, scatter, scatter_map
 from likewise.engines.blocks import class_sums
-from likewise.engines.contract import Columns, Engine, RowBlock
+from likewise.engines.contract import Columns, Engine, Maker, RowBlock, Task
+from likewise.engines.device import Device
 from likewise.errors import LikewiseError
 from likewise.inputs import Basis, Features, gram_basis, unit_rows
 from likewise.passes import Gallery, excess
@@ -42,6 +44,9 @@ class Moments:
         X, w = unit_rows(block.rows), _weights(block)
         return np.asarray(w @ X), np.array(w @ np.einsum("ij,ij->i", X, X))
 
+    def on(self, device: Device) -> Task:
+        return tensors.moments(device)
+
 
 @dataclass(frozen=True)
 class FeatureSums:
@@ -63,6 +68,9 @@ class FeatureSums:
         assert G is not None
         assert sums is not None
         return mirrored(G), sums
+
+    def on(self, device: Device) -> Task:
+        return tensors.feature_sums(device, self.features, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,9 @@ class DirectionSums:
         z, _ = self.images.of(self.images.rows(block))
         return (class_sums(z, block.codes, block.weights, self.n_classes),)
 
+    def on(self, device: Device) -> Task:
+        return tensors.direction_sums(device, self.images, self.n_classes)
+
 
 @dataclass(frozen=True)
 class Clamp:
@@ -109,7 +120,11 @@ class Clamp:
 
     def columns(self, F: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Gallery:
         """Rows F as columns, each standing for `weights` of them."""
-        z, _ = self.images.of(F)
+        return self.gallery(self.images.of(F)[0], codes, weights)
+
+    def gallery(self, z: np.ndarray, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+        """The same from the directions of their images."""
+        weights = np.ones(len(codes)) if weights is None else weights
         v = self.confidence_of(z, codes)
         return Gallery(z, class_starts(codes, len(self.size)), weights, z * (weights * v)[:, None])
 
@@ -122,6 +137,9 @@ class ClampColumns:
 
     def __call__(self, block: RowBlock) -> Gallery:
         return self.clamp.columns(self.clamp.images.rows(block), block.codes, _weights(block))
+
+    def on(self, device: Device) -> Maker:
+        return tensors.clamp_columns(device, self.clamp)
 
 
 @dataclass(frozen=True)
@@ -145,6 +163,9 @@ class Push:
         moved = moves(z, clamp.confidence_of(z, block.codes), np.asarray(T), scale, clamp.size)
         return (F.T @ moved.astype(F.dtype),)
 
+    def on(self, device: Device) -> Task:
+        return tensors.push(device, self.clamp, self.columns)
+
 
 @dataclass(frozen=True)
 class HeadSums:
@@ -161,6 +182,9 @@ class HeadSums:
         z = self.head(Z, lambda: np.asarray(unit_rows(block.rows) - self.mean, dtype=F.dtype))
         return (class_sums(z, block.codes, block.weights, self.n_classes),)
 
+    def on(self, device: Device) -> Task:
+        return tensors.head_sums(device, self)
+
 
 def _weights(block: RowBlock) -> np.ndarray:
     return np.ones(len(block.codes)) if block.weights is None else block.weights
@@ -170,12 +194,21 @@ def _weights(block: RowBlock) -> np.ndarray:
 # Rows on an engine, in place of `Data`, `LabelledRows` and `Fitted`
 
 
+@dataclass(frozen=True)
+class Drawn(Data):
+    """Some of the rows in memory; `rows` are their numbers in X."""
+
+    rows: np.ndarray
+
+
 class EngineData:
     """Unit rows on an engine, their mean and mean squared distance; rows are numbered in their own order."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.n_classes = engine, engine.n_classes
         total, squares = engine.sum(Moments())
+        if not np.isfinite(total).all():
+            raise LikewiseError("X contains NaN or infinity: every value must be finite")
         if not squares > 0:
             raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
         self.size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes).astype(float)
@@ -183,13 +216,19 @@ class EngineData:
         centre = total / self.size.sum()
         self.mean_square_distance = float(2 * (squares / self.size.sum() - centre @ centre))
 
-    def sample(self, most: int, rng: np.random.Generator) -> Data:
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.engine.shape[0]
+
+    def sample(self, most: int, rng: np.random.Generator) -> Drawn:
         """About `most` rows drawn by class, in memory and in their own order; all of them if there are no more."""
         engine, n = self.engine, self.engine.shape[0]
         places = np.arange(n) if most >= n else draw_landmarks(engine.codes, engine.n_classes, most, rng)
         places = places[np.argsort(engine.order[places])]
         weights = None if engine.weights is None else engine.weights[places]
-        return Data(unit_rows(self._at(places)), engine.codes[places], engine.n_classes, weights)
+        X = unit_rows(self._at(places))
+        return Drawn(X, engine.codes[places], engine.n_classes, weights, engine.order[places])
 
     def prepared(self, prepare: Preparation, width: float) -> EngineFitted:
         """The features of one kernel width in their eigenbasis, with the columns that every row is compared with."""
@@ -293,10 +332,6 @@ class EngineFitted(OneWidth[EngineData, EngineRows]):
 
     def images(self, L: np.ndarray) -> TrainingImages:
         return EngineImages(self.data, self.rows, L)
-
-    def head(self, L: np.ndarray, setting: Setting) -> Head:
-        """The head of a map."""
-        return head_of(self, L, setting)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,15 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from likewise import holdout
-from likewise.anchored.anchoring import AnchoredRows, LabelledRows, adapt, class_means, fixed_target, labelled_rows
+from likewise.anchored.anchoring import (
+    AnchoredRows,
+    LabelledRows,
+    Rounds,
+    adapt,
+    class_means,
+    fixed_target,
+    labelled_rows,
+)
 from likewise.anchored.heads import Head
 from likewise.holdout import Split
 from likewise.inputs import Basis, Features, basis, mean_square_distance
@@ -28,7 +36,6 @@ __all__ = [
     "TrainingImages",
     "choose",
     "choose_posterior",
-    "head_of",
 ]
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -60,9 +67,18 @@ class Data:
     n_classes: int
     weights: np.ndarray | None
 
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.X.shape[0])
+
     def part(self, rows: np.ndarray) -> Data:
         weights = None if self.weights is None else self.weights[rows]
         return Data(self.X[rows], self.codes[rows], self.n_classes, weights)
+
+    def prepared(self, prepare: Preparation, width: float) -> Fitted:
+        """The features of one kernel width in their eigenbasis."""
+        return prepare(self, width)
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -101,10 +117,14 @@ class OneWidth(Generic[SomeData, SomeRows]):
     basis: Basis
     rows: SomeRows
 
-    def map(self, setting: Setting) -> np.ndarray:
+    def map(self, setting: Setting, saved: Rounds | None = None) -> np.ndarray:
         """The anchored map L of one setting, in the eigenbasis."""
         target = fixed_target(self.rows, setting.ridge, setting.lda)
-        return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence)
+        return adapt(self.rows, target, setting.ridge, setting.pull, setting.confidence, saved)
+
+    def head(self, L: np.ndarray, setting: Setting) -> Head:
+        """The head of a map."""
+        return _head_of(self, L, setting)
 
     def images(self, L: np.ndarray) -> TrainingImages:
         """The training rows under a map."""
@@ -164,7 +184,7 @@ class Preparation:
         return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12))
 
 
-def head_of(fitted: OneWidth[Any, Any], L: np.ndarray, setting: Setting) -> Head:
+def _head_of(fitted: OneWidth[Any, Any], L: np.ndarray, setting: Setting) -> Head:
     """The head of a map: lengths and class means of the training images."""
     if not (setting.input or setting.constant or setting.temperature):
         return Head(raw=setting.raw)
@@ -237,7 +257,7 @@ class Search:
 
     def _score(self, split: Split, fitted: Fitted, held: np.ndarray, setting: Setting) -> float:
         L = fitted.map(setting)
-        head, L = head_of(fitted, L, setting), L.astype(held.dtype)
+        head, L = fitted.head(L, setting), L.astype(held.dtype)
         Z = head(held @ L, lambda: fitted.data.centred(self.data.X[split.held]))
         Z, codes = self._repeated(Z, split.held)
         if np.all(np.bincount(codes)[codes] > 1):

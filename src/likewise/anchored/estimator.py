@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -12,13 +14,17 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.anchored.blocks import EngineData
-from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior, head_of
+from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, choose_member, member_map
+from likewise.anchored.resuming import AnchoredCheckpoint, Choice
+from likewise.arrays import is_foreign
 from likewise.base import SimilarityModel, project
+from likewise.checkpoints import facts_of
 from likewise.engines.budget import DEFAULT_LIMIT, in_bytes
 from likewise.engines.choosing import Opened, elsewhere, open_elsewhere
 from likewise.engines.contract import Engine
+from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.holdout import Split, class_splits, row_splits
 from likewise.inputs import Basis, Features, unit_rows
@@ -63,6 +69,12 @@ class AnchoredSLR(SimilarityModel):
         1 shows a progress bar.
     memory_limit : int, str or None, default=None
         Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
+    checkpoint : path or None, default=None
+        A file written when the settings are chosen and after each round of the map; a fit that finds its own goes on
+        from there.
+    device : str or None, default=None
+        A torch device such as "cuda": blocks of rows are moved there. None is where X is: a tensor is learned from in
+        torch on its own device.
     kernel_size : int, default=1500
         Landmarks of the kernel (Nyström).
     whitening_width : int or None, default=None
@@ -103,6 +115,7 @@ class AnchoredSLR(SimilarityModel):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "memory_limit": [str, Integral, None],
+        "checkpoint": [str, os.PathLike, None],
         "kernel_size": [Interval(Integral, 1, None, closed="left")],
         "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [_POSITIVE, None],
@@ -124,6 +137,8 @@ class AnchoredSLR(SimilarityModel):
         random_state: Any = None,
         verbose: int = 0,
         memory_limit: int | str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: str | None = None,
         kernel_size: int = 1500,
         whitening_width: int | None = None,
         ridge: float | None = None,
@@ -141,6 +156,8 @@ class AnchoredSLR(SimilarityModel):
         self.random_state = random_state
         self.verbose = verbose
         self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
+        self.device = device
         self.kernel_size = kernel_size
         self.whitening_width = whitening_width
         self.ridge = ridge
@@ -153,11 +170,13 @@ class AnchoredSLR(SimilarityModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows.
 
-        X is what `SLR.fit` takes. Of rows that are not in memory the settings are chosen on a part, drawn by class.
+        X is what `SLR.fit` takes. Of rows that are not NumPy's or SciPy's the settings are chosen on a part, drawn by
+        class, and what is learned are sums over blocks of rows, computed where the rows are.
         """
         self._validate_params()
-        if elsewhere(X):
-            return self._fit_elsewhere(open_elsewhere(self, X, y, sample_weight))
+        opened = self._opened(X, y, sample_weight)
+        if opened is not None:
+            return self._fit_elsewhere(opened)
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         weights, there = checked_weights(sample_weight, X, codes)
@@ -166,33 +185,34 @@ class AnchoredSLR(SimilarityModel):
         rows, self.reduction_ = reduced_rows(unit_rows(X[there]), weights, self.whitening_width)
         data = Data(rows, codes[there], len(self.classes_), weights)
         rng = generator(self.random_state)
-        with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
-            journal = Journal(advance)
-            if self.unseen_classes:
-                self._fit_open_world(data, journal, rng)
-            else:
-                self._fit_seen(data, journal, rng, row_splits(codes, self.cv, rng, there))
-        self.cv_results_ = journal.results()
-        self.centre_, self.n_samples_ = data.mean, data.X.shape[0]
+        saved = self._saved(lambda: MemoryEngine(X[there], data.codes, data.n_classes, weights), data.mean, rng)
+        self._learn(data, saved, rng, lambda: (data, self._splits(codes, rng, there)))
         return self
+
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Opened | None:
+        """An engine for rows that are on disk, on a cluster or in another library; None for those learned in NumPy."""
+        if elsewhere(X):
+            if self.device is not None:
+                raise LikewiseError(f"X is {type(X).__name__}: device is for arrays in memory")
+            return open_elsewhere(self, X, y, sample_weight)
+        # Wide rows have smaller inner products than a Gram matrix, and reducing them needs all: both are NumPy's.
+        tall = is_foreign(X) and len(X.shape) == 2 and X.shape[0] >= X.shape[1] and self.whitening_width is None
+        if self.device is None and not tall:
+            return None
+        from likewise.engines.array_api import open_arrays
+
+        return Opened(*open_arrays(self, X, y, sample_weight))
 
     def _fit_elsewhere(self, opened: Opened) -> Self:
         """The same on an engine: choose on a sample, then sum over all rows."""
         (engine, self.classes_), self.reduction_ = opened, None
         rng, data = generator(self.random_state), EngineData(engine)
-        with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
-            journal = Journal(advance)
-            sample = data.sample(self._choosing_rows(engine), rng)
-            if self.unseen_classes:
-                member = self._member(sample, journal, rng)
-                self._keep_member(member, data.map(member), data.mean)
-            else:
-                prepare, setting = self._settled(sample, journal, rng, row_splits(sample.codes, self.cv, rng))
-                fitted = data.prepared(prepare, setting.width)
-                L = fitted.map(setting)
-                self._keep_map(fitted.features, fitted.basis, L, fitted.head(L, setting), setting)
-        self.cv_results_ = journal.results()
-        self.centre_, self.n_samples_ = data.mean, engine.shape[0]
+
+        def sample() -> tuple[Data, list[Split]]:
+            drawn = data.sample(self._choosing_rows(engine), rng)
+            return drawn, self._splits(engine.row_codes, rng, drawn.rows)
+
+        self._learn(data, self._saved(lambda: engine, data.mean, rng), rng, sample)
         return self
 
     def _choosing_rows(self, engine: Engine) -> int:
@@ -201,24 +221,61 @@ class AnchoredSLR(SimilarityModel):
         limit = in_bytes(DEFAULT_LIMIT if self.memory_limit is None else self.memory_limit)
         return max(min(MOST_CHOOSING, limit // (40 * widest)), 4 * engine.n_classes)
 
-    def _fit_seen(self, data: Data, journal: Journal, rng: np.random.Generator, splits: list[Split]) -> None:
-        """Choose, then learn again from all rows."""
-        prepare, setting = self._settled(data, journal, rng, splits)
-        fitted = prepare(data, setting.width)
-        L = fitted.map(setting)
-        self._keep_map(fitted.features, fitted.basis, L, head_of(fitted, L, setting), setting)
+    def _splits(self, codes: np.ndarray, rng: np.random.Generator, there: Any) -> list[Split]:
+        """Held-out rows among those that are there; for classes that are not seen, classes are held out instead."""
+        return [] if self.unseen_classes else row_splits(codes, self.cv, rng, there)
 
-    def _settled(
-        self, data: Data, journal: Journal, rng: np.random.Generator, splits: list[Split]
-    ) -> tuple[Preparation, Setting]:
+    def _saved(
+        self, engine: Callable[[], Engine], mean: np.ndarray, rng: np.random.Generator
+    ) -> AnchoredCheckpoint | None:
+        if self.checkpoint is None:
+            return None
+        return AnchoredCheckpoint(self.checkpoint, facts_of(self, engine(), rng), mean)
+
+    def _learn(
+        self,
+        data: Data | EngineData,
+        saved: AnchoredCheckpoint | None,
+        rng: np.random.Generator,
+        sample: Callable[[], tuple[Data, list[Split]]],
+    ) -> None:
+        """Choose on a sample and its splits, unless a checkpoint knows the choice; then learn from all rows."""
+        with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
+            journal = Journal(advance)
+
+            def choose() -> Choice:
+                return self._choice(*sample(), journal, rng)
+
+            choice = choose() if saved is None else saved.choice(journal, choose)
+            if self.unseen_classes:
+                member = Member(**choice.setting)
+                T = data.map(member) if isinstance(data, EngineData) else member_map(data, member)
+                self._keep_member(member, T, data.mean)
+            else:
+                self._learn_map(data, saved, Setting(**choice.setting), choice.seed)
+        self.cv_results_ = journal.results()
+        self.centre_, self.n_samples_ = data.mean, data.n
+
+    def _learn_map(
+        self, data: Data | EngineData, saved: AnchoredCheckpoint | None, setting: Setting, seed: int
+    ) -> None:
+        fitted = data.prepared(Preparation(self.kernel_size, self.n_landmarks, seed), setting.width)
+        L = fitted.map(setting, None if saved is None else saved.rounds(fitted.basis))
+        self._keep_map(fitted.features, fitted.basis, L, fitted.head(L, setting), setting)
+
+    def _choice(self, data: Data, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Choice:
         """The settings chosen on held-out rows; more rows need less of a ridge, by the root of their number.
 
         The ridge is in units of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
         """
+        if self.unseen_classes:
+            return Choice(asdict(self._member(data, journal, rng)), 0)
         prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
         setting = self._chosen(Search(data, splits, prepare, journal), splits)
-        fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(data.codes)) if splits else 1.0
-        return prepare, replace(setting, ridge=float(setting.ridge * fewer)) if self.ridge is None else setting
+        if self.ridge is None and splits:
+            fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(data.codes))
+            setting = replace(setting, ridge=float(setting.ridge * fewer))
+        return Choice(asdict(setting), prepare.seed)
 
     def _chosen(self, search: Search, splits: list[Split]) -> Setting:
         fixed = self._fixed()
@@ -234,15 +291,10 @@ class AnchoredSLR(SimilarityModel):
         given["lda"] = None if self.geometry is None else self.geometry == "lda"
         return {name: value for name, value in given.items() if value is not None}
 
-    def _fit_open_world(self, data: Data, journal: Journal, rng: np.random.Generator) -> None:
-        """The family of maps that contains the plain cosine, chosen by holding out classes."""
-        member = self._member(data, journal, rng)
-        self._keep_member(member, member_map(data, member), data.mean)
-
     def _member(self, data: Data, journal: Journal, rng: np.random.Generator) -> Member:
         if self.output == "posterior":
             warnings.warn(
-                "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine", stacklevel=4
+                "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine", stacklevel=6
             )
         repeats = 2 if data.n_classes > 20 else 4  # few classes make a noisy holdout
         splits = class_splits(data.codes, rng, repeats) if data.n_classes >= 4 else []

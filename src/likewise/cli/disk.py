@@ -21,7 +21,7 @@ MemoryLimit = Annotated[
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option("--checkpoint", metavar="FILE", help="Written after each iteration; found, it is gone on from; slr."),
+    typer.Option("--checkpoint", metavar="FILE", help="Written after each iteration; found, it is gone on from."),
 ]
 Dask = Annotated[
     str | None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,9 @@ _HELP = """Index a gallery, so that it can be searched by what a model has learn
 The index is a folder: the model, the gallery as the model sees it, its raw features, its labels and paths, and, where
 the features came from images, the extractor. It is all that search and serve need. An index that is there already is
 replaced as a whole, and only once the new one is complete.
+
+A gallery in a folder of features or a .npy file may be larger than memory: its rows are read in blocks, and only what
+the model makes of them is held.
 
 Search is exact unless --approximate asks for a graph (hnsw) or lists (ivf); the share of the exact 10 best that it
 finds is then measured on your own gallery and printed.
@@ -63,8 +68,8 @@ def index(
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf or auto")
     began = time.perf_counter()
     fitted = load_model(model)
-    with working(f"indexing {gallery}"):
-        built = _built(fitted, gallery, (labels, label_column, features), approximate)
+    built = _built(fitted, gallery, (labels, label_column, features), approximate)
+    with working(f"writing {output}"):
         built.save(output)
         written = _exported(built, export or [])
     summary = _summary(built, output, written, time.perf_counter() - began)
@@ -75,9 +80,10 @@ def _built(model: Any, gallery: str, reading: tuple[Any, ...], approximate: str 
     from likewise.retrieval import Index
 
     kind: bool | str = {None: False, "auto": True}.get(approximate, approximate or False)
-    if any(reading) or not (Path(gallery) / "meta.json").is_file():
-        return Index.build(model, load_table(gallery, *reading), approximate=kind)
-    return Index.build(model, gallery, approximate=kind)
+    is_table = any(reading) or not (Path(gallery) / "meta.json").is_file()
+    rows, shows_bar = load_table(gallery, *reading) if is_table else gallery, sys.stderr.isatty()
+    with nullcontext() if shows_bar else working(f"indexing {gallery}"):
+        return Index.build(model, rows, approximate=kind, verbose=int(shows_bar))
 
 
 def _exported(built: Any, paths: list[Path]) -> list[str]:

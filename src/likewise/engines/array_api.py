@@ -7,7 +7,7 @@ taken on the host in float64, so that an engine's result differs from NumPy's by
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ import numpy as np
 
 from likewise.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.engines.blocked import BlockedEngine
-from likewise.engines.blocks import added
-from likewise.engines.contract import Columns, RowBlock, Task
+from likewise.engines.blocks import added, joined_columns
+from likewise.engines.contract import Against, Columns, Maker, RowBlock, Task
+from likewise.engines.device import Device, DeviceColumns
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.labels import checked_weights, encode_labels
 from likewise.passes import Gallery, deviation
-from likewise.targets import LabelTarget, label_runs, same_label_blocks
+from likewise.targets import LabelTarget
 from likewise.whitening import Whitening, check_room, whiten_gram
 
 __all__ = ["ArrayEngine", "gains_from_bfloat16", "open_arrays"]
@@ -54,11 +55,12 @@ class ArrayEngine(BlockedEngine):
     ) -> None:
         X = _torch().from_numpy(X) if isinstance(X, np.ndarray) else X
         self.xp, self._X = namespace(X), X.detach() if is_torch(X) else X
-        self.device = _device(X, device)
+        where = _device(X, device)
         self._float = X.dtype if X.dtype in (self.xp.float32, self.xp.float64) else self.xp.float32
         super().__init__(X.shape[1], np.dtype(str(self._float).split(".")[-1]), codes, n_classes, weights)
-        self._tile_dtype = self._float if tile_dtype is None else self._bfloat16(tile_dtype)
-        self._tile = TILE if "cpu" in str(self.device).lower() else DEVICE_TILE
+        tile = TILE if "cpu" in str(where).lower() else DEVICE_TILE
+        tile_dtype = self._float if tile_dtype is None else self._bfloat16(tile_dtype, where)
+        self.device = Device(self.xp, where, self._float, tile_dtype, tile)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Sums over rows
@@ -77,20 +79,36 @@ class ArrayEngine(BlockedEngine):
         sums = np.zeros((self.n_classes, self.shape[1]))
         for c, (first, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
             for block in _ranges(int(first), int(end), _BLOCK):
-                rows = self.xp.astype(self._rows(block), self._wide)
+                rows = self.xp.astype(self._rows(block), self.device.wide)
                 weights = np.ones(block.stop - block.start) if self.weights is None else self.weights[block]
-                sums[c] += to_host(self._put(weights, self._wide) @ rows)
+                sums[c] += to_host(self.device.put(weights, self.device.wide) @ rows)
         return np.asarray(sums @ L)
 
     def sum(self, task: Task) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of what `task`, which is written for NumPy, returns."""
+        """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
         blocks = _ranges(0, self.shape[0], getattr(task, "block_rows", _BLOCK))
-        return added(task(self._host_block(block)) for block in blocks)
+        return added(map(self._work(task), blocks))
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass, kept on the host."""
+        parts = map(self._work(make), _ranges(0, self.shape[0], _BLOCK))
+        return joined_columns(list(parts), self.codes, self.weights)
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
+        work = self._work(task.against(tuple(columns.blocks())))
+
+        def parts() -> Iterator[tuple[np.ndarray, ...]]:
+            for block in _ranges(0, self.shape[0], self.device.tile[0]):
+                yield work(block)
+                self.on_block()
+
+        return added(parts())
 
     @property
     def n_blocks(self) -> int:
         """Blocks of rows in a pass."""
-        return -(-self.shape[0] // self._tile[0])
+        return -(-self.shape[0] // self.device.tile[0])
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers, on the host."""
@@ -98,7 +116,7 @@ class ArrayEngine(BlockedEngine):
 
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass, kept on the host: n x r."""
-        Q, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self._put(R)
+        Q, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
         for block in _ranges(0, self.shape[0], _BLOCK):
             Q[block] = to_host(self._rows(block) @ on_device)
         return Gallery(Q, self.starts, self.weights)
@@ -112,12 +130,12 @@ class ArrayEngine(BlockedEngine):
     ) -> tuple[np.ndarray, float]:
         """Σ over row blocks of Xᵀ (S - Y) back, and the loss."""
         total, loss = np.zeros(()), 0.0
-        on_device = None if projected else self._put(L)
+        on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():
             walk = self._pass(columns, target)
-            for block in _ranges(0, self.shape[0], self._tile[0]):
+            for block in _ranges(0, self.shape[0], self.device.tile[0]):
                 rows = self._rows(block)
-                P = self._put(L[block]) if on_device is None else rows @ on_device
+                P = self.device.put(L[block]) if on_device is None else rows @ on_device
                 T, part = walk(P, block)
                 total, loss = total + to_host(rows.T @ T).astype(np.float64), loss + part
                 self.on_block()
@@ -130,48 +148,24 @@ class ArrayEngine(BlockedEngine):
         """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
         if type(target) is not LabelTarget or not target.adaptive:
             return lambda P, block: self._on_host(P, block, columns, target)
-        Q, back = self._put(columns.Q, self._tile_dtype), self._put(columns.back, self._tile_dtype)
-        weights = None if columns.weights is None else self._put(columns.weights, self._float)
-        return lambda P, block: self._tiles(P, block, Q, back, columns.starts, weights, target)
+        there = self.device.columns(columns)
+        return lambda P, block: self._tiles(P, block, there, target)
 
     def _on_host(self, P: Any, block: slice, columns: Gallery, target: LabelTarget) -> tuple[Any, float]:
         """What visits no pair, or is not a clamp by labels, runs in NumPy."""
         weights = None if self.weights is None else self.weights[block]
         T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
-        return self._put(T if weights is None else T * weights[:, None]), loss
+        return self.device.put(T if weights is None else T * weights[:, None]), loss
 
-    def _tiles(
-        self, P: Any, block: slice, Q: Any, back: Any, starts: np.ndarray, weights: Any, target: LabelTarget
-    ) -> tuple[Any, float]:
-        xp, runs = self.xp, label_runs(self.codes[block])
-        P, total, squares = xp.astype(P, self._tile_dtype), 0.0, 0.0
-        for tile in _ranges(0, Q.shape[0], self._tile[1]):
-            E = self._excess(P @ Q[tile, :].T, runs, starts, tile.start, target)
-            total = total + xp.astype(E @ back[tile, :], self._float, copy=False)
-            squares = squares + self._squares(E, None if weights is None else weights[tile])
+    def _tiles(self, P: Any, block: slice, columns: DeviceColumns, target: LabelTarget) -> tuple[Any, float]:
+        total, squares = 0.0, 0.0
+        for tile, E in self.device.tiles(P, self.codes[block], columns, target):
+            total = total + self.device.summed(E, columns, tile)
+            squares = squares + self._squares(E, None if columns.weights is None else columns.weights[tile])
         if self.weights is None:
-            return total, float(xp.sum(squares))
-        rows = self._put(self.weights[block])
-        return total * rows[:, None], float(xp.sum(squares * rows))
-
-    def _excess(
-        self, S: Any, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int, target: LabelTarget
-    ) -> Any:
-        """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""
-        found = []
-        for part, c in same_label_blocks(S.shape[1], runs, starts, first):
-            weight = 1.0 if target.same_weight is None else float(target.same_weight[c])
-            found.append((part, self._clipped(S[part] - target.same, above=False) * weight))
-        E = self._clipped(S - target.other if target.other else S, above=True)
-        for part, excess in found:
-            E[part] = excess
-        return E
-
-    def _clipped(self, S: Any, above: bool) -> Any:
-        """max(S, 0) or min(S, 0); in place where the library can."""
-        if is_torch(S):
-            return S.clamp_(min=0) if above else S.clamp_(max=0)
-        return self.xp.clip(S, min=0.0) if above else self.xp.clip(S, max=0.0)
+            return total, float(self.xp.sum(squares))
+        rows: Any = self.device.put(self.weights[block])
+        return total * rows[:, None], float(self.xp.sum(squares * rows))
 
     def _squares(self, E: Any, weights: Any) -> Any:
         """Sum of squares, by row and weighted over the columns where anything has a weight."""
@@ -187,44 +181,39 @@ class ArrayEngine(BlockedEngine):
     def _rows(self, block: slice) -> Any:
         """Rows by their places in label order, on the device."""
         rows = self.xp.take(self._X, self._indices(self.order[block]), axis=0)
-        return self._moved(self.xp.astype(rows, self._float, copy=False))
+        return self.device.moved(self.xp.astype(rows, self._float, copy=False))
 
     def _indices(self, places: np.ndarray) -> Any:
         return self.xp.asarray(places.astype(np.int64), device=self._X.device)
 
-    def _put(self, values: np.ndarray, dtype: Any = None) -> Any:
-        dtype = dtype or self._float
-        host = np.float64 if dtype == self.xp.float64 else self.dtype
-        return self._moved(self.xp.astype(self.xp.asarray(np.ascontiguousarray(values, dtype=host)), dtype))
+    def _work(self, task: Any) -> Callable[[slice], Any]:
+        """What a task makes of a range of rows: here if it knows how to, else in NumPy on the host."""
+        on = getattr(task, "on", None)
+        if on is None:
+            return lambda block: task(self._host_block(block))
+        there = on(self.device)
+        return lambda block: there(self._labelled(self._rows(block), block))
 
-    def _moved(self, array: Any) -> Any:
-        import array_api_compat
-
-        return array if array.device == self.device else array_api_compat.to_device(array, self.device)
+    def _labelled(self, rows: Any, block: slice) -> RowBlock:
+        return RowBlock(rows, self.codes[block], None if self.weights is None else self.weights[block])
 
     def _host_block(self, block: slice) -> RowBlock:
-        weights = None if self.weights is None else self.weights[block]
-        return RowBlock(np.asarray(to_host(self._rows(block))), self.codes[block], weights)
+        return self._labelled(np.asarray(to_host(self._rows(block))), block)
 
     def _gram(self, W: np.ndarray) -> np.ndarray:
         """(XW)ᵀ(XW), of X itself for an empty W."""
-        on_device, total = self._put(W, self._wide) if W.size else None, np.zeros(())
+        on_device, total = self.device.put(W, self.device.wide) if W.size else None, np.zeros(())
         for block in _ranges(0, self.shape[0], _BLOCK):
-            rows = self.xp.astype(self._rows(block), self._wide)
+            rows = self.xp.astype(self._rows(block), self.device.wide)
             rows = rows if on_device is None else rows @ on_device
-            weighted = rows if self.weights is None else rows * self._put(self.weights[block], self._wide)[:, None]
-            total = total + to_host(rows.T @ weighted).astype(np.float64)
+            w = None if self.weights is None else self.device.put(self.weights[block], self.device.wide)
+            total = total + to_host(rows.T @ (rows if w is None else rows * w[:, None])).astype(np.float64)
         return total
 
-    @property
-    def _wide(self) -> Any:
-        """float64, but for Apple's graphics, which do not have it."""
-        return self.xp.float32 if "mps" in str(self.device) else self.xp.float64
-
-    def _bfloat16(self, asked: str) -> Any:
+    def _bfloat16(self, asked: str, where: Any) -> Any:
         if not is_torch(self._X):
             raise LikewiseError(f"tile_dtype={asked!r} is for torch: {self.xp.__name__} does not have it")
-        if "cpu" in str(self.device) and not gains_from_bfloat16():
+        if "cpu" in str(where) and not gains_from_bfloat16():
             log.warning("tile_dtype='bfloat16' gains nothing here: this processor has no instructions for it")
         return self.xp.bfloat16
 
@@ -245,7 +234,7 @@ def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEn
     weights = None if given is None else np.zeros(len(codes))
     if weights is not None:
         weights[there] = given
-    engine = ArrayEngine(X, codes, len(classes), weights, model.device, model.tile_dtype)
+    engine = ArrayEngine(X, codes, len(classes), weights, model.device, getattr(model, "tile_dtype", None))
     model.n_features_in_ = int(X.shape[1])
     vars(model).pop("feature_names_in_", None)
     return engine, classes

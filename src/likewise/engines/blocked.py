@@ -35,6 +35,11 @@ class BlockedEngine:
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None
 
+    @property
+    def row_codes(self) -> np.ndarray:
+        """Class of each row in the rows' own order."""
+        return self._codes
+
     def sum(self, task: Task) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
         raise NotImplementedError

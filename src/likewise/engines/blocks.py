@@ -25,6 +25,7 @@ __all__ = [
     "block_sums",
     "class_squares",
     "class_sums",
+    "joined_columns",
     "labelled_block",
     "part_sums",
 ]
@@ -123,10 +124,15 @@ def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | No
 def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> Gallery:
     """The columns that a block of rows becomes, made part by part."""
     parts = list(in_order(lambda part: make(block.part(part)), row_blocks(len(block.codes))))
+    return joined_columns(parts, block.codes, block.weights)
+
+
+def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+    """Columns that were made part by part, sorted by label as a whole."""
     extra = [part.extra for part in parts if part.extra is not None]
-    starts = class_starts(block.codes, len(parts[0].starts) - 1)
+    starts = class_starts(codes, len(parts[0].starts) - 1)
     Q = np.concatenate([part.Q for part in parts])
-    return Gallery(Q, starts, block.weights, np.concatenate(extra) if extra else None)
+    return Gallery(Q, starts, weights, np.concatenate(extra) if extra else None)
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:

@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.labels import checked_weights, encode_labels
 from likewise.tables.table import tidy_labels
 
-__all__ = ["Opened", "elsewhere", "labelled_source", "open_elsewhere", "open_engine"]
+__all__ = ["Opened", "elsewhere", "is_blocks", "labelled_source", "open_elsewhere", "open_engine"]
 
 
 class Opened(NamedTuple):
@@ -50,7 +50,7 @@ def elsewhere(X: Any, model: Any = None) -> bool:
     if isinstance(X, np.memmap):
         # a Gaussian sketch needs the rows in memory
         return getattr(model, "compress", None) != "gaussian" and NpyFile.of_memmap(X) is not None
-    return isinstance(X, str | os.PathLike | NpyFile) or _is_store(X) or _is_dask(X) or _is_blocks(X)
+    return isinstance(X, str | os.PathLike | NpyFile) or _is_store(X) or _is_dask(X) or is_blocks(X)
 
 
 def open_elsewhere(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
@@ -77,7 +77,7 @@ def labelled_source(
     y = np.asarray(y.compute() if _is_dask(y) else y)
     if y.ndim != 1:
         raise LikewiseError(f"y has shape {y.shape}: expected one label a row")
-    source = X if not _is_blocks(X) else BlockStream(X, len(y))
+    source = X if not is_blocks(X) else BlockStream(X, len(y))
     if source.shape[0] != len(y):
         raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one a row")
     return source, *_labels(y, sample_weight, own)
@@ -136,7 +136,7 @@ def _is_dask(X: Any) -> bool:
     return type(X).__module__.startswith("dask.array")
 
 
-def _is_blocks(X: Any) -> bool:
+def is_blocks(X: Any) -> bool:
     """A function that gives blocks, an iterable of them that is no array, or a list of matrices."""
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(block, np.ndarray) and block.ndim == 2 for block in X)

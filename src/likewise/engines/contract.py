@@ -36,7 +36,8 @@ class RowBlock(NamedTuple):
 
 Task = Callable[[RowBlock], tuple[np.ndarray, ...]]
 """What one block contributes to some sums. Pure, and picklable for engines in other processes: a frozen dataclass with
-`__call__`. An attribute `block_rows` says how many rows at a time suit it."""
+`__call__`. An attribute `block_rows` says how many rows at a time suit it. A method `on(device)` gives the same for
+rows that are an array of another library; without it such rows come to the host, block by block."""
 
 Maker = Callable[[RowBlock], "Gallery"]
 """What makes columns of a pass from a block of rows, as pure and picklable as a task."""
@@ -83,6 +84,10 @@ class Engine(Protocol):
     @property
     def order(self) -> np.ndarray:
         """The row of X at each place of the label order."""
+
+    @property
+    def row_codes(self) -> np.ndarray:
+        """Class of each row of X in X's own order; rows of weight zero have one too."""
 
     @property
     def n_blocks(self) -> int:

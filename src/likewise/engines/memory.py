@@ -143,6 +143,11 @@ class MemoryEngine:
         """The row of X at each place of the label order."""
         return np.arange(self.shape[0]) if self._order is None else self._order
 
+    @property
+    def row_codes(self) -> np.ndarray:
+        """Class of each row of X."""
+        return self._original(self.codes)
+
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine over some of the rows, given by their places in label order; repetition is allowed."""
         chosen = np.sort(chosen)

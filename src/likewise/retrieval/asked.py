@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.retrieval.gallery import in_float
+from likewise.retrieval.streaming import in_float
 
 __all__ = ["depth", "query_rows", "query_vectors", "row_numbers"]
 

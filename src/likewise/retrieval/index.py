@@ -17,9 +17,10 @@ from likewise.base import SimilarityModel
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.retrieval import folders, stored
 from likewise.retrieval.asked import depth, query_rows, query_vectors, row_numbers
-from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery, gallery_side, in_float, lengths
+from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.streaming import embedded, in_float, lengths
 from likewise.retrieval.taught import Taught
 
 __all__ = ["Index"]
@@ -87,18 +88,28 @@ class Index:
         self._reset()
 
     @classmethod
-    def build(cls, model: SimilarityModel, gallery: Any, items: Any = None, *, approximate: bool | str = False) -> Self:
-        """Index a gallery: a feature store, a path to one or to any table, or an array of raw rows.
+    def build(
+        cls,
+        model: SimilarityModel,
+        gallery: Any,
+        items: Any = None,
+        *,
+        approximate: bool | str = False,
+        verbose: int = 0,
+    ) -> Self:
+        """Index a gallery: a feature store, a path to one or to any table, an array of raw rows, or blocks of them.
 
-        `items` names the rows: ids, or a table, data frame or mapping with `id`, `label` and `path`; without it they
-        are what the store or the table says. `approximate` is False (exact), True, "hnsw" or "ivf".
+        Of a store, a `.npy` file, a memmap and blocks (an iterable, read once, or a function that gives one) the raw
+        rows are never held, only their vectors. `items` names the rows: ids, or a table, data frame or mapping with
+        `id`, `label` and `path`; without it they are what the store or the table says. `approximate` is False (exact),
+        True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
         """
-        found: Gallery = as_gallery(gallery)
+        found: Gallery = as_gallery(gallery, model.transform)
         names = found.items if items is None else as_items(items, len(found.raw))
         index = cls(
             model,
             found.raw,
-            gallery_side(model, found.raw),
+            embedded(model, found.raw, verbose),
             names,
             root=found.root,
             extractor=found.extractor,
@@ -224,7 +235,7 @@ class Index:
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
         joined = self.items.plus(new)
-        vectors = gallery_side(self.model, rows)
+        vectors = embedded(self.model, rows)
         self.raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
         self.vectors, self.items = np.concatenate([self.vectors, vectors]), joined
         self._reset()
@@ -248,7 +259,7 @@ class Index:
             V = self.base_vectors
             other.vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
         else:
-            other.vectors = gallery_side(model, self.raw)
+            other.vectors = embedded(model, self.raw)
         other._lock, other._engine, other.recall = threading.Lock(), None, None
         return other
 

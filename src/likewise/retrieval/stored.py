@@ -15,6 +15,7 @@ from likewise.models import load as load_model
 from likewise.retrieval import folders
 from likewise.retrieval.gallery import EXTRACTOR
 from likewise.retrieval.items import Items
+from likewise.retrieval.streaming import write_rows
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
@@ -27,7 +28,7 @@ _APPROXIMATE = "approximate.faiss"
 def write_parts(index: Index, version: Path) -> dict[str, Any]:
     """Write all parts of an index; the facts that are not in a file of their own."""
     index.model.save(version / "model.likewise")
-    atomic_write(version / "raw.npy", lambda file: np.save(file, index.raw, allow_pickle=False))
+    atomic_write(version / "raw.npy", lambda file: write_rows(file, index.raw))
     atomic_write(version / "vectors.npy", lambda file: np.save(file, index.vectors, allow_pickle=False))
     atomic_write(version / "items.json", index.items.to_json())
     if index.extractor_file is not None:
