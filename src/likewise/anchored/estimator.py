@@ -192,8 +192,9 @@ class AnchoredSLR(SimilarityModel):
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Opened | None:
         """An engine for rows that are on disk, on a cluster or in another library; None for those learned in NumPy."""
         if elsewhere(X):
-            if self.device is not None:
-                raise LikewiseError(f"X is {type(X).__name__}: device is for arrays in memory")
+            for name in ("device", "whitening_width"):
+                if getattr(self, name) is not None:
+                    raise LikewiseError(f"X is {type(X).__name__}: {name} is for arrays in memory")
             return open_elsewhere(self, X, y, sample_weight)
         # Wide rows have smaller inner products than a Gram matrix, and reducing them needs all: both are NumPy's.
         tall = is_foreign(X) and len(X.shape) == 2 and X.shape[0] >= X.shape[1] and self.whitening_width is None
