@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -224,7 +224,10 @@ class Search:
         self._width, self._folds = -1.0, list[tuple[Fitted, np.ndarray]]()
 
     def score(self, setting: Setting) -> float:
-        """Mean over the splits of the mAP of held-out rows."""
+        """Mean over the splits of the mAP of held-out rows; what was tried is not tried again."""
+        known = self.journal.value(asdict(setting))
+        if known > -np.inf:
+            return known
         began = time.perf_counter()
         folds = zip(self.splits, self._at(setting.width), strict=True)
         # One BLAS thread: the products here are small, and between them the others would spin on our own threads' cores
@@ -280,12 +283,7 @@ def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> 
 
     `fixed` are the settings that the caller has decided.
     """
-    start = search.best(
-        replace(Setting(**fixed), width=width, ridge=ridge, lda=lda, pull=0.0)
-        for width in widths
-        for ridge in _options(fixed, "ridge", RIDGES)
-        for lda in _options(fixed, "lda", (False, True))
-    )
+    start = search.best(setting for width in widths for setting in _starts(width, fixed))
     adapted = search.best(
         (replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)),
         first=None if fixed.get("pull") else start,
@@ -295,10 +293,27 @@ def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> 
     return search.best(_heads(adapted, search.data.n_classes), first=adapted)
 
 
-def choose_posterior(search: Search, setting: Setting, fixed: dict[str, Any]) -> Setting:
-    """The temperature of the posterior, for a map chosen by its cosine."""
-    plain = replace(setting, raw=False)
-    return search.best(replace(plain, temperature=t) for t in _options(fixed, "temperature", TEMPERATURES))
+def choose_posterior(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> Setting:
+    """The width by what the posterior ranks, without adapting; then the map by its cosine; then the temperature.
+
+    A kernel that is best for the cosine need not be for the posterior, which is not linear by itself.
+    """
+    temperatures, fixed = _options(fixed, "temperature", TEMPERATURES), _without(fixed, "temperature")
+    starts = (search.best(_starts(width, fixed)) for width in widths)
+    best = search.best(replace(start, temperature=t) for start in starts for t in temperatures)
+    setting = replace(choose(search, (best.width,), fixed), raw=False)
+    return search.best(replace(setting, temperature=t) for t in temperatures)
+
+
+def _starts(width: float, fixed: dict[str, Any]) -> Iterator[Setting]:
+    """Ridges and geometries of one width, without adapting."""
+    for ridge in _options(fixed, "ridge", RIDGES):
+        for lda in _options(fixed, "lda", (False, True)):
+            yield replace(Setting(**fixed), width=width, ridge=ridge, lda=lda, pull=0.0)
+
+
+def _without(fixed: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fixed.items() if key != name}
 
 
 def _heads(setting: Setting, n_classes: int) -> list[Setting]:

@@ -283,8 +283,11 @@ class AnchoredSLR(SimilarityModel):
         if not splits:
             return Setting(**fixed)
         widths = (self.width,) if self.width is not None else WIDTHS[self.kernel]
-        setting = choose(search, widths, {k: v for k, v in fixed.items() if k not in ("width", "temperature")})
-        return choose_posterior(search, setting, fixed) if self.output == "posterior" else setting
+        fixed.pop("width", None)
+        if self.output == "posterior":
+            return choose_posterior(search, widths, fixed)
+        fixed.pop("temperature", None)
+        return choose(search, widths, fixed)
 
     def _fixed(self) -> dict[str, Any]:
         """The settings that are not to be chosen."""
