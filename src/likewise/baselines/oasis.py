@@ -171,20 +171,15 @@ def learn_steps(X: np.ndarray, blocks: Iterator[Triplets], C: float) -> np.ndarr
 @compiled
 def take_steps(W: np.ndarray, P: np.ndarray, Z: np.ndarray, C: float) -> None:
     """The published algorithm on W for one triplet (p, z) after the other, in place."""
-    d = W.shape[0]
-    for p, z in zip(P, Z):  # noqa: B905 (numba knows no strict)
-        score = W.dtype.type(0)
-        for a in range(d):
-            row = W.dtype.type(0)
-            for b in range(d):
-                row += W[a, b] * z[b]
-            score += p[a] * row
+    for i in range(len(P)):
+        p, z = P[i], Z[i]
+        score = np.dot(p, np.dot(W, z))
         size = np.sum(p * p) * np.sum(z * z)
         if score < 1 and size > 0:
             tau = min(C, (1 - score) / size)
-            for a in range(d):
+            for a in range(len(p)):
                 step = tau * p[a]
-                for b in range(d):
+                for b in range(len(z)):
                     W[a, b] += step * z[b]
 
 
