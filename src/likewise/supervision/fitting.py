@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from likewise.arrays import to_host
 from likewise.engines.choosing import elsewhere
 from likewise.errors import LikewiseError
+from likewise.supervision.learner import Learner
 from likewise.supervision.learning import Learned, Prepared, learn, learn_from_prior
 from likewise.supervision.lessons import Given, read
 from likewise.supervision.prior import choose_strength
 from likewise.targets import LabelTarget
 
-if TYPE_CHECKING:
-    from likewise.slr import SLR
-
 __all__ = ["fit_taught"]
 
 
-def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, target: LabelTarget) -> None:
+def fit_taught(model: Learner, X: Any, y: Any, sample_weight: Any, gallery: Any, target: LabelTarget) -> None:
     """Fit `model` and set what it learned."""
     _check_parameters(model)
     if elsewhere(X, model) or elsewhere(gallery):
@@ -42,7 +40,7 @@ def fit_taught(model: SLR, X: Any, y: Any, sample_weight: Any, gallery: Any, tar
     _store(model, given, learn_from_prior(model, prepared, model.strength_))
 
 
-def _check_parameters(model: SLR) -> None:
+def _check_parameters(model: Learner) -> None:
     """What is meant for one label a row has no meaning here, and a wish is not silently dropped."""
     unused = ("compress", "acceleration", "whitening_width", "device", "tile_dtype")
     for name, usual in (*((name, None) for name in unused), ("init", "fixed")):
@@ -57,7 +55,7 @@ def _check_parameters(model: SLR) -> None:
         )
 
 
-def _store(model: SLR, given: Given, learned: Learned) -> None:
+def _store(model: Learner, given: Given, learned: Learned) -> None:
     """Set the attributes of a fitted model, for both sides or for one of them alone."""
     model.rank_, model.condition_, model.n_samples_ = learned.rank, learned.condition, given.X.shape[0]
     model.unit_rows_ = model.prior is not None and model.sides == "both"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -15,13 +14,11 @@ from likewise.passes import row_blocks
 from likewise.randomness import generator
 from likewise.solvers import balanced
 from likewise.starts import Start
+from likewise.supervision.learner import Learner
 from likewise.supervision.lessons import Given, Lesson, lesson
 from likewise.supervision.two_sides import PairRegression, Side, iterations, moment, started
 from likewise.targets import LabelTarget
 from likewise.whitening import Whitening, whiten
-
-if TYPE_CHECKING:
-    from likewise.slr import SLR
 
 __all__ = ["Learned", "Prepared", "learn", "learn_from_prior", "problem_of"]
 
@@ -109,7 +106,7 @@ def _ridged(base: Whitening, alpha: float) -> tuple[Whitening, np.ndarray]:
     return Whitening(base.W * shrink, base.inverse / shrink[:, None], keep, base.condition), shrink
 
 
-def learn(model: SLR, given: Given, target: LabelTarget) -> Learned:
+def learn(model: Learner, given: Given, target: LabelTarget) -> Learned:
     """Learn M from what was taught, with a ridge towards zero."""
     known = lesson(given, target)
     W_q = whiten(given.X, given.weights, model.alpha)
@@ -119,7 +116,7 @@ def learn(model: SLR, given: Given, target: LabelTarget) -> Learned:
     return _solve(model, problem, K, known.fixed, 0.0)
 
 
-def learn_from_prior(model: SLR, prepared: Prepared, strength: float) -> Learned:
+def learn_from_prior(model: Learner, prepared: Prepared, strength: float) -> Learned:
     """Learn M from what was taught, with a ridge towards the prior; infinity is the prior itself."""
     model.history_, model.n_iter_ = [], 0
     if np.isinf(strength):
@@ -129,7 +126,7 @@ def learn_from_prior(model: SLR, prepared: Prepared, strength: float) -> Learned
     return _solve(model, problem, K, prepared.lesson.fixed, prepared.scale)
 
 
-def _solve(model: SLR, problem: PairRegression, K: np.ndarray, fixed: bool, scale: float) -> Learned:
+def _solve(model: Learner, problem: PairRegression, K: np.ndarray, fixed: bool, scale: float) -> Learned:
     """From the moment K to the factors of M; a fixed target with all pairs known needs no iteration."""
     model.history_, model.n_iter_ = [], 0
     W_q, W_g = problem.queries.whitening, problem.gallery.whitening
@@ -166,7 +163,7 @@ def _usable_rank(asked: int, W_q: Whitening, W_g: Whitening) -> int:
     return rank
 
 
-def _run(model: SLR, problem: PairRegression, start: Start) -> Start:
+def _run(model: Learner, problem: PairRegression, start: Start) -> Start:
     watched = _Watched(len(row_blocks(problem.queries.X.shape[0])), lambda *_: None)
     problem.on_step = lambda: watched.on_block(watched.n_blocks)
     steps = iterations(problem, start, model.rank is not None)

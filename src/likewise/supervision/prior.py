@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from likewise.randomness import generator
 from likewise.supervision.holdouts import Fold, holdouts
+from likewise.supervision.learner import Learner
 from likewise.supervision.learning import Prepared, learn_from_prior
-
-if TYPE_CHECKING:
-    from likewise.slr import SLR
 
 __all__ = ["choose_strength"]
 
@@ -23,7 +21,7 @@ WEAKEST = 0.001
 UNTRIED = 10.0  # where there is too little to hold out
 
 
-def choose_strength(model: SLR, prepared: Prepared) -> float:
+def choose_strength(model: Learner, prepared: Prepared) -> float:
     """The strength given, or the one that ranks what is held out best.
 
     Few classes make a noisy holdout, so a strength that is not better than the prior by more than the standard
@@ -44,7 +42,7 @@ def choose_strength(model: SLR, prepared: Prepared) -> float:
 class _Search:
     """Strengths tried on every fold; `tried` has their scores."""
 
-    def __init__(self, model: SLR, folds: list[Fold], whole: Prepared) -> None:
+    def __init__(self, model: Learner, folds: list[Fold], whole: Prepared) -> None:
         self.model, self.folds, self.whole = model, folds, whole
         # a gallery that all folds share is whitened once
         self.parts = [
@@ -114,7 +112,7 @@ class _Search:
         )
 
 
-def _trial_model(model: SLR, n_iter: int) -> Any:
+def _trial_model(model: Learner, n_iter: int) -> Any:
     from sklearn.base import clone
 
     return clone(model).set_params(verbose=0, n_iter=n_iter)
