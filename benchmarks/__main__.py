@@ -36,6 +36,13 @@ def main() -> None:
     console.print(table)
 
 
+def show(title: str, grid: Table) -> None:
+    """A table under the machine it was measured on and what was measured."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for part in (machine(), title, grid):
+        console.print(part)
+
+
 def machine() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

@@ -10,16 +10,14 @@ the rows from a file; the workers' blocks are there already in the second of two
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import machine
+from benchmarks.__main__ import show
 from benchmarks.measure import best_seconds, clusters
 
 
@@ -61,9 +59,7 @@ def _compared(rows: int, options: dict[str, Any], arguments: argparse.Namespace)
 
 
 def _show(arguments: argparse.Namespace, found: dict[str, dict[str, float]]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(machine())
-    console.print(
+    title = (
         f"{arguments.features} features, {arguments.classes} classes, rank {arguments.rank}, "
         f"{arguments.iterations} iterations; {arguments.landmarks:,} landmarks; two workers of one thread"
     )
@@ -77,7 +73,7 @@ def _show(arguments: argparse.Namespace, found: dict[str, dict[str, float]]) -> 
             f"{row['dask'] / row['memory']:.2f}",
             f"{row['difference']:.1e}",
         )
-    console.print(grid)
+    show(title, grid)
 
 
 def _arguments() -> argparse.Namespace:

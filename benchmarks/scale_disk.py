@@ -19,10 +19,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import machine
+from benchmarks.__main__ import show
 
 QUERIES, BLOCK = 5_000, 50_000
 FIT = """
@@ -98,9 +97,7 @@ def _fit(files: dict[str, str], rows: int, arguments: argparse.Namespace, landma
 
 
 def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(machine())
-    console.print(
+    title = (
         f"rows on disk x {arguments.features} float32, generated, {arguments.classes:,} classes; "
         f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, "
         f"memory_limit={arguments.limit!r}"
@@ -122,7 +119,7 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
             f"{row['mAP']:.4f}",
             exact,
         )
-    console.print(grid)
+    show(title, grid)
 
 
 def _draw(path: Path, found: Iterable[dict[str, float]]) -> None:

@@ -18,10 +18,9 @@ import subprocess
 import sys
 import time
 
-from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import machine
+from benchmarks.__main__ import machine, show
 from benchmarks.measure import clusters, gemm_rate, mark_memory, peak_resident
 
 TEST_ROWS = 5000
@@ -75,9 +74,7 @@ def _in_a_process(name: str) -> dict[str, float]:
 
 
 def _show(arguments: argparse.Namespace, results: dict[str, dict[str, float]], rate: float) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(machine())
-    console.print(
+    title = (
         f"{arguments.rows:,} x {arguments.features:,} float32, generated; {arguments.classes} classes, "
         f"rank {arguments.rank}, T = {arguments.iterations}; GEMM {rate / 1e9:.0f} GF/s; the paper's SLR-C-20k took "
         f"{PAPER_MINUTES:g} minutes on 12 cores"
@@ -96,7 +93,7 @@ def _show(arguments: argparse.Namespace, results: dict[str, dict[str, float]], r
             f"{found['load']:.1f}",
             f"{ideal / found['seconds']:.2f}" if name == "SLR" else "",
         )
-    console.print(grid)
+    show(title, grid)
 
 
 def _arguments() -> argparse.Namespace:
