@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from likewise.targets import LabelTarget, label_runs
 from likewise.threads import Item, Result, in_order, n_cores
 
-__all__ = ["Gallery", "Item", "Result", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
+__all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
 
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024

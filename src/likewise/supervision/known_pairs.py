@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.passes import Item, Result, ordered_map
+from likewise.passes import ordered_map
+from likewise.threads import Item, Result
 
 __all__ = ["KnownPairs", "each", "intervals"]
 
