@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from likewise.metrics import mean_average_precision
+from likewise.metrics import average_precisions, mean_average_precision
 
-__all__ = ["Split", "class_splits", "row_splits", "score"]
+__all__ = ["Split", "class_splits", "each_score", "row_splits", "score"]
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
@@ -72,6 +72,18 @@ def score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np
         total += alone.sum() * mean_average_precision(Z[alone], Z_train, codes[alone], codes_train)
     queries = together.sum() + alone.sum()
     return float(total / queries) if queries else float("nan")
+
+
+def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:
+    """What `score` is the mean of: the average precision of each held-out row, nan where there is nothing to find."""
+    together = np.bincount(codes)[codes] > 1
+    alone = ~together & np.isin(codes, codes_train)
+    values = np.full(len(codes), np.nan)
+    if together.any():
+        values[together] = average_precisions(Z, Z, codes)[together]
+    if alone.any():
+        values[alone] = average_precisions(Z[alone], Z_train, codes[alone], codes_train)
+    return values
 
 
 def _by_class(codes: np.ndarray) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""What an anchored map is given: L2-normalised rows, or their RBF kernel with landmarks, in an eigenbasis."""
+"""What an anchored map is given: rows scaled to length one, or their RBF kernel with landmarks, in an eigenbasis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,42 @@ from sklearn.preprocessing import normalize
 
 from likewise.whitening import check_room, fixed_signs, gram
 
-__all__ = ["Basis", "Features", "basis", "gram_basis", "mean_square_distance", "unit_rows"]
+__all__ = ["AS_IT_IS", "Basis", "Features", "Scaling", "basis", "gram_basis", "mean_square_distance", "unit_rows"]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How rows come to length one: as they are, or standardised first (`shift` and `factor` of each column).
+
+    Standardised columns are followed by a constant one that weighs as much as all of them together, so that a row at
+    length one still tells how far from the mean it was, and a linear map of it has a bias.
+    """
+
+    shift: np.ndarray | None = None
+    factor: np.ndarray | None = None
+
+    @classmethod
+    def standard(cls, mean: np.ndarray, variance: np.ndarray) -> Scaling:
+        """From the moments of the columns; one that does not vary beyond the rounding of float32 counts for nothing."""
+        varies = variance > (np.finfo(np.float32).eps * mean) ** 2
+        deviation = np.sqrt(np.where(varies, variance, 1.0))
+        return cls(mean, np.where(varies, 1 / (deviation * np.sqrt(len(mean))), 0.0))
+
+    @property
+    def name(self) -> str:
+        return "unit" if self.shift is None else "standard"
+
+    def __call__(self, X: Any) -> Any:
+        """Rows of length one; sparse rows stay sparse where they are not standardised."""
+        if self.shift is None or self.factor is None:
+            return unit_rows(X)
+        rows = np.ones((X.shape[0], X.shape[1] + 1), dtype=X.dtype)
+        np.subtract(X.toarray() if sp.issparse(X) else X, self.shift.astype(X.dtype), out=rows[:, :-1])
+        rows[:, :-1] *= self.factor.astype(X.dtype)
+        return unit_rows(rows)
+
+
+AS_IT_IS = Scaling()
 
 
 @dataclass(frozen=True)
@@ -21,6 +56,11 @@ class Features:
 
     landmarks: np.ndarray | None = None
     gamma: float = 0.0
+    scaling: Scaling = AS_IT_IS
+
+    def of(self, rows: Any) -> Any:
+        """Features of rows that have not been scaled."""
+        return self(self.scaling(rows))
 
     def __call__(self, X: Any) -> Any:
         """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""

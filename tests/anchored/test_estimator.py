@@ -77,7 +77,7 @@ def test_sparse_rows_give_the_model_of_dense_rows():
     X, y = planted(90, 12, 4)
     X[np.abs(X) < 1] = 0.0
     for kwargs in ({"kernel": "linear"}, {"kernel": "rbf"}, {"unseen_classes": True}):
-        dense = AnchoredSLR(**kwargs).fit(X, y).similarity(X)
+        dense = AnchoredSLR(**kwargs, scaling="unit").fit(X, y).similarity(X)
         sparse = AnchoredSLR(**kwargs).fit(sp.csr_array(X), y).similarity(sp.csr_array(X))
         np.testing.assert_allclose(sparse, dense, atol=1e-6)
 

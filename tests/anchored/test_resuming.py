@@ -67,7 +67,7 @@ def test_going_on_gives_the_model_of_one_run(
     assert_equal(AnchoredSLR(**options).fit(data, y), model.fit(data, y))
 
 
-@pytest.mark.parametrize("way", ["posterior", "all pairs", "few landmarks"])
+@pytest.mark.parametrize("way", ["posterior", "all pairs", "few landmarks", "standardised"])
 def test_whatever_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     X, y = rows(np.float64)
     model = AnchoredSLR(**ANCHORED[way], checkpoint=tmp_path / "c")

@@ -139,7 +139,7 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
 def test_unit_rows_there_are_those_of_numpy_also_where_they_are_short(make: Any) -> None:
     X = np.vstack([rows(np.float32)[0][:5], np.zeros((1, 24)), np.full((1, 24), 1e-9)]).astype(np.float32)
     engine = ArrayEngine(make(X), np.arange(7) % 2, 2)
-    there = tensors.FeaturesThere(engine.device, Features()).unit(make(X))
+    there = tensors.FeaturesThere(engine.device, Features()).scaled(make(X))
     np.testing.assert_allclose(to_host(there), unit_rows(X), atol=1e-7)
 
 
@@ -147,7 +147,7 @@ def test_unit_rows_there_are_those_of_numpy_also_where_they_are_short(make: Any)
 def test_wide_rows_and_reduced_ones_are_learned_in_numpy(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
     monkeypatch.setattr(array_api, "open_arrays", None)
-    wide = {"kernel": "linear", "ridge": 0.1, "pull": 0.0}
+    wide = {"kernel": "linear", "ridge": 0.1, "pull": 0.0, "scaling": "unit"}
     few, y_few = np.ascontiguousarray(X[:20]), np.arange(20) % 2
     assert_same(AnchoredSLR(**wide).fit(few, y_few), AnchoredSLR(**wide).fit(make(few), y_few), X, 1e-12)
     reduced = AnchoredSLR(**wide, whitening_width=8).fit(make(X), y)

@@ -42,5 +42,6 @@ ANCHORED: dict[str, dict[str, Any]] = {
     "all pairs": {"kernel": "linear", "ridge": 0.1, "pull": 3.0, "geometry": "one-hot", "n_landmarks": None},
     "few landmarks": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "confidence": 0.0, "n_landmarks": 100},
     "posterior": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "output": "posterior", "temperature": 0.05},
+    "standardised": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "kernel_size": 60, "scaling": "standard"},
     "unseen classes": {"unseen_classes": True},
 }

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limi
 from likewise.errors import LikewiseError
 from likewise.metrics import (
     average_precision,
+    average_precisions,
     bootstrap_interval,
     evaluate,
     macro_mean_average_precision,
@@ -160,6 +161,15 @@ def test_labels_may_be_of_any_sortable_type(relabel):
     assert mean_average_precision(X, X, [relabel(label) for label in y]) == expected
     objects = np.array([relabel(label) for label in y], dtype=object)
     assert mean_average_precision(X, X, objects, objects[:]) == mean_average_precision(X, X, y, y)
+
+
+def test_each_query_is_told_apart_and_one_without_a_relevant_item_is_nan():
+    X, y = np.eye(5)[[0, 0, 1, 2, 1]] + 0.1, np.array([0, 0, 1, 2, 1])
+    each = average_precisions(X, X, y)
+    assert np.isnan(each[3])
+    assert np.isnan(each).sum() == 1
+    np.testing.assert_array_equal(each[~np.isnan(each)], evaluate(X, X, y).average_precision)
+    assert np.nanmean(each) == mean_average_precision(X, X, y)
 
 
 def test_macro_weighs_each_label_alike():

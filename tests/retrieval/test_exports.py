@@ -33,6 +33,7 @@ MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
     "kernel and posterior": AnchoredSLR(output="posterior", width=1.0, ridge=0.1, pull=0.0, temperature=0.05),
     "unseen classes": AnchoredSLR(unseen_classes=True),
+    "standardised": AnchoredSLR(width=1.0, ridge=0.1, pull=0.0, geometry="lda", scaling="standard"),
     "reduced": AnchoredSLR(width=0.0, ridge=0.1, pull=0.0, geometry="one-hot", whitening_width=20),
     "distance": RCA(shrinkage=0.1, metric="distance"),
     "whitening": Whitening(shrinkage=0.1),

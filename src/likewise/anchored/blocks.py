@@ -16,14 +16,15 @@ import numpy as np
 
 from likewise.anchored import tensors
 from likewise.anchored.anchoring import confidence_of, cosine_clamp, directions, moves, reach
-from likewise.anchored.choosing import Data, OneWidth, Preparation, TrainingImages
+from likewise.anchored.choosing import OneWidth, Preparation, TrainingImages
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, scatter, scatter_map
+from likewise.anchored.scaling import ColumnMoments, Given
 from likewise.engines.blocks import class_sums
 from likewise.engines.contract import Columns, Engine, Maker, RowBlock, Task
 from likewise.engines.device import Device
 from likewise.errors import LikewiseError
-from likewise.inputs import Basis, Features, gram_basis, unit_rows
+from likewise.inputs import AS_IT_IS, Basis, Features, Scaling, gram_basis
 from likewise.passes import Gallery, excess
 from likewise.sketches import draw_landmarks
 from likewise.targets import class_starts
@@ -40,12 +41,14 @@ __all__ = ["EngineData", "EngineFitted"]
 class Moments:
     """Sum of the unit rows, and of their squared lengths (1, or 0 for a zero row)."""
 
+    scaling: Scaling
+
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
-        X, w = unit_rows(block.rows), _weights(block)
+        X, w = self.scaling(block.rows), _weights(block)
         return np.asarray(w @ X), np.array(w @ np.einsum("ij,ij->i", X, X))
 
     def on(self, device: Device) -> Task:
-        return tensors.moments(device)
+        return tensors.moments(device, self.scaling)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class FeatureSums:
         G, sums = None, None
         for first in range(0, len(block.codes), self.rows):
             part = block.part(slice(first, first + self.rows))
-            phi = self.features(unit_rows(part.rows))
+            phi = self.features.of(part.rows)
             G = add_gram(np.zeros((phi.shape[1],) * 2, order="F") if G is None else G, phi, part.weights)
             of_part = class_sums(phi, part.codes, part.weights, self.n_classes)
             sums = of_part if sums is None else sums + of_part
@@ -83,7 +86,7 @@ class Images:
 
     def rows(self, block: RowBlock) -> np.ndarray:
         """F of a block."""
-        return self.basis.rows(self.features(unit_rows(block.rows)))
+        return self.basis.rows(self.features.of(block.rows))
 
     def of(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Directions and lengths of the images of rows F."""
@@ -179,7 +182,7 @@ class HeadSums:
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
         F = self.images.rows(block)
         Z = F @ self.images.L.astype(F.dtype)
-        z = self.head(Z, lambda: np.asarray(unit_rows(block.rows) - self.mean, dtype=F.dtype))
+        z = self.head(Z, lambda: np.asarray(self.images.features.scaling(block.rows) - self.mean, dtype=F.dtype))
         return (class_sums(z, block.codes, block.weights, self.n_classes),)
 
     def on(self, device: Device) -> Task:
@@ -194,19 +197,14 @@ def _weights(block: RowBlock) -> np.ndarray:
 # Rows on an engine, in place of `Data`, `LabelledRows` and `Fitted`
 
 
-@dataclass(frozen=True)
-class Drawn(Data):
-    """Some of the rows in memory; `rows` are their numbers in X."""
-
-    rows: np.ndarray
-
-
 class EngineData:
     """Unit rows on an engine, their mean and mean squared distance; rows are numbered in their own order."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.n_classes = engine, engine.n_classes
-        total, squares = engine.sum(Moments())
+    reduction: ClassVar[None] = None
+
+    def __init__(self, engine: Engine, scaling: Scaling = AS_IT_IS) -> None:
+        self.engine, self.n_classes, self.scaling = engine, engine.n_classes, scaling
+        total, squares = engine.sum(Moments(self.scaling))
         if not np.isfinite(total).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
         if not squares > 0:
@@ -221,19 +219,29 @@ class EngineData:
         """Rows."""
         return self.engine.shape[0]
 
-    def sample(self, most: int, rng: np.random.Generator) -> Drawn:
-        """About `most` rows drawn by class, in memory and in their own order; all of them if there are no more."""
+    def scaled(self, name: str) -> EngineData:
+        """The same rows under a scaling by name; to standardise them takes one pass."""
+        if name == self.scaling.name:
+            return self
+        if name == "unit":
+            return EngineData(self.engine)
+        n = self.engine.shape[0]
+        moments = ColumnMoments.about(self._at(np.arange(0, n, max(1, n // 100))))
+        return EngineData(self.engine, moments.scaling(self.engine.sum(moments), self.size.sum()))
+
+    def sample(self, most: int, rng: np.random.Generator) -> tuple[Given, np.ndarray]:
+        """About `most` rows drawn by class, in memory and in their own order, and their numbers; all if no more."""
         engine, n = self.engine, self.engine.shape[0]
         places = np.arange(n) if most >= n else draw_landmarks(engine.codes, engine.n_classes, most, rng)
         places = places[np.argsort(engine.order[places])]
         weights = None if engine.weights is None else engine.weights[places]
-        X = unit_rows(self._at(places))
-        return Drawn(X, engine.codes[places], engine.n_classes, weights, engine.order[places])
+        given = Given(self._at(places), engine.codes[places], engine.n_classes, weights, None)
+        return given, engine.order[places]
 
     def prepared(self, prepare: Preparation, width: float) -> EngineFitted:
         """The features of one kernel width in their eigenbasis, with the columns that every row is compared with."""
         rng = np.random.default_rng(prepare.seed)
-        features = self._kernel(prepare, width, rng) if width else Features()
+        features = self._kernel(prepare, width, rng) if width else Features(scaling=self.scaling)
         check_room(self.engine.shape[1] if features.landmarks is None else len(features.landmarks), self.engine.shape)
         G, sums = self.engine.sum(FeatureSums(features, self.n_classes))
         mean = sums.sum(axis=0) / self.size.sum()
@@ -244,7 +252,7 @@ class EngineData:
     def map(self, member: Member) -> np.ndarray:
         """The map of one member of the open world's family."""
         check_room(self.engine.shape[1], self.engine.shape)
-        G, sums = self.engine.sum(FeatureSums(Features(), self.n_classes))
+        G, sums = self.engine.sum(FeatureSums(Features(scaling=self.scaling), self.n_classes))
         there = self.size > 0
         S_w, S_b = scatter(G, sums[there], self.size[there], sums.sum(axis=0) / self.size.sum())
         return scatter_map(S_w, S_b, member)
@@ -252,7 +260,8 @@ class EngineData:
     def _kernel(self, prepare: Preparation, width: float, rng: np.random.Generator) -> Features:
         numbers = np.sort(rng.permutation(self.engine.shape[0])[: prepare.kernel_size])
         places = np.argsort(self.engine.order)[numbers]  # rows that count, numbered in their own order
-        return Features(unit_rows(self._at(places)), width / max(self.mean_square_distance, 1e-12))
+        gamma = width / max(self.mean_square_distance, 1e-12)
+        return Features(self.scaling(self._at(places)), gamma, self.scaling)
 
     def _at(self, places: np.ndarray) -> np.ndarray:
         """Rows by their places in label order, in the order given."""
@@ -302,7 +311,7 @@ class EngineRows:
         codes = engine.codes[places]
         weights = np.ones(len(places)) if engine.weights is None else engine.weights[places]
         drawn = np.bincount(codes, weights, minlength=engine.n_classes)
-        F = self.basis.rows(self.features(unit_rows(self.data._at(places))))
+        F = self.basis.rows(self.features.of(self.data._at(places)))
         return replace(self, columns=(F, codes, weights * (self.size[codes] / drawn[codes])))
 
     def images(self, L: np.ndarray) -> Images:

@@ -22,7 +22,7 @@ from likewise.anchored.anchoring import (
 )
 from likewise.anchored.heads import Head
 from likewise.holdout import Split
-from likewise.inputs import Basis, Features, basis, mean_square_distance
+from likewise.inputs import AS_IT_IS, Basis, Features, Scaling, basis, mean_square_distance
 from likewise.passes import single_threaded_blas
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "TrainingImages",
     "choose",
     "choose_posterior",
+    "starts",
 ]
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -56,16 +57,19 @@ class Setting:
     constant: float = 0.0
     raw: bool = False
     temperature: float = 0.0
+    scaling: str = "unit"
 
 
 @dataclass(frozen=True)
 class Data:
-    """Unit rows with their classes and weights."""
+    """Unit rows with their classes and weights; how they came to be, and the directions they were reduced to."""
 
     X: Any
     codes: np.ndarray
     n_classes: int
     weights: np.ndarray | None
+    scaling: Scaling = AS_IT_IS
+    reduction: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -74,7 +78,7 @@ class Data:
 
     def part(self, rows: np.ndarray) -> Data:
         weights = None if self.weights is None else self.weights[rows]
-        return Data(self.X[rows], self.codes[rows], self.n_classes, weights)
+        return replace(self, X=self.X[rows], codes=self.codes[rows], weights=weights)
 
     def prepared(self, prepare: Preparation, width: float) -> Fitted:
         """The features of one kernel width in their eigenbasis."""
@@ -170,7 +174,7 @@ class Preparation:
 
     def __call__(self, data: Data, width: float) -> Fitted:
         rng = np.random.default_rng(self.seed)
-        features = self._kernel(data, width, rng) if width else Features()
+        features = self._kernel(data, width, rng) if width else Features(scaling=data.scaling)
         phi = features(data.X)
         found = basis(phi, data.weights, features.metric())
         rows = labelled_rows(
@@ -181,7 +185,7 @@ class Preparation:
     def _kernel(self, data: Data, width: float, rng: np.random.Generator) -> Features:
         landmarks = data.X[np.sort(rng.permutation(data.X.shape[0])[: self.kernel_size])]
         landmarks = landmarks.toarray() if hasattr(landmarks, "toarray") else np.asarray(landmarks)
-        return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12))
+        return Features(landmarks, width / max(mean_square_distance(data.X, data.weights), 1e-12), data.scaling)
 
 
 def _head_of(fitted: OneWidth[Any, Any], L: np.ndarray, setting: Setting) -> Head:
@@ -232,10 +236,16 @@ class Search:
         folds = zip(self.splits, self._at(setting.width), strict=True)
         # One BLAS thread: the products here are small, and between them the others would spin on our own threads' cores
         with single_threaded_blas():
-            values = [self._score(split, *fold, setting) for split, fold in folds]
+            values = [holdout.score(*self._ranked(split, *fold, setting)) for split, fold in folds]
         values = [value for value in values if np.isfinite(value)]
         mean = float(np.mean(values)) if values else -np.inf
         return self.journal.note(asdict(setting), mean, time.perf_counter() - began)
+
+    def average_precisions(self, setting: Setting) -> np.ndarray:
+        """What `score` is the mean of, for every held-out row; nan where there is nothing to find."""
+        folds = zip(self.splits, self._at(setting.width), strict=True)
+        with single_threaded_blas():
+            return np.concatenate([holdout.each_score(*self._ranked(split, *fold, setting)) for split, fold in folds])
 
     def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
         """The setting with the highest score; `first` has been tried, and has to be beaten."""
@@ -258,16 +268,19 @@ class Search:
             self._width = width
         return self._folds
 
-    def _score(self, split: Split, fitted: Fitted, held: np.ndarray, setting: Setting) -> float:
+    def _ranked(
+        self, split: Split, fitted: Fitted, held: np.ndarray, setting: Setting
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Held-out rows as they are searched, with their classes; and those learned from, if some have to rank them."""
         L = fitted.map(setting)
         head, L = fitted.head(L, setting), L.astype(held.dtype)
         Z = head(held @ L, lambda: fitted.data.centred(self.data.X[split.held]))
         Z, codes = self._repeated(Z, split.held)
         if np.all(np.bincount(codes)[codes] > 1):
-            return holdout.score(Z, codes, Z[:0], codes[:0])
+            return Z, codes, Z[:0], codes[:0]
         order = np.argsort(fitted.data.codes, kind="stable")
         train = head(fitted.rows.images(L), lambda: fitted.data.centred(fitted.data.X[order]))
-        return holdout.score(Z, codes, *self._repeated(train, split.train[order]))
+        return Z, codes, *self._repeated(train, split.train[order])
 
     def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A weight means repetition here too, where it is a whole number."""
@@ -283,7 +296,7 @@ def choose(search: Search, widths: tuple[float, ...], fixed: dict[str, Any]) -> 
 
     `fixed` are the settings that the caller has decided.
     """
-    start = search.best(setting for width in widths for setting in _starts(width, fixed))
+    start = search.best(setting for width in widths for setting in starts(width, fixed))
     adapted = search.best(
         (replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)),
         first=None if fixed.get("pull") else start,
@@ -299,15 +312,15 @@ def choose_posterior(search: Search, widths: tuple[float, ...], fixed: dict[str,
     A kernel that is best for the cosine need not be for the posterior, which is not linear by itself.
     """
     temperatures, fixed = _options(fixed, "temperature", TEMPERATURES), _without(fixed, "temperature")
-    starts = (search.best(_starts(width, fixed)) for width in widths)
-    best = search.best(replace(start, temperature=t) for start in starts for t in temperatures)
+    first = (search.best(starts(width, fixed)) for width in widths)
+    best = search.best(replace(start, temperature=t) for start in first for t in temperatures)
     setting = replace(choose(search, (best.width,), fixed), raw=False)
     return search.best(replace(setting, temperature=t) for t in temperatures)
 
 
-def _starts(width: float, fixed: dict[str, Any]) -> Iterator[Setting]:
+def starts(width: float, fixed: dict[str, Any], ridges: tuple[float, ...] = RIDGES) -> Iterator[Setting]:
     """Ridges and geometries of one width, without adapting."""
-    for ridge in _options(fixed, "ridge", RIDGES):
+    for ridge in _options(fixed, "ridge", ridges):
         for lda in _options(fixed, "lda", (False, True)):
             yield replace(Setting(**fixed), width=width, ridge=ridge, lda=lda, pull=0.0)
 

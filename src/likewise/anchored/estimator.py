@@ -18,6 +18,8 @@ from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setti
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, choose_member, member_map
 from likewise.anchored.resuming import AnchoredCheckpoint, Choice
+from likewise.anchored.scaling import SCALINGS, Given, choose_scaling
+from likewise.anchored.scaling import WIDTHS as SCALING_WIDTHS
 from likewise.arrays import is_foreign
 from likewise.base import SimilarityModel, project
 from likewise.checkpoints import facts_of
@@ -27,11 +29,10 @@ from likewise.engines.contract import Engine
 from likewise.engines.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.holdout import Split, class_splits, row_splits
-from likewise.inputs import Basis, Features, unit_rows
+from likewise.inputs import Basis, Features, Scaling, unit_rows
 from likewise.labels import checked_weights, encode_labels
 from likewise.progress import progress_bar
 from likewise.randomness import generator
-from likewise.reducing import reduced_rows
 
 __all__ = ["AnchoredSLR"]
 
@@ -44,10 +45,11 @@ _NON_NEGATIVE = Interval(Real, 0, None, closed="left")
 class AnchoredSLR(SimilarityModel):
     """The paper's clamp over all pairs, on cosines, anchored at the fixed solution, optionally behind a kernel.
 
-    Rows are L2-normalised and centred, mapped through an RBF kernel if held-out rows say that it pays, and then by a
-    linear map whose targets are class-balanced. The cosines of all pairs are clamped as in `SLR`, a few times, while a
-    ridge holds the map close to where it started. Nothing has to be set: kernel, ridge and how far to adapt are chosen
-    on rows held out inside `fit`, then the map is learned again from all rows.
+    Rows are scaled to length one (standardised before, if held-out rows say so clearly) and centred, mapped through an
+    RBF kernel if held-out rows say that it pays, and then by a linear map whose targets are class-balanced. The cosines
+    of all pairs are clamped as in `SLR`, a few times, while a ridge holds the map close to where it started. Nothing
+    has to be set: scaling, kernel, ridge and how far to adapt are chosen on rows held out inside `fit`, then the map is
+    learned again from all rows.
 
     Parameters
     ----------
@@ -75,6 +77,10 @@ class AnchoredSLR(SimilarityModel):
     device : str or None, default=None
         A torch device such as "cuda": blocks of rows are moved there. None is where X is: a tensor is learned from in
         torch on its own device.
+    scaling : {"auto", "unit", "standard"}, default="auto"
+        "unit" takes the direction of a row as it is; "standard" centres every column and divides it by its deviation
+        first, for columns in units of their own. "auto" is "unit" unless held-out rows are clearly ranked better the
+        other way; it is "unit" for sparse rows and with `unseen_classes`.
     kernel_size : int, default=1500
         Landmarks of the kernel (Nyström).
     whitening_width : int or None, default=None
@@ -89,8 +95,10 @@ class AnchoredSLR(SimilarityModel):
     setting_ : dict
         What was chosen.
     cv_results_ : dict
-        What was tried: "params", "mean_test_score" (mAP of held-out rows) and "seconds".
+        What was tried: "params", "mean_test_score" (mAP of held-out rows) and "seconds". The first two compare the
+        scalings, each at its best, on the number of "rows" they name.
     classes_, n_samples_, n_features_in_
+    shift_, factor_ : of each column, None where rows are not standardised.
     projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any; `reduction_` the leading
         directions in front of both, (width, d), if they were reduced.
 
@@ -105,6 +113,8 @@ class AnchoredSLR(SimilarityModel):
     """
 
     reduction_: np.ndarray | None = None  # files of earlier versions know of none
+    shift_: np.ndarray | None = None
+    factor_: np.ndarray | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
@@ -116,6 +126,7 @@ class AnchoredSLR(SimilarityModel):
         "verbose": ["verbose"],
         "memory_limit": [str, Integral, None],
         "checkpoint": [str, os.PathLike, None],
+        "scaling": [StrOptions({"auto", *SCALINGS})],
         "kernel_size": [Interval(Integral, 1, None, closed="left")],
         "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [_POSITIVE, None],
@@ -139,6 +150,7 @@ class AnchoredSLR(SimilarityModel):
         memory_limit: int | str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: str | None = None,
+        scaling: str = "auto",
         kernel_size: int = 1500,
         whitening_width: int | None = None,
         ridge: float | None = None,
@@ -158,6 +170,7 @@ class AnchoredSLR(SimilarityModel):
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
         self.device = device
+        self.scaling = scaling
         self.kernel_size = kernel_size
         self.whitening_width = whitening_width
         self.ridge = ridge
@@ -182,11 +195,12 @@ class AnchoredSLR(SimilarityModel):
         weights, there = checked_weights(sample_weight, X, codes)
         if not np.any(X.data if sp.issparse(X) else X):
             raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-        rows, self.reduction_ = reduced_rows(unit_rows(X[there]), weights, self.whitening_width)
-        data = Data(rows, codes[there], len(self.classes_), weights)
-        rng = generator(self.random_state)
-        saved = self._saved(lambda: MemoryEngine(X[there], data.codes, data.n_classes, weights), data.mean, rng)
-        self._learn(data, saved, rng, lambda: (data, self._splits(codes, rng, there)))
+        if sp.issparse(X) and self.scaling == "standard":
+            raise LikewiseError("X is sparse, and scaling='standard' would make it dense: pass 'unit', or dense rows")
+        given = Given(X[there], codes[there], len(self.classes_), weights, self.whitening_width)
+        data, rng = given.data(self._first_scaling()), generator(self.random_state)
+        saved = self._saved(lambda: MemoryEngine(given.X, given.codes, given.n_classes, weights), data.mean, rng)
+        self._learn(given.data, saved, rng, lambda: (given, self._splits(codes, rng, there)))
         return self
 
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Opened | None:
@@ -206,15 +220,19 @@ class AnchoredSLR(SimilarityModel):
 
     def _fit_elsewhere(self, opened: Opened) -> Self:
         """The same on an engine: choose on a sample, then sum over all rows."""
-        (engine, self.classes_), self.reduction_ = opened, None
-        rng, data = generator(self.random_state), EngineData(engine)
+        engine, self.classes_ = opened
+        rng, data = generator(self.random_state), EngineData(engine).scaled(self._first_scaling())
 
-        def sample() -> tuple[Data, list[Split]]:
-            drawn = data.sample(self._choosing_rows(engine), rng)
-            return drawn, self._splits(engine.row_codes, rng, drawn.rows)
+        def sample() -> tuple[Given, list[Split]]:
+            drawn, rows = data.sample(self._choosing_rows(engine), rng)
+            return drawn, self._splits(engine.row_codes, rng, rows)
 
-        self._learn(data, self._saved(lambda: engine, data.mean, rng), rng, sample)
+        self._learn(data.scaled, self._saved(lambda: engine, data.mean, rng), rng, sample)
         return self
+
+    def _first_scaling(self) -> str:
+        """The scaling that was asked for, or the one that any other has to beat."""
+        return "unit" if self.scaling == "auto" else self.scaling
 
     def _choosing_rows(self, engine: Engine) -> int:
         """Rows to choose on: some ten numbers for each of their features and kernel columns are held at a time."""
@@ -235,12 +253,12 @@ class AnchoredSLR(SimilarityModel):
 
     def _learn(
         self,
-        data: Data | EngineData,
+        scaled: Callable[[str], Data | EngineData],
         saved: AnchoredCheckpoint | None,
         rng: np.random.Generator,
-        sample: Callable[[], tuple[Data, list[Split]]],
+        sample: Callable[[], tuple[Given, list[Split]]],
     ) -> None:
-        """Choose on a sample and its splits, unless a checkpoint knows the choice; then learn from all rows."""
+        """Choose on a sample and its splits, unless a checkpoint knows the choice; then learn from all rows, scaled."""
         with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
             journal = Journal(advance)
 
@@ -248,6 +266,7 @@ class AnchoredSLR(SimilarityModel):
                 return self._choice(*sample(), journal, rng)
 
             choice = choose() if saved is None else saved.choice(journal, choose)
+            data = scaled(choice.setting["scaling"])
             if self.unseen_classes:
                 member = Member(**choice.setting)
                 T = data.map(member) if isinstance(data, EngineData) else member_map(data, member)
@@ -255,7 +274,8 @@ class AnchoredSLR(SimilarityModel):
             else:
                 self._learn_map(data, saved, Setting(**choice.setting), choice.seed)
         self.cv_results_ = journal.results()
-        self.centre_, self.n_samples_ = data.mean, data.n
+        self.centre_, self.n_samples_, self.reduction_ = data.mean, data.n, data.reduction
+        self.shift_, self.factor_ = data.scaling.shift, data.scaling.factor
 
     def _learn_map(
         self, data: Data | EngineData, saved: AnchoredCheckpoint | None, setting: Setting, seed: int
@@ -264,35 +284,43 @@ class AnchoredSLR(SimilarityModel):
         L = fitted.map(setting, None if saved is None else saved.rounds(fitted.basis))
         self._keep_map(fitted.features, fitted.basis, L, fitted.head(L, setting), setting)
 
-    def _choice(self, data: Data, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Choice:
+    def _choice(self, given: Given, splits: list[Split], journal: Journal, rng: np.random.Generator) -> Choice:
         """The settings chosen on held-out rows; more rows need less of a ridge, by the root of their number.
 
         The ridge is in units of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
         """
         if self.unseen_classes:
-            return Choice(asdict(self._member(data, journal, rng)), 0)
+            return Choice(asdict(self._member(given.data(self._first_scaling()), journal, rng)), 0)
         prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
-        setting = self._chosen(Search(data, splits, prepare, journal), splits)
+        fixed = self._fixed()
+        if self.scaling == "auto":
+            fixed["scaling"] = choose_scaling(given, splits, self._widths(SCALING_WIDTHS), fixed, prepare, journal)
+        setting = self._chosen(Search(given.data(fixed["scaling"]), splits, prepare, journal), splits, fixed)
         if self.ridge is None and splits:
-            fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(data.codes))
+            fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(given.codes))
             setting = replace(setting, ridge=float(setting.ridge * fewer))
         return Choice(asdict(setting), prepare.seed)
 
-    def _chosen(self, search: Search, splits: list[Split]) -> Setting:
-        fixed = self._fixed()
+    def _chosen(self, search: Search, splits: list[Split], fixed: dict[str, Any]) -> Setting:
         if not splits:
             return Setting(**fixed)
-        widths = (self.width,) if self.width is not None else WIDTHS[self.kernel]
         fixed.pop("width", None)
         if self.output == "posterior":
-            return choose_posterior(search, widths, fixed)
+            return choose_posterior(search, self._widths(), fixed)
         fixed.pop("temperature", None)
-        return choose(search, widths, fixed)
+        return choose(search, self._widths(), fixed)
+
+    def _widths(self, among: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        """Widths of the kernel to try, all or those `among` some."""
+        if self.width is not None:
+            return (self.width,)
+        return tuple(width for width in WIDTHS[self.kernel] if among is None or width in among)
 
     def _fixed(self) -> dict[str, Any]:
         """The settings that are not to be chosen."""
         given = {name: getattr(self, name) for name in ("ridge", "pull", "confidence", "width", "temperature")}
         given["lda"] = None if self.geometry is None else self.geometry == "lda"
+        given["scaling"] = None if self.scaling == "auto" else self.scaling
         return {name: value for name, value in given.items() if value is not None}
 
     def _member(self, data: Data, journal: Journal, rng: np.random.Generator) -> Member:
@@ -320,10 +348,9 @@ class AnchoredSLR(SimilarityModel):
         self.head_ = {name: value for name, value in asdict(head).items() if name != "means"}
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        X = unit_rows(X)
-        reduction = getattr(self, "reduction_", None)  # a model of an older file has none
-        if reduction is not None:
-            X = unit_rows(project(X, reduction))
+        X = Scaling(self.shift_, self.factor_)(X)
+        if self.reduction_ is not None:
+            X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
         return Head(**self.head_, means=self.class_means_)(Z, lambda: self._centred(X))

@@ -8,7 +8,7 @@ direction. a = 1, p = 0 is the plain cosine, p = 0 is WCCN, h = 0 is LDA's subsp
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -36,6 +36,7 @@ class Member:
     shrink: float = 1.0
     spread: float = 1.0
     power: float = 0.0
+    scaling: str = "unit"
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,13 @@ def choose_member(data: Data, splits: list[Split], journal: Journal, rng: np.ran
             journal.note(asdict(member), float(tried[member].mean()), time.perf_counter() - began)
         return float(tried[member].mean())
 
-    first = max([Member(), *(Member(a, 1.0, p) for a, p in product(SHRINK, (0.0, 0.5)))], key=score)
+    plain = Member(scaling=data.scaling.name)
+    first = max([plain, *(replace(plain, shrink=a, power=p) for a, p in product(SHRINK, (0.0, 0.5)))], key=score)
     at = SHRINK.index(first.shrink)
-    best = max([first, *(Member(first.shrink, h, p) for h, p in product(SPREAD, POWER[1:]))], key=score)
-    best = max([best, *(Member(a, best.spread, best.power) for a in SHRINK[max(at - 1, 0) : at + 2])], key=score)
-    gain = tried[best] - tried[Member()]
-    return best if gain.mean() > gain.std() else Member()
+    best = max([first, *(replace(first, spread=h, power=p) for h, p in product(SPREAD, POWER[1:]))], key=score)
+    best = max([best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2])], key=score)
+    gain = tried[best] - tried[plain]
+    return best if gain.mean() > gain.std() else plain
 
 
 class _Fold:

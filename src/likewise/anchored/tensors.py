@@ -15,7 +15,7 @@ from likewise.arrays import to_host
 from likewise.engines.blocks import class_sums
 from likewise.engines.contract import RowBlock
 from likewise.engines.device import Device
-from likewise.inputs import Features, unit_rows
+from likewise.inputs import Features, Scaling
 from likewise.passes import Gallery
 
 if TYPE_CHECKING:
@@ -30,19 +30,24 @@ class FeaturesThere:
     """Features of rows on a device: of length one, or their kernel with landmarks."""
 
     def __init__(self, device: Device, features: Features) -> None:
-        self.xp, self.gamma = device.xp, features.gamma
+        self.xp, self.gamma, scaling = device.xp, features.gamma, features.scaling
+        parts = (None if part is None else device.put(part) for part in (scaling.shift, scaling.factor))
+        self.shift, self.factor = parts
         self.landmarks = None if features.landmarks is None else device.put(features.landmarks)
 
     def __call__(self, rows: Any) -> Any:
-        X, xp = self.unit(rows), self.xp
+        X, xp = self.scaled(rows), self.xp
         if self.landmarks is None:
             return X
         near = 2 * (X @ self.landmarks.T) - _squares(xp, X)[:, None] - _squares(xp, self.landmarks)
         return xp.exp(xp.clip(near, max=0.0) * self.gamma)
 
-    def unit(self, rows: Any) -> Any:
-        """Rows of length one; what is shorter than rounding stays as it is, as `unit_rows` has it."""
+    def scaled(self, rows: Any) -> Any:
+        """Rows of length one, as `Scaling` has it; what is shorter than rounding stays as it is."""
         xp = self.xp
+        if self.shift is not None:
+            rows = (rows - self.shift) * self.factor
+            rows = xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1)
         norms = xp.linalg.vector_norm(rows, axis=1)
         short = norms < 10 * float(xp.finfo(rows.dtype).eps)
         return rows / xp.where(short, xp.ones_like(norms), norms)[:, None]
@@ -66,9 +71,9 @@ class ImagesThere:
         return Z / norms[:, None], norms
 
 
-def moments(device: Device) -> Sums:
+def moments(device: Device, scaling: Scaling) -> Sums:
     """Sum of the unit rows, and of their squared lengths."""
-    features = FeaturesThere(device, Features())
+    features = FeaturesThere(device, Features(scaling=scaling))
 
     def sums(block: RowBlock) -> tuple[np.ndarray, ...]:
         X, w = device.xp.astype(features(block.rows), device.wide), _weights(device, block, device.wide)
@@ -138,11 +143,11 @@ def push(device: Device, clamp: Clamp, columns: tuple[Gallery, ...]) -> Sums:
 
 def head_sums(device: Device, task: HeadSums) -> Sums:
     """Sum in each class of what a head makes of the images, which come to the host for it."""
-    there = ImagesThere(device, task.images)
+    there, scaling = ImagesThere(device, task.images), task.images.features.scaling
 
     def sums(block: RowBlock) -> tuple[np.ndarray, ...]:
         Z = np.asarray(to_host(there.rows(block) @ there.L))
-        z = task.head(Z, lambda: np.asarray(unit_rows(to_host(block.rows)) - task.mean, dtype=Z.dtype))
+        z = task.head(Z, lambda: np.asarray(scaling(to_host(block.rows)) - task.mean, dtype=Z.dtype))
         return (class_sums(z, block.codes, block.weights, task.n_classes),)
 
     return sums

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from likewise.anchored.scaling import scaling_for
 from likewise.comparison.methods import Method, Size, check_names, own_methods, seen_methods, select, unseen_methods
 from likewise.comparison.results import Comparison, Outcome, Run, Standing
 from likewise.comparison.splitting import Part, class_obstacle, class_part, row_part, sampled
@@ -21,6 +22,7 @@ from likewise.progress import Advance, progress_bar
 
 __all__ = ["compare"]
 
+STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"
 # What the models call the settings they choose.
 _CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight")
 
@@ -128,6 +130,7 @@ class _Job:
     small: int
     seed: int
     tables: dict[str, tuple[list[Method], list[Part]]] = field(default_factory=dict)
+    scaled: dict[int, Any] = field(default_factory=dict)  # all rows, standardised as the training rows of a split say
 
     def plan(self, name: str, methods: list[Method], splits: int, draw: Callable[[], Part]) -> None:
         """One table; none if no method was asked for."""
@@ -160,20 +163,30 @@ class _Job:
         error, runs = method.obstacle(size), outcome.runs
         if error is None:
             try:
-                run, caught = self._run(method.make(size, seed), part)
+                X = self._scaled(part, seed) if method.scaled else self.X
+                remarks |= dict.fromkeys([STANDARDISED] if X is not self.X else [])
+                run, caught = self._run(method.make(size, seed), X, part)
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
             except Exception as failure:  # whatever a method does, the others are still of interest
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
         return Outcome(outcome.name, outcome.label, outcome.kind, outcome.ours, runs, error, list(remarks))
 
-    def _run(self, model: Any, part: Part) -> tuple[Run, list[str]]:
+    def _scaled(self, part: Part, seed: int) -> Any:
+        """The rows, standardised if that is what the training rows ask for."""
+        if seed not in self.scaled:
+            codes = np.unique(self.codes[part.train], return_inverse=True)[1]
+            scaling = scaling_for(self.X[part.train], codes, int(codes.max()) + 1, seed)
+            self.scaled = {seed: self.X if scaling.name == "unit" else scaling(self.X)}
+        return self.scaled[seed]
+
+    def _run(self, model: Any, X: Any, part: Part) -> tuple[Run, list[str]]:
         """Fit on one part, rank the other; and what the method warned of."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             began = time.perf_counter()
-            model.fit(self.X[part.train], self.codes[part.train])
+            model.fit(X[part.train], self.codes[part.train])
             seconds = time.perf_counter() - began
-            rows, codes = self.X[part.test], self.codes[part.test]
+            rows, codes = X[part.test], self.codes[part.test]
             G = model.transform(rows)
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
             found = evaluate(Q, G, codes, ks=(1,))

@@ -3,6 +3,7 @@
 from likewise.metrics.blocks import evaluate_blocks
 from likewise.metrics.evaluation import (
     Evaluation,
+    average_precisions,
     evaluate,
     macro_mean_average_precision,
     map_at_r,
@@ -19,6 +20,7 @@ __all__ = [
     "Evaluation",
     "PairedTest",
     "average_precision",
+    "average_precisions",
     "bootstrap_interval",
     "evaluate",
     "evaluate_blocks",

@@ -115,6 +115,14 @@ def mean_average_precision(
     return _macro(values, problem.relevance.code[queries]) if macro else float(values.mean())
 
 
+def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> np.ndarray:
+    """Average precision of each query, nan for one without a relevant item; see `mean_average_precision`."""
+    problem, queries = _posed(Q, G, y_q, y_g)
+    values = np.full(problem.relevance.code.size, np.nan)
+    values[queries] = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
+    return values
+
+
 def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
     """Mean over labels of the mean average precision of their queries; see `mean_average_precision`."""
     return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)

@@ -166,9 +166,10 @@ def _slr(g: Graph, x: str, model: SLR) -> Sides:
 
 
 def _anchored(g: Graph, x: str, model: AnchoredSLR) -> Sides:
+    if model.shift_ is not None:
+        x = g.beside([g.times(g.plus(x, -model.shift_), model.factor_), g.filled(x, 1.0)])
     x = g.unit(x)
-    reduction = getattr(model, "reduction_", None)  # of wide sparse rows
-    x = x if reduction is None else g.unit(g.mapped(x, reduction.T))
+    x = x if model.reduction_ is None else g.unit(g.mapped(x, model.reduction_.T))
     z = g.plus(g.mapped(g.kernel(x, model.landmarks_, model.gamma_), model.projection_), -model.offset_)
     head = Head(**model.head_, means=model.class_means_)
     side = g.head(z, lambda: g.plus(x, -np.asarray(model.centre_)), head)
