@@ -26,7 +26,7 @@ from likewise.sketches import draw_landmarks
 __all__ = ["SCALINGS", "WIDTHS", "ColumnMoments", "Given", "choose_scaling", "scaling_for"]
 
 SCALINGS = ("unit", "standard")
-MOST_TRAIN, MOST_HELD, MOST_KERNEL = 700, 300, 500  # enough to tell: a right choice gains many points
+MOST_TRAIN, MOST_HELD, MOST_KERNEL = 500, 300, 400  # enough to tell: a right choice gains many points
 RIDGES = (0.01, 0.1, 1.0)
 WIDTHS = (0.0, 1.0)  # of the kernel: none, or the middle one
 ERRORS = 1.5  # standard errors of the mean difference over queries
