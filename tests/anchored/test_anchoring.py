@@ -8,7 +8,7 @@ from tests.planted import planted
 
 from likewise.anchored import anchoring
 from likewise.anchored.anchoring import adapt, fixed_target, labelled_rows
-from likewise.anchored.choosing import Data, Preparation, Setting
+from likewise.anchored.preparing import Data, Preparation, Setting
 from likewise.inputs import Features, basis, mean_square_distance, unit_rows
 
 

@@ -10,7 +10,7 @@ from tests.engines.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
 from likewise.anchored import tensors
-from likewise.anchored.blocks import EngineData
+from likewise.anchored.distant import EngineData
 from likewise.arrays import to_host
 from likewise.engines import array_api
 from likewise.engines.array_api import ArrayEngine

@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from likewise.anchored.blocks import EngineData
-from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setting, choose, choose_posterior
+from likewise.anchored.choosing import Journal, Search, choose, choose_posterior
+from likewise.anchored.distant import EngineData
 from likewise.anchored.heads import Head
 from likewise.anchored.open_world import Member, choose_member, member_map
+from likewise.anchored.preparing import Data, Preparation, Setting
 from likewise.anchored.resuming import AnchoredCheckpoint, Choice
 from likewise.anchored.scaling import SCALINGS, Given, choose_scaling
 from likewise.anchored.scaling import WIDTHS as SCALING_WIDTHS

@@ -15,8 +15,9 @@ from itertools import product
 import numpy as np
 import scipy.linalg
 
-from likewise.anchored.choosing import Data, Journal
+from likewise.anchored.choosing import Journal
 from likewise.anchored.heads import unit
+from likewise.anchored.preparing import Data
 from likewise.holdout import Split
 from likewise.metrics import mean_average_precision
 from likewise.whitening import check_room, gram

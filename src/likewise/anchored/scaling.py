@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.anchored.choosing import Data, Journal, Preparation, Search, Setting, starts
+from likewise.anchored.choosing import Journal, Search, starts
+from likewise.anchored.preparing import Data, Preparation, Setting
 from likewise.engines.contract import RowBlock
 from likewise.holdout import Split, row_splits
 from likewise.inputs import Scaling

@@ -27,7 +27,7 @@ ADVICE: dict[str, tuple[str, str]] = {
     ),
     "column-scale": (
         "Euclid, cosine and a ridge (alpha) see only the large columns; the small ones carry no weight.",
-        "AnchoredSLR standardises them where that ranks better; else sklearn.preprocessing.StandardScaler, or a logarithm.",
+        "AnchoredSLR standardises them where that pays; elsewhere sklearn.preprocessing.StandardScaler or a logarithm.",
     ),
     "constant-columns": (
         "They tell no item from another; a constant that is not zero adds the same to every raw score.",

@@ -9,7 +9,7 @@ import pytest
 from tests.engines.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
-from likewise.anchored.blocks import EngineData
+from likewise.anchored.distant import EngineData
 from likewise.anchored.estimator import MOST_CHOOSING
 from likewise.engines import DiskEngine, MemoryEngine
 from likewise.engines.sources import NpyFile
