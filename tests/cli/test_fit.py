@@ -114,6 +114,7 @@ def test_rows_without_a_label_are_left_out_with_a_remark(run: Any, tmp_path: Pat
         (["--rank", 3], "--rank has no meaning for the method anchored"),
         ([*PAPER, "--posterior"], "--posterior has no meaning for the method slr"),
         (["--kernel", "magic"], "kernel"),
+        (["--scaling", "magic"], "scaling"),
         (["--label-column", "colour"], "has no key 'colour': it holds X (2-D), y (1-D)"),
     ],
 )

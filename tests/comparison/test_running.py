@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
 import likewise
 from likewise.baselines import LDA, Cosine
@@ -136,6 +136,18 @@ def test_one_seed_is_one_result(rows: tuple[np.ndarray, np.ndarray]) -> None:
     other = likewise.compare(*rows, methods=["lda"], unseen=False, random_state=1)
     assert other.seen
     assert other.seen.outcomes[0].mean_average_precision != scores[0][0]
+
+
+def test_no_rival_loses_for_the_units_of_its_columns_alone() -> None:
+    X, y = load_wine(return_X_y=True)
+    found = likewise.compare(X, y, methods=["cosine", "lda", "nystroem-ridge", "anchored-linear"], unseen=False).seen
+    assert found is not None
+    by_name = {outcome.name: outcome for outcome in found.outcomes}
+    for name in ("lda", "nystroem-ridge"):
+        assert by_name[name].remarks == ["columns are standardised first, as AnchoredSLR chooses to here"]
+        assert by_name[name].mean_average_precision > 0.9
+    assert not by_name["cosine"].remarks
+    assert by_name["cosine"].mean_average_precision < 0.7
 
 
 def test_large_data_is_sampled_with_a_remark(rows: tuple[np.ndarray, np.ndarray]) -> None:

@@ -144,11 +144,17 @@ def _best(
     searches = [Search(_scaled(given, split, name), [split], prepare, Journal()) for given, split in parts]
     for setting in settings:
         values = np.concatenate([search.average_precisions(setting) for search in searches])
-        if not len(best) or np.nanmean(values) > np.nanmean(best):
+        if not len(best) or _mean(values) > _mean(best):
             best, chosen = values, setting
     tried = {**asdict(replace(chosen, scaling=name)), "rows": sum(len(split.train) for _, split in parts)}
-    journal.note(tried, float(np.nanmean(best)), time.perf_counter() - began)
+    journal.note(tried, _mean(best), time.perf_counter() - began)
     return best
+
+
+def _mean(values: np.ndarray) -> float:
+    """Over the rows that have something to find."""
+    found = values[np.isfinite(values)]
+    return float(found.mean()) if len(found) else -np.inf
 
 
 def _scaled(given: Given, split: Split, name: str) -> Data:

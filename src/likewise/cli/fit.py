@@ -63,6 +63,9 @@ def fit(
     sides: Sides = None,
     prior: Prior = None,
     kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
+    scaling: Annotated[
+        str | None, typer.Option(help="auto, unit (rows) or standard (columns first); for anchored.")
+    ] = None,
     unseen_classes: Annotated[
         bool, typer.Option("--unseen-classes", help="Learn for classes that are not in the data; for anchored.")
     ] = False,
@@ -104,6 +107,7 @@ def fit(
         "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
+        "scaling": scaling,
         "unseen_classes": unseen_classes or None,
         "output": "posterior" if posterior else None,
         "sides": sides,
