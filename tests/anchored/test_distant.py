@@ -84,3 +84,13 @@ def test_rows_of_zeros_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.zeros((N, 5)))
     with pytest.raises(LikewiseError, match="X holds zeros alone"):
         AnchoredSLR().fit(tmp_path / "rows.npy", np.arange(N) % 3)
+
+
+def test_the_scaling_is_chosen_there_too(tmp_path: Path) -> None:
+    X, y = rows(np.float64)
+    X = X * 10.0 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1]) + 5
+    np.save(tmp_path / "rows.npy", X)
+    plain = AnchoredSLR("linear", ridge=0.1).fit(X, y)
+    model = AnchoredSLR("linear", ridge=0.1).fit(tmp_path / "rows.npy", y)
+    assert plain.setting_["scaling"] == model.setting_["scaling"] == "standard"
+    assert_same(plain, model, X, 1e-8)
