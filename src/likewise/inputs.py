@@ -10,9 +10,20 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
+from likewise.errors import LikewiseError
 from likewise.whitening import check_room, fixed_signs, gram
 
-__all__ = ["AS_IT_IS", "Basis", "Features", "Scaling", "basis", "gram_basis", "mean_square_distance", "unit_rows"]
+__all__ = [
+    "AS_IT_IS",
+    "Basis",
+    "Features",
+    "Scaling",
+    "basis",
+    "gram_basis",
+    "kernel_centre",
+    "mean_square_distance",
+    "unit_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -102,14 +113,21 @@ def basis(features: Any, weights: np.ndarray | None, metric: np.ndarray | None) 
 
 def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
     """The same from the Gram matrix of the features, their mean and the weight of all rows."""
-    values, vectors = scipy.linalg.eigh(
-        G - total * np.outer(mean, mean),
-        metric,
-        driver="evd" if metric is None else "gvd",
-        overwrite_a=True,
-        check_finite=False,
-    )
+    values, vectors = _eigenvectors(G - total * np.outer(mean, mean), metric)
     return _kept(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
+
+
+def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """A v = a K v, or A v = a v without a metric K; one that rounding has left indefinite is raised until it is not."""
+    if metric is None:
+        return scipy.linalg.eigh(A, driver="evd", overwrite_a=True, check_finite=False)
+    for raised in (0.0, 1e-5, 1e-4, 1e-3):
+        K = metric + raised * np.eye(len(metric)) if raised else metric
+        try:
+            return scipy.linalg.eigh(A, K, driver="gvd", check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+    raise LikewiseError("the kernel of these rows has no Cholesky factor: pass kernel='linear'")
 
 
 def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
@@ -135,20 +153,38 @@ def unit_rows(X: Any) -> Any:
 
 
 def mean_square_distance(X: Any, weights: np.ndarray | None) -> float:
-    """Mean of ‖x_i - x_j‖² over all pairs: 2 (mean ‖x‖² - ‖mean x‖²), no pair visited."""
+    """Mean of ‖x_i - x_j‖² over all pairs, no pair visited: 2 (mean ‖x‖² - ‖mean x‖²), about the mean if dense."""
     w = np.ones(X.shape[0]) if weights is None else weights
-    squares = np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)).ravel()
     mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
-    return float(2 * (w @ squares / w.sum() - mean @ mean))
+    if not sp.issparse(X):
+        return float(2 * (w @ _squares(X - mean.astype(X.dtype))) / w.sum())
+    return float(2 * (w @ _squares(X) / w.sum() - mean @ mean))
+
+
+def kernel_centre(landmarks: np.ndarray) -> np.ndarray:
+    """What is subtracted from rows and landmarks before their distances are computed."""
+    return landmarks.mean(axis=0)
+
+
+def _squares(X: Any) -> np.ndarray:
+    """Squared lengths of the rows."""
+    return np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)).ravel()
 
 
 def _rbf(X: Any, landmarks: np.ndarray, gamma: float) -> np.ndarray:
-    """exp(-γ ‖x - l‖²) through one matrix product, in the precision of X."""
-    squares = np.asarray(X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X)).reshape(-1, 1)
-    K = np.asarray(X @ landmarks.T.astype(X.dtype))
+    """exp(-γ ‖x - l‖²) through one matrix product, in the precision of X.
+
+    Dense rows are taken about the landmarks' mean: where all rows are close together γ is large, and products of whole
+    rows would leave nothing but rounding of their distances.
+    """
+    landmarks = landmarks.astype(X.dtype)
+    if not sp.issparse(X):
+        centre = kernel_centre(landmarks)
+        X, landmarks = X - centre, landmarks - centre
+    K = np.asarray(X @ landmarks.T)
     K *= 2
-    K -= squares
-    K -= np.einsum("ij,ij->i", landmarks, landmarks)
+    K -= _squares(X)[:, None]
+    K -= _squares(landmarks)
     np.minimum(K, 0, out=K)
     K *= K.dtype.type(gamma)
     return np.exp(K, out=K)

@@ -96,3 +96,21 @@ def test_for_unseen_classes_rows_are_standardised_if_asked_to() -> None:
     X, y = planted(120, 8, 6)
     assert AnchoredSLR(unseen_classes=True).fit(X, y).setting_["scaling"] == "unit"
     assert AnchoredSLR(unseen_classes=True, scaling="standard").fit(X, y).setting_["scaling"] == "standard"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_almost_the_same_have_a_kernel_in_either_precision(dtype: type) -> None:
+    X, y = planted(300, 20, 5)
+    X = (1000 + 0.1 * X).astype(dtype)  # squared distances of the unit rows are 1e-8, a tenth of float32's rounding
+    model = AnchoredSLR("rbf", scaling="unit").fit(X[::2], y[::2])
+    exact = AnchoredSLR("rbf", scaling="unit").fit(X[::2].astype(np.float64), y[::2])
+    assert model.gamma_ == pytest.approx(exact.gamma_, rel=0.01)
+    assert model.score(X[1::2], y[1::2]) == pytest.approx(exact.score(X[1::2].astype(np.float64), y[1::2]), abs=0.02)
+
+
+def test_a_table_in_single_precision_is_learned_like_one_in_double() -> None:
+    X, y = load_wine(return_X_y=True)
+    for options in ({}, {"output": "posterior"}, {"scaling": "unit", "kernel": "rbf"}):
+        single, double = (AnchoredSLR(**options).fit(X[::2].astype(t), y[::2]) for t in (np.float32, np.float64))
+        rows = X[1::2]
+        assert single.score(rows.astype(np.float32), y[1::2]) == pytest.approx(double.score(rows, y[1::2]), abs=0.01)

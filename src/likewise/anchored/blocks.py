@@ -26,16 +26,17 @@ __all__ = ["Clamp", "ClampColumns", "DirectionSums", "FeatureSums", "HeadSums", 
 
 @dataclass(frozen=True)
 class Moments:
-    """Sum of the unit rows, and of their squared lengths (1, or 0 for a zero row)."""
+    """Sum of the unit rows, and of their squared lengths, about a row near their mean."""
 
     scaling: Scaling
+    pivot: np.ndarray
 
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
-        X, w = self.scaling(block.rows), _weights(block)
+        X, w = self.scaling(block.rows) - self.pivot, _weights(block)
         return np.asarray(w @ X), np.array(w @ np.einsum("ij,ij->i", X, X))
 
     def on(self, device: Device) -> Task:
-        return tensors.moments(device, self.scaling)
+        return tensors.moments(device, self)
 
 
 @dataclass(frozen=True)

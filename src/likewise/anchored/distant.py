@@ -34,15 +34,16 @@ class EngineData:
 
     def __init__(self, engine: Engine, scaling: Scaling = AS_IT_IS) -> None:
         self.engine, self.n_classes, self.scaling = engine, engine.n_classes, scaling
-        total, squares = engine.sum(Moments(self.scaling))
+        pivot = self.scaling(self._some()).mean(axis=0, dtype=np.float64)
+        total, squares = engine.sum(Moments(self.scaling, pivot))
         if not np.isfinite(total).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        if not squares > 0:
+        if not (squares > 0 or pivot.any()):
             raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
         self.size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes).astype(float)
-        self.mean = (total / self.size.sum()).astype(engine.dtype)
-        centre = total / self.size.sum()
-        self.mean_square_distance = float(2 * (squares / self.size.sum() - centre @ centre))
+        beyond = total / self.size.sum()
+        self.mean = (pivot + beyond).astype(engine.dtype)
+        self.mean_square_distance = float(2 * (squares / self.size.sum() - beyond @ beyond))
 
     @property
     def n(self) -> int:
@@ -55,8 +56,7 @@ class EngineData:
             return self
         if name == "unit":
             return EngineData(self.engine)
-        n = self.engine.shape[0]
-        moments = ColumnMoments.about(self._at(np.arange(0, n, max(1, n // 100))))
+        moments = ColumnMoments.about(self._some())
         return EngineData(self.engine, moments.scaling(self.engine.sum(moments), self.size.sum()))
 
     def sample(self, most: int, rng: np.random.Generator) -> tuple[Given, np.ndarray]:
@@ -92,6 +92,11 @@ class EngineData:
         places = np.argsort(self.engine.order)[numbers]  # rows that count, numbered in their own order
         gamma = width / max(self.mean_square_distance, 1e-12)
         return Features(self.scaling(self._at(places)), gamma, self.scaling)
+
+    def _some(self) -> np.ndarray:
+        """A hundred rows or so, for what is near their mean."""
+        n = self.engine.shape[0]
+        return self._at(np.arange(0, n, max(1, n // 100)))
 
     def _at(self, places: np.ndarray) -> np.ndarray:
         """Rows by their places in label order, in the order given."""

@@ -15,11 +15,11 @@ from likewise.arrays import to_host
 from likewise.engines.blocks import class_sums
 from likewise.engines.contract import RowBlock
 from likewise.engines.device import Device
-from likewise.inputs import Features, Scaling
+from likewise.inputs import Features, kernel_centre
 from likewise.passes import Gallery
 
 if TYPE_CHECKING:
-    from likewise.anchored.blocks import Clamp, HeadSums, Images
+    from likewise.anchored.blocks import Clamp, HeadSums, Images, Moments
 
 __all__ = ["clamp_columns", "direction_sums", "feature_sums", "head_sums", "moments", "push"]
 
@@ -33,12 +33,16 @@ class FeaturesThere:
         self.xp, self.gamma, scaling = device.xp, features.gamma, features.scaling
         parts = (None if part is None else device.put(part) for part in (scaling.shift, scaling.factor))
         self.shift, self.factor = parts
-        self.landmarks = None if features.landmarks is None else device.put(features.landmarks)
+        self.landmarks = self.centre = None
+        if features.landmarks is not None:
+            self.centre = device.put(kernel_centre(features.landmarks))
+            self.landmarks = device.put(features.landmarks) - self.centre
 
     def __call__(self, rows: Any) -> Any:
         X, xp = self.scaled(rows), self.xp
         if self.landmarks is None:
             return X
+        X = X - self.centre
         near = 2 * (X @ self.landmarks.T) - _squares(xp, X)[:, None] - _squares(xp, self.landmarks)
         return xp.exp(xp.clip(near, max=0.0) * self.gamma)
 
@@ -71,12 +75,12 @@ class ImagesThere:
         return Z / norms[:, None], norms
 
 
-def moments(device: Device, scaling: Scaling) -> Sums:
-    """Sum of the unit rows, and of their squared lengths."""
-    features = FeaturesThere(device, Features(scaling=scaling))
+def moments(device: Device, task: Moments) -> Sums:
+    """Sum of the unit rows, and of their squared lengths, about a row near their mean."""
+    features, pivot = FeaturesThere(device, Features(scaling=task.scaling)), device.put(task.pivot, device.wide)
 
     def sums(block: RowBlock) -> tuple[np.ndarray, ...]:
-        X, w = device.xp.astype(features(block.rows), device.wide), _weights(device, block, device.wide)
+        X, w = device.xp.astype(features(block.rows), device.wide) - pivot, _weights(device, block, device.wide)
         return to_host(w @ X), np.asarray(float(w @ _squares(device.xp, X)))
 
     return sums

@@ -22,6 +22,7 @@ from likewise.baselines import (
 )
 from likewise.baselines.common import LinearBaseline
 from likewise.errors import LikewiseError, MissingExtraError
+from likewise.inputs import kernel_centre
 from likewise.retrieval.taught import Taught
 from likewise.slr import SLR
 
@@ -125,7 +126,9 @@ class Graph:
         """exp(-γ ‖x - l‖²), or x where there is no kernel."""
         if landmarks is None:
             return x
-        squares = np.einsum("ij,ij->i", landmarks, landmarks)  # in their own precision, as the model has them
+        centre = kernel_centre(landmarks)  # in their own precision, as the model has them
+        x, landmarks = self.plus(x, -centre), landmarks - centre
+        squares = np.einsum("ij,ij->i", landmarks, landmarks)
         K = self.plus(self.mapped(x, 2 * landmarks.astype(np.float64).T), -squares)
         K = self.node("Min", [self.node("Sub", [K, self.squares(x)]), self.constant(0.0)])
         return self.node("Exp", [self.times(K, gamma)])
