@@ -14,6 +14,7 @@ __all__ = ["Split", "class_splits", "each_score", "row_splits", "score"]
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
+FEW_HELD, MOST_DRAWS = 300, 4  # fewer of them choose by luck: they are drawn again
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Split:
 
 
 def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any = None) -> list[Split]:
-    """One stratified holdout if cv is None, else what scikit-learn makes of cv (a number, a splitter, a list).
+    """A stratified holdout if cv is None, several if it would be small; else what scikit-learn makes of cv.
 
     `there` tells which rows count; the splits are over those, numbered anew.
     """
@@ -39,13 +40,19 @@ def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any 
 
 
 def _stratified(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
-    """30 % of each class; at least one, and one at least stays."""
+    """30 % of each class; at least one, and one at least stays. Up to four draws where they are few."""
     share = min(HELD_SHARE, MOST_HELD / len(codes))
-    held = [rng.permutation(rows)[: max(1, round(share * len(rows)))] for rows in _by_class(codes) if len(rows) > 1]
-    if not held:
+    sizes = [(rows, max(1, round(share * len(rows)))) for rows in _by_class(codes) if len(rows) > 1]
+    if not sizes:
         return []
-    chosen = np.sort(np.concatenate(held))
-    return [Split(np.setdiff1d(np.arange(len(codes)), chosen), chosen)]
+    draws = -(-FEW_HELD // sum(size for _, size in sizes))
+    return [_holdout(sizes, len(codes), rng) for _ in range(min(draws, MOST_DRAWS))]
+
+
+def _holdout(sizes: list[tuple[np.ndarray, int]], n: int, rng: np.random.Generator) -> Split:
+    """So many of the rows of each class, drawn."""
+    held = np.sort(np.concatenate([rng.permutation(rows)[:size] for rows, size in sizes]))
+    return Split(np.setdiff1d(np.arange(n), held), held)
 
 
 def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> list[Split]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from likewise.targets import LabelTarget, label_runs
-from likewise.threads import Item, Result, in_order, n_cores
+from likewise.threads import Item, Result, blas_controller, in_order, n_cores
 
 __all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
 
@@ -204,10 +203,5 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> It
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread for each of our own."""
-    with _controller().limit(limits=1, user_api="blas"):
+    with blas_controller().limit(limits=1, user_api="blas"):
         yield
-
-
-@cache
-def _controller() -> Any:
-    return ThreadpoolController()

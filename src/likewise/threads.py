@@ -6,9 +6,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import TypeVar
 
-__all__ = ["in_order", "n_cores"]
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["blas_controller", "in_order", "n_cores"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -17,6 +20,14 @@ Result = TypeVar("Result")
 def n_cores() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def blas_controller() -> ThreadpoolController:
+    """What tells and limits the threads of NumPy's and SciPy's BLAS; found once, since looking for them takes 5 ms."""
+    import scipy.linalg  # noqa: F401  brings SciPy's own
+
+    return ThreadpoolController()
 
 
 def in_order(

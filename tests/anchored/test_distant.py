@@ -49,6 +49,7 @@ def test_columns_with_two_sums_survive_the_way_through_a_file(tmp_path: Path, mo
     X, y = rows(np.float64)
     np.save(tmp_path / "rows.npy", X)
     monkeypatch.setattr("likewise.engines.disk.HeldColumns.__init__", None)
+    monkeypatch.setattr(AnchoredSLR, "_choosing_rows", lambda self, engine: N)  # the same choice as in memory
     limit = "130kB"
     fixed = {**ANCHORED["all pairs"], "confidence": 0.5, "scaling": "unit"}
     model = AnchoredSLR(**fixed, memory_limit=limit).fit(tmp_path / "rows.npy", y)

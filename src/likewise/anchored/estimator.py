@@ -65,7 +65,8 @@ class AnchoredSLR(SimilarityModel):
     n_landmarks : int or None, default=1000
         Columns that every row is compared with, drawn by class; None compares all pairs.
     cv : int, splitter, iterable or None, default=None
-        Held-out rows: None is 30 % of each class, once; else as scikit-learn has it.
+        Held-out rows: None is 30 % of each class, once (up to four times where that is less than 300 rows); else as
+        scikit-learn has it.
     random_state : int, RandomState or None, default=None
         Seed of the splits and landmarks; None is a fixed seed.
     verbose : int, default=0

@@ -12,6 +12,7 @@ from threadpoolctl import ThreadpoolController
 from likewise.errors import LikewiseError
 from likewise.metrics.problem import Problem
 from likewise.metrics.ranks import Measure, Ties, positions, rank
+from likewise.threads import blas_controller
 
 __all__ = ["BLOCK_BYTES", "measure"]
 
@@ -27,7 +28,7 @@ def measure(
     n_threads: int | None = None,
 ) -> list[np.ndarray]:
     """Each measure of each of the queries, every one of which has a relevant item."""
-    controller = ThreadpoolController()
+    controller = blas_controller()
     threads = _n_threads(controller, n_threads)
     blocks = _blocks(problem, queries, block_bytes, threads)
 
