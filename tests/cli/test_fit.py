@@ -92,6 +92,12 @@ def test_the_recommended_method_is_the_default_and_tells_what_it_chose(run: Any,
     assert load(tmp_path / "m").transform(read_table(files / "test.npz").X).shape == (200, 10)
 
 
+def test_people_are_told_what_was_chosen_in_words_too(run: Any, files: Path, tmp_path: Path) -> None:
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--kernel", "linear", "--scaling", "standard")
+    assert "scaling standard" in result.stdout
+    assert "ridge 0." in result.stdout
+
+
 def test_rows_without_a_label_are_left_out_with_a_remark(run: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     lines = [f"{a},{b},{label}" for (a, b), label in zip(rng.normal(size=(8, 2)), ["x", "y", "", "x"] * 2, strict=True)]

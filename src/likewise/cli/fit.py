@@ -272,4 +272,6 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
 
 
 def _short(value: Any) -> str:
-    return "yes" if value is True else f"{value:.3g}"
+    if value is True or isinstance(value, str):
+        return "yes" if value is True else value
+    return f"{value:.3g}"
