@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from likewise.metrics import average_precisions, mean_average_precision
+from likewise.metrics import average_precisions
 
-__all__ = ["Split", "class_splits", "each_score", "row_splits", "score"]
+__all__ = ["Split", "class_splits", "each_score", "mean_of_found", "row_splits", "score"]
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
@@ -70,15 +70,13 @@ def score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np
 
     nan if no query has anything to find.
     """
-    together = np.bincount(codes)[codes] > 1
-    alone = ~together & np.isin(codes, codes_train)
-    total = 0.0
-    if together.any():
-        total += together.sum() * mean_average_precision(Z, Z, codes)
-    if alone.any():
-        total += alone.sum() * mean_average_precision(Z[alone], Z_train, codes[alone], codes_train)
-    queries = together.sum() + alone.sum()
-    return float(total / queries) if queries else float("nan")
+    return mean_of_found(each_score(Z, codes, Z_train, codes_train))
+
+
+def mean_of_found(values: np.ndarray) -> float:
+    """Mean over the queries that have something to find; nan if none has."""
+    found = values[np.isfinite(values)]
+    return float(found.mean()) if len(found) else float("nan")
 
 
 def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:

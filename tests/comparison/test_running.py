@@ -193,6 +193,14 @@ def test_bad_options_get_a_sentence(
         likewise.compare(*rows, **options)
 
 
+def test_nothing_left_to_compare_is_a_sentence() -> None:
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(LikewiseError, match=r"nothing is left to compare: .*classes"):
+        likewise.compare(X, y, seen=False)
+    with pytest.raises(LikewiseError, match="nothing is left to compare: no method asked for"):
+        likewise.compare(X, y, methods=["rca"], unseen=False)
+
+
 def test_bad_data_gets_a_sentence_before_anything_is_fitted(rows: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = rows
     with pytest.raises(LikewiseError, match="X has 300 rows and y 299 labels"):

@@ -20,7 +20,6 @@ from likewise.anchored.open_world import Member, choose_member, member_map
 from likewise.anchored.preparing import Data, Preparation, Setting
 from likewise.anchored.resuming import AnchoredCheckpoint, Choice
 from likewise.anchored.scaling import SCALINGS, Given, choose_scaling
-from likewise.anchored.scaling import WIDTHS as SCALING_WIDTHS
 from likewise.arrays import is_foreign
 from likewise.base import SimilarityModel, project
 from likewise.checkpoints import facts_of
@@ -296,7 +295,7 @@ class AnchoredSLR(SimilarityModel):
         prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
         fixed = self._fixed()
         if self.scaling == "auto":
-            fixed["scaling"] = choose_scaling(given, splits, self._widths(SCALING_WIDTHS), fixed, prepare, journal)
+            fixed["scaling"] = choose_scaling(given, splits, self._widths(), fixed, prepare, journal)
         setting = self._chosen(Search(given.data(fixed["scaling"]), splits, prepare, journal), splits, fixed)
         if self.ridge is None and splits:
             fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / len(given.codes))
@@ -312,11 +311,9 @@ class AnchoredSLR(SimilarityModel):
         fixed.pop("temperature", None)
         return choose(search, self._widths(), fixed)
 
-    def _widths(self, among: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """Widths of the kernel to try, all or those `among` some."""
-        if self.width is not None:
-            return (self.width,)
-        return tuple(width for width in WIDTHS[self.kernel] if among is None or width in among)
+    def _widths(self) -> tuple[float, ...]:
+        """Widths of the kernel to try."""
+        return WIDTHS[self.kernel] if self.width is None else (self.width,)
 
     def _fixed(self) -> dict[str, Any]:
         """The settings that are not to be chosen."""

@@ -18,18 +18,18 @@ import scipy.sparse as sp
 from likewise.anchored.choosing import Journal, Search, starts
 from likewise.anchored.preparing import Data, Preparation, Setting
 from likewise.engines.contract import RowBlock
-from likewise.holdout import Split, row_splits
+from likewise.holdout import Split, mean_of_found, row_splits
 from likewise.inputs import Scaling
 from likewise.passes import row_blocks
 from likewise.reducing import reduced_rows
 from likewise.sketches import draw_landmarks
 
-__all__ = ["SCALINGS", "WIDTHS", "ColumnMoments", "Given", "choose_scaling", "scaling_for"]
+__all__ = ["SCALINGS", "ColumnMoments", "Given", "choose_scaling", "scaling_for"]
 
 SCALINGS = ("unit", "standard")
 MOST_TRAIN, MOST_HELD, MOST_KERNEL = 500, 300, 400  # enough to tell: a right choice gains many points
 RIDGES = (0.01, 0.1, 1.0)
-WIDTHS = (0.0, 1.0)  # of the kernel: none, or the middle one
+WIDTHS = (0.0, 1.0)  # of the kernel, where it may choose: none, or the middle one
 ERRORS = 1.5  # standard errors of the mean difference over queries
 
 
@@ -106,6 +106,7 @@ def choose_scaling(
     few = Preparation(min(prepare.kernel_size, MOST_KERNEL), prepare.n_landmarks, prepare.seed)
     rng = np.random.default_rng(prepare.seed)
     parts = [_few_rows(given, split, rng) for split in splits]
+    widths = tuple(width for width in widths if width in WIDTHS) or widths
     settings = [setting for width in widths for setting in starts(width, fixed, RIDGES)]
     unit, standard = (_best(parts, name, settings, few, journal) for name in SCALINGS)
     gain = standard - unit
@@ -144,17 +145,11 @@ def _best(
     searches = [Search(_scaled(given, split, name), [split], prepare, Journal()) for given, split in parts]
     for setting in settings:
         values = np.concatenate([search.average_precisions(setting) for search in searches])
-        if not len(best) or _mean(values) > _mean(best):
+        if not len(best) or mean_of_found(values) > mean_of_found(best):
             best, chosen = values, setting
     tried = {**asdict(replace(chosen, scaling=name)), "rows": sum(len(split.train) for _, split in parts)}
-    journal.note(tried, _mean(best), time.perf_counter() - began)
+    journal.note(tried, mean_of_found(best), time.perf_counter() - began)
     return best
-
-
-def _mean(values: np.ndarray) -> float:
-    """Over the rows that have something to find."""
-    found = values[np.isfinite(values)]
-    return float(found.mean()) if len(found) else -np.inf
 
 
 def _scaled(given: Given, split: Split, name: str) -> Data:

@@ -15,6 +15,7 @@ from likewise.cli.disk import Checkpoint, Dask, MemoryLimit, can_stay, on_cluste
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
 from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, taught_table
 from likewise.errors import LikewiseError
+from likewise.reporting.words import short
 
 __all__ = ["methods", "register"]
 
@@ -264,14 +265,8 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
-    parts += [f"{name} {_short(value)}" for name, value in (summary["setting"] or {}).items() if value]
+    parts += [f"{name} {short(value)}" for name, value in (summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["mAP"] is not None:
         console.print(f"test mAP {summary['mAP']:.4f}")
     console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)
-
-
-def _short(value: Any) -> str:
-    if value is True or isinstance(value, str):
-        return "yes" if value is True else value
-    return f"{value:.3g}"

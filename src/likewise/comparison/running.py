@@ -91,6 +91,9 @@ def compare(
         job.plan("unseen", [*select(unseen_methods(), methods), *own], splits, lambda: class_part(codes, by_class))
     elif unseen:
         remarks.append(obstacle or "")
+    if not job.tables:
+        why = (unseen and obstacle) or "no method asked for is in the tables wanted"
+        raise LikewiseError(f"nothing is left to compare: {why}")
     with progress_bar("comparing", job.n_steps, enabled=bool(verbose)) as advance:
         standings = job.run(advance)
     shape = (X.shape[0], X.shape[1], int(codes.max()) + 1)

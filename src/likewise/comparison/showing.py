@@ -14,6 +14,7 @@ from rich.text import Text
 from likewise import __version__
 from likewise.comparison.results import Comparison, Contest, Outcome, Standing
 from likewise.reporting import report
+from likewise.reporting.words import short
 
 __all__ = ["as_text", "html_page", "html_parts", "show"]
 
@@ -184,19 +185,7 @@ def _contest_words(standing: Standing) -> list[str]:
 
 def _settings(standing: Standing) -> list[tuple[str, str]]:
     chosen = [(o.label, o.runs[0].setting) for o in standing.ranked if not o.failed]
-    return [(label, ", ".join(f"{k} {_short(v)}" for k, v in found.items())) for label, found in chosen if found]
-
-
-def _short(value: object) -> str:
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float)
-        else "yes"
-        if value is True
-        else "no"
-        if value is False
-        else f"{value}"
-    )
+    return [(label, ", ".join(f"{k} {short(v)}" for k, v in found.items())) for label, found in chosen if found]
 
 
 def _circumstances(comparison: Comparison) -> dict[str, str]:

@@ -14,6 +14,7 @@ from likewise.paper.methods import ORDER, at_setting, default_size, fit, method,
 from likewise.paper.published import MINUTES
 from likewise.paper.run import Run, Task
 from likewise.paper.words import duration
+from likewise.reporting.words import short
 
 __all__ = ["section", "tasks"]
 
@@ -83,7 +84,7 @@ def _row(run: Run, name: str, theirs: dict[str, float]) -> list[str]:
     trained, slr = seconds(run, name) or 0.0, seconds(run, "SLR")
     cell = run.journal.cells(EXPERIMENT, name)[0]
     tuned = hasattr(baselines, rival(name))
-    setting = ", ".join(f"{key} = {_short(value)}" for key, value in cell.setting.items()) if tuned else ""
+    setting = ", ".join(f"{key} = {short(value)}" for key, value in cell.setting.items()) if tuned else ""
     row = [name, duration(trained), _ratio(trained, slr), duration(cell.seconds["fit_cpu_seconds"])]
     row += [_search(run, name, trained) if tuned else "within" if cell.setting else "", setting]
     if theirs:
@@ -123,7 +124,3 @@ def _caveat(run: Run, names: list[str]) -> str:
 
 def _ratio(value: float, base: float | None) -> str:
     return "" if not base else f"{value / base:.3g}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
