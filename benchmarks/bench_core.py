@@ -10,8 +10,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from benchmarks.measure import best_of_each, clusters, peak_bytes
 from likewise import SLR, AnchoredSLR
-from likewise.engines import MemoryEngine
-from likewise.targets import LabelTarget
+from likewise.core.targets import LabelTarget
+from likewise.data.memory import MemoryEngine
 
 Row = dict[str, object]
 

@@ -23,7 +23,7 @@ from likewise.baselines import LDA, Cosine
 from likewise.metrics import mean_average_precision
 from likewise.paper.datasets import load_dataset
 from likewise.paper.protocol import Budget, Protocol, Settings
-from likewise.reducing import leading_directions
+from likewise.core.truncated_whitening import leading_directions
 
 name, path = sys.argv[1:]
 data = load_dataset("newsgroups20", path)

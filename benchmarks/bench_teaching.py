@@ -17,10 +17,10 @@ from sklearn.preprocessing import normalize
 from benchmarks.adapter import sgd_adapter
 from benchmarks.measure import peak_bytes
 from likewise import SLR, AnchoredSLR
+from likewise.data.relevance import Relevance
 from likewise.metrics import mean_average_precision
 from likewise.supervision.gains import ndcg
 from likewise.tables import read_table
-from likewise.targets import Relevance
 
 __all__ = ["rows"]
 

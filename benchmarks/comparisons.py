@@ -24,8 +24,8 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.decomposition import PCA, TruncatedSVD
 
 from likewise.errors import LikewiseError
-from likewise.files import atomic_write
 from likewise.paper.datasets import load_dataset
+from likewise.utils.files import atomic_write
 
 SPLITS = {"seen": 5, "unseen": 3}
 

@@ -39,7 +39,7 @@ def main() -> None:
 
 def _compared(rows: int, options: dict[str, Any], arguments: argparse.Namespace) -> dict[str, float]:
     from likewise import SLR
-    from likewise.engines.cluster import dask_rows
+    from likewise.data.dask import dask_rows
 
     X, y = clusters(rows, arguments.features, arguments.classes)
     with tempfile.TemporaryDirectory() as folder:

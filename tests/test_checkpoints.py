@@ -11,7 +11,7 @@ import pytest
 from likewise import SLR
 from likewise.errors import LikewiseError
 from likewise.persistence import write_tensors
-from tests.engines.agreement import WAYS, N, assert_same, rows
+from tests.data.agreement import WAYS, N, assert_same, rows
 
 
 @pytest.mark.parametrize("way", ["all pairs", "the whole matrix", "landmarks", "sample", "fixed, iterated"])
@@ -29,7 +29,7 @@ def test_going_on_gives_the_model_of_one_run(tmp_path: Path, way: str) -> None:
 def test_a_finished_fit_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
     first = SLR(rank=6, n_iter=3, checkpoint=tmp_path / "c").fit(X, y)
-    monkeypatch.setattr("likewise.solvers.AllPairs.step", None)
+    monkeypatch.setattr("likewise.core.solvers.AllPairs.step", None)
     again = SLR(rank=6, n_iter=3, checkpoint=tmp_path / "c").fit(X, y)
     np.testing.assert_array_equal(first.components_, again.components_)
 

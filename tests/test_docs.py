@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from likewise.cli import app
-from likewise.demonstration import demonstrate
+from likewise.cli.demonstration import demonstrate
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

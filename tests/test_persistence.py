@@ -10,13 +10,14 @@ import pytest
 from safetensors.numpy import save_file
 
 import likewise
-from likewise import SLR, files
+from likewise import SLR
 from likewise.base import SimilarityModel
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.persistence import read_card, read_tensors, write_tensors
+from likewise.utils import files
 from tests.planted import planted
 
-OLD = Path(__file__).parent / "data" / "format-1.likewise"
+OLD = Path(__file__).parent / "saved" / "format-1.likewise"
 
 
 @pytest.fixture

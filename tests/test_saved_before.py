@@ -10,7 +10,7 @@ import pytest
 from likewise import load
 from likewise.retrieval import Index
 
-FOLDER = Path(__file__).parent / "data" / "format-1"
+FOLDER = Path(__file__).parent / "saved" / "format-1"
 EXPECTED = np.load(FOLDER / "expected.npz")
 X = np.load(FOLDER / "rows.npz")["X"]
 MODELS = sorted(path.stem for path in FOLDER.glob("*.likewise"))

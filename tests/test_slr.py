@@ -18,7 +18,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import check_estimator
 
 from likewise import SLR, AnchoredSLR
-from likewise.solvers import AllPairs
+from likewise.core.solvers import AllPairs
 from tests.planted import planted
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise import SLR
-from likewise.engines import MemoryEngine
-from likewise.solvers import AllPairs, alternating, turn, whole
-from likewise.starts import fixed_start, label_factors, paper_start
-from likewise.targets import LabelTarget
+from likewise.core.initialization import fixed_start, label_factors, paper_start
+from likewise.core.solvers import AllPairs, alternating, turn, whole
+from likewise.core.targets import LabelTarget
+from likewise.data.memory import MemoryEngine
 from tests.planted import algorithm_1, algorithm_3, hinge, planted, regress, same_label
 
 shapes = st.tuples(st.integers(12, 60), st.integers(2, 14), st.integers(2, 6), st.integers(0, 10**6))

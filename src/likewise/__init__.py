@@ -12,7 +12,7 @@ _WHERE = {
     "compare": "comparison",
     "fit_map": "mapping",
     "load": "models",
-    "merge": "incremental",
+    "merge": "data.running_sums",
 }
 
 __all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load", "merge"]
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
     from likewise.comparison import compare
-    from likewise.incremental import merge
+    from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
     from likewise.models import load
     from likewise.slr import SLR

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from likewise.arrays import as_given, to_host
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, save_model
+from likewise.utils.arrays import as_given, to_host
 
 __all__ = ["SimilarityModel", "checked_side", "project"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.engines.contract import Engine
+from likewise.core.engine import Engine
+from likewise.core.initialization import Start
+from likewise.core.whitening import Whitening
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors, write_tensors
-from likewise.starts import Start
-from likewise.whitening import Whitening
 
 __all__ = ["Checkpoint", "CheckpointFile", "facts_of"]
 

@@ -10,10 +10,10 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel, checked_side, project
+from likewise.core.heads import unit
 from likewise.errors import LikewiseError
-from likewise.randomness import generator
+from likewise.utils.random import generator
 
 __all__ = ["EmbeddingMap", "fit_map"]
 

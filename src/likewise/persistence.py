@@ -21,7 +21,7 @@ from safetensors.numpy import save as to_safetensors
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 __all__ = ["FORMAT", "load_model", "read_card", "read_tensors", "save_model", "write_tensors"]
 

@@ -18,20 +18,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from likewise.base import SimilarityModel, checked_side, project
 from likewise.checkpoints import Checkpoint
-from likewise.engines import Engine, open_engine
+from likewise.core.engine import Engine
+from likewise.core.initialization import Start, fixed_start, label_factors, paper_start
+from likewise.core.passes import single_threaded_blas
+from likewise.core.sketches import make_sketch
+from likewise.core.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
+from likewise.core.targets import LabelTarget
+from likewise.core.truncated_whitening import whitened
+from likewise.core.whitening import Whitening
+from likewise.data.rows import open_engine
+from likewise.data.running_sums import PartialFits
 from likewise.errors import LikewiseError
-from likewise.incremental import PartialFits
-from likewise.passes import single_threaded_blas
-from likewise.progress import progress_bar
-from likewise.randomness import generator
-from likewise.reducing import whitened
-from likewise.sketches import make_sketch
-from likewise.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
-from likewise.starts import Start, fixed_start, label_factors, paper_start
 from likewise.supervision.fitting import fit_taught
 from likewise.supervision.lessons import is_plain
-from likewise.targets import LabelTarget
-from likewise.whitening import Whitening
+from likewise.utils.progress import progress_bar
+from likewise.utils.random import generator
 
 __all__ = ["SLR"]
 

@@ -11,8 +11,8 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
 from likewise.baselines import LDA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
-from likewise.baselines.tuning import choose, class_holdouts
-from likewise.inputs import mean_square_distance
+from likewise.core.kernels import mean_square_distance
+from likewise.selection.tuning import choose, class_holdouts
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from likewise import SLR, load
+from likewise.data.relevance import Relevance
 from likewise.persistence import read_card
-from likewise.targets import Relevance
 
 
 @pytest.fixture

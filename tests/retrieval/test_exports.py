@@ -23,11 +23,11 @@ from likewise.baselines import (
     Whitening,
     WithInput,
 )
+from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
 from likewise.retrieval import Index, Teacher
 from likewise.retrieval.exports import export, query_map
 from likewise.retrieval.graphs import onnx_graph
-from likewise.targets import Relevance
 
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),

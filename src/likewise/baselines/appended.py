@@ -13,7 +13,7 @@ from likewise.baselines.lda import GRID as SHRINKAGES
 from likewise.baselines.lda import LDA
 from likewise.baselines.ridge import GRID as ALPHAS
 from likewise.baselines.ridge import RidgeOneHot
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.selection.tuning import Setting, Sides, choose
 
 __all__ = ["WithInput"]
 

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.base import SimilarityModel, project
-from likewise.baselines.tuning import Sides
+from likewise.core.kernels import unit_rows
+from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
-from likewise.inputs import unit_rows
-from likewise.labels import encode_labels
+from likewise.selection.tuning import Sides
 
 __all__ = [
     "Baseline",

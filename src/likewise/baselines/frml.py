@@ -20,8 +20,8 @@ from likewise.baselines.common import AUTO, COUNT, POSITIVE, SHARE, LinearBaseli
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
-from likewise.baselines.tuning import Setting, Sides, choose
-from likewise.randomness import generator
+from likewise.selection.tuning import Setting, Sides, choose
+from likewise.utils.random import generator
 
 __all__ = ["FRML"]
 

@@ -12,8 +12,8 @@ from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
 from likewise.baselines.lda import LDA
 from likewise.baselines.logistic import LogisticPosterior
 from likewise.baselines.ridge import RidgeOneHot
-from likewise.inputs import Features, mean_square_distance
-from likewise.randomness import generator
+from likewise.core.kernels import Features, mean_square_distance
+from likewise.utils.random import generator
 
 __all__ = ["BASES", "Kernelised", "drawn_kernel"]
 

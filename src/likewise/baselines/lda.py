@@ -8,7 +8,7 @@ import numpy as np
 
 from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
-from likewise.baselines.searched import SearchedLinear, Solver
+from likewise.selection.searched import SearchedLinear, Solver
 
 __all__ = ["LDA"]
 

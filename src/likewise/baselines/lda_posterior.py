@@ -12,7 +12,7 @@ from likewise.baselines.common import AUTO, POSITIVE, SHARE, Baseline, unit_rows
 from likewise.baselines.lda import discriminants
 from likewise.baselines.logistic import posterior
 from likewise.baselines.scatter import Scatter, scatter, within
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.selection.tuning import Setting, Sides, choose
 
 __all__ = ["LDAPosterior"]
 

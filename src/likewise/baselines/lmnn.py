@@ -20,8 +20,8 @@ from scipy.optimize import minimize
 
 from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances, unit_rows
 from likewise.baselines.scatter import principal_directions
-from likewise.baselines.tuning import Setting, Sides, choose, stratified_subset
-from likewise.randomness import generator
+from likewise.selection.tuning import Setting, Sides, choose, stratified_subset
+from likewise.utils.random import generator
 
 __all__ = ["LMNN"]
 

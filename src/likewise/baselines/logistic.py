@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from likewise.base import project
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.selection.tuning import Setting, Sides, choose
 
 __all__ = ["LogisticPosterior"]
 

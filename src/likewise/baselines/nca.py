@@ -11,8 +11,8 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides, unit_rows
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
-from likewise.baselines.tuning import Setting, Sides, choose, stratified_subset
-from likewise.randomness import generator
+from likewise.selection.tuning import Setting, Sides, choose, stratified_subset
+from likewise.utils.random import generator
 
 __all__ = ["NCA"]
 

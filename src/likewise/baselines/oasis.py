@@ -23,8 +23,8 @@ from sklearn.utils._param_validation import StrOptions
 from likewise.base import project
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
 from likewise.baselines.compiling import compiled
-from likewise.baselines.tuning import Setting, Sides, choose
-from likewise.randomness import generator
+from likewise.selection.tuning import Setting, Sides, choose
+from likewise.utils.random import generator
 
 __all__ = ["OASIS"]
 

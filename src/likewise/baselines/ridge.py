@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from likewise.baselines.common import AUTO, HOLDOUT
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
-from likewise.baselines.searched import SearchedLinear, Solver
+from likewise.selection.searched import SearchedLinear, Solver
 
 __all__ = ["RidgeOneHot"]
 

@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 from likewise.baselines.common import AUTO, POSITIVE, Baseline, unit_rows
 from likewise.baselines.kernel import drawn_kernel
 from likewise.baselines.logistic import posterior
-from likewise.baselines.tuning import Setting, Sides, choose
-from likewise.inputs import Features
+from likewise.core.kernels import Features
+from likewise.selection.tuning import Setting, Sides, choose
 
 __all__ = ["SVMPosterior"]
 

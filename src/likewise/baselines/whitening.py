@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from likewise.baselines.common import AUTO, HOLDOUT, SHARE
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
-from likewise.baselines.searched import SearchedLinear, Solver
+from likewise.selection.searched import SearchedLinear, Solver
 
 __all__ = ["RCA", "Whitening"]
 

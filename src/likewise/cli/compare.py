@@ -81,13 +81,13 @@ def compare(
 
 
 def _show(found: object) -> None:
-    from likewise.comparison.showing import show
+    from likewise.comparison.rendering import show
 
     show(found, results())  # type: ignore[arg-type]
 
 
 def _write(output: Path, found: object, source: str) -> None:
-    from likewise.files import atomic_write
+    from likewise.utils.files import atomic_write
 
     command = shlex.join(["likewise", *sys.argv[1:]]) if Path(sys.argv[0]).stem in ("likewise", "__main__") else None
     page = found.to_html(f"{Path(source).name}: which similarity?", command)  # type: ignore[attr-defined]

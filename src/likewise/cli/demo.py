@@ -12,7 +12,7 @@ from likewise.cli.console import emit_json, results, working
 from likewise.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from likewise.demonstration import Demonstration
+    from likewise.cli.demonstration import Demonstration
 
 __all__ = ["register"]
 
@@ -44,7 +44,7 @@ def demo(
 ) -> None:
     """Learn, compare, write."""
     with working("learning on 70 % of the digits"):
-        from likewise.demonstration import demonstrate
+        from likewise.cli.demonstration import demonstrate
 
         shown = demonstrate(seed)
     command = shlex.join(["likewise", "demo", "--output", str(output), "--seed", str(seed)])

@@ -66,7 +66,7 @@ def file_of(data: str) -> Path | None:
 
 def on_disk(data: str, labels: Path | None, label_column: str | None) -> RowsOnDisk:
     """The rows of a file, with the labels that were named or that the store has."""
-    from likewise.engines.sources import NpyFile
+    from likewise.data.sources import NpyFile
 
     file = file_of(data)
     assert file is not None
@@ -83,7 +83,7 @@ def on_disk(data: str, labels: Path | None, label_column: str | None) -> RowsOnD
 
 def on_cluster(data: str, labels: Path | None, label_column: str | None, address: str) -> RowsOnDisk:
     """The same, to be read by the workers of a Dask cluster, which must see the file under the same name."""
-    from likewise.engines.cluster import connected, dask_rows
+    from likewise.data.dask import connected, dask_rows
 
     rows, file = on_disk(data, labels, label_column), file_of(data)
     assert file is not None
@@ -93,8 +93,8 @@ def on_cluster(data: str, labels: Path | None, label_column: str | None, address
 
 
 def _labels(data: str, labels: Path | None, label_column: str | None) -> np.ndarray:
-    from likewise.features.store import read_labels as store_labels
-    from likewise.features.store import read_meta
+    from likewise.data.store import read_labels as store_labels
+    from likewise.data.store import read_meta
     from likewise.tables import read_labels
     from likewise.tables.table import tidy_labels
 

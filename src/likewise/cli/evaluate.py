@@ -76,7 +76,7 @@ def evaluate(
 
 def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
     """Some queries against all rows of a file, which are read in blocks and never held."""
-    from likewise.evaluating import evaluate_rows
+    from likewise.metrics.out_of_core import evaluate_rows
 
     _remark_on_classes(model, asked)
     with working(f"measuring {options['n_queries']:,} queries"):

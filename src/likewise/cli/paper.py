@@ -100,7 +100,7 @@ def paper(
 def _perform(run: Any) -> None:
     """Do what is left, with a bar on a terminal and a line a cell elsewhere."""
     from likewise.paper.run import pending, perform
-    from likewise.progress import progress_bar
+    from likewise.utils.progress import progress_bar
 
     tasks = pending(run)
     on_terminal = sys.stderr.isatty()

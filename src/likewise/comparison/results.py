@@ -277,16 +277,16 @@ class Comparison:
 
     def to_html(self, title: str = "likewise compare", command: str | None = None) -> str:
         """One self-contained page."""
-        from likewise.comparison.showing import html_page
+        from likewise.comparison.rendering import html_page
 
         return html_page(self, title, command)
 
     def __str__(self) -> str:
-        from likewise.comparison.showing import as_text
+        from likewise.comparison.rendering import as_text
 
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        from likewise.comparison.showing import html_parts
+        from likewise.comparison.rendering import html_parts
 
         return "\n".join(html_parts(self))

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.baselines.tuning import Setting, Sides, choose
+from likewise.selection.tuning import Setting, Sides, choose
 from likewise.slr import SLR
 
 __all__ = ["StoppedSLR"]

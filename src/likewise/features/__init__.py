@@ -4,21 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _WHERE = {
-    "FeatureStore": "store",
-    "Item": "store",
-    "ImageExtractor": "base",
-    "load_extractor": "base",
-    "make_extractor": "base",
-    "EfficientNetLite0": "efficientnet",
-    "LLC": "llc",
-    "DualPCA": "pca",
-    "OnnxExtractor": "onnx",
-    "Pixels": "pixels",
-    "TimmExtractor": "timm",
-    "ImageError": "images",
-    "load_image": "images",
-    "Summary": "pipeline",
-    "extract_folder": "pipeline",
+    "FeatureStore": "likewise.data.store",
+    "Item": "likewise.data.store",
+    "ImageExtractor": "likewise.features.base",
+    "load_extractor": "likewise.features.base",
+    "make_extractor": "likewise.features.base",
+    "EfficientNetLite0": "likewise.features.efficientnet",
+    "LLC": "likewise.features.llc",
+    "DualPCA": "likewise.features.pca",
+    "OnnxExtractor": "likewise.features.onnx",
+    "Pixels": "likewise.features.pixels",
+    "TimmExtractor": "likewise.features.timm",
+    "ImageError": "likewise.features.images",
+    "load_image": "likewise.features.images",
+    "Summary": "likewise.features.pipeline",
+    "extract_folder": "likewise.features.pipeline",
 }
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from likewise.data.store import FeatureStore, Item
     from likewise.features.base import ImageExtractor, load_extractor, make_extractor
     from likewise.features.efficientnet import EfficientNetLite0
     from likewise.features.images import ImageError, load_image
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from likewise.features.pca import DualPCA
     from likewise.features.pipeline import Summary, extract_folder
     from likewise.features.pixels import Pixels
-    from likewise.features.store import FeatureStore, Item
     from likewise.features.timm import TimmExtractor
 
 
@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: opening a store needs none of the extractors."""
     if name not in _WHERE:
         raise AttributeError(f"module 'likewise.features' has no attribute {name!r}")
-    return getattr(import_module(f"likewise.features.{_WHERE[name]}"), name)
+    return getattr(import_module(_WHERE[name]), name)

@@ -15,7 +15,7 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.onnx import OnnxExtractor
 from likewise.features.torchfile import read_legacy_pth
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 __all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model"]
 

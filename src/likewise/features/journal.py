@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from likewise.data.store import escape, unescape
 from likewise.errors import LikewiseError
 from likewise.features.folder import Found
-from likewise.features.store import escape, unescape
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 try:
     import fcntl

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from threadpoolctl import threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.threads import Item, Result, in_order, n_cores
+from likewise.utils.threads import Item, Result, in_order, n_cores
 
 __all__ = ["map_groups", "n_workers"]
 

@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 from likewise.errors import LikewiseError
 from likewise.metrics.problem import Problem
 from likewise.metrics.ranks import Measure, Ties, positions, rank
-from likewise.threads import blas_controller
+from likewise.utils.threads import blas_controller
 
 __all__ = ["BLOCK_BYTES", "measure"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import LikewiseError
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 __all__ = ["COLUMNS", "Cell", "Done", "Journal"]
 

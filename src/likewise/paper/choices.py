@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, Table, Text
 from likewise.paper.methods import fit, method
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import figures

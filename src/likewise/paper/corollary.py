@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Picture, Text
 from likewise.paper.figure2 import watched
+from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.plots import Line, chart
 from likewise.paper.run import Run, Task
 from likewise.paper.variants import variant

@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise import baselines
+from likewise.core.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, Table, Text
 from likewise.paper.methods import fit, method
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import figures
 from likewise.paper.words import duration, mean_and_deviation
-from likewise.reducing import AUTOMATIC_WIDTH, leading_directions
 
 __all__ = ["order_of", "scores", "seconds", "section", "tasks"]
 

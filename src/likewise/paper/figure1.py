@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from likewise.paper.document import Block, Heading, Picture, Text
+from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import scores
 from likewise.paper.words import listed

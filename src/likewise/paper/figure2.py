@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from likewise.core.initialization import Start
+from likewise.core.solvers import Iterate, Problem, balanced
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Picture, Text
+from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import method
 from likewise.paper.plots import Line, chart
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import measured
 from likewise.paper.words import points, side
 from likewise.slr import SLR
-from likewise.solvers import Iterate, Problem, balanced
-from likewise.starts import Start
 
 __all__ = ["Watched", "section", "tasks", "watched"]
 

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Picture, Text
 from likewise.paper.figure2 import curve as curve_of_figure2
+from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import fit, method
 from likewise.paper.plots import Line, chart
 from likewise.paper.run import Run, Task

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import MissingExtraError
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 __all__ = ["Line", "chart"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 import likewise
-from likewise.files import atomic_write
-from likewise.paper.document import Block, Code, Facts, Heading, Text, to_html, to_markdown
+from likewise.paper.markdown import Block, Code, Facts, Heading, Text, to_html, to_markdown
 from likewise.paper.run import EXPERIMENTS, Run, modules
 from likewise.paper.words import plural
+from likewise.utils.files import atomic_write
 
 __all__ = ["write_report"]
 

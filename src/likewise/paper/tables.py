@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.metrics import evaluate
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, Table, Text
 from likewise.paper.methods import IN_PAPER, ORDER, default_size, fit, method
 from likewise.paper.protocol import Split
 from likewise.paper.published import MEAN_AVERAGE_PRECISION

@@ -19,10 +19,10 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
+from likewise.core.whitening import whiten
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block
+from likewise.paper.markdown import Block
 from likewise.paper.run import Run, Task
-from likewise.whitening import whiten
 
 __all__ = ["Regression", "asked_size", "deviations", "epsilon", "factor", "section", "smallest_size", "tasks"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from likewise.paper.cells import Cell
-from likewise.paper.document import Block, Heading, Picture, Table, Text
+from likewise.paper.markdown import Block, Heading, Picture, Table, Text
 from likewise.paper.plots import Line, chart
 from likewise.paper.run import Run
 from likewise.paper.theorem import CONSTANT, DELTA, EPSILON, EXPERIMENT, asked_size, epsilon, factor, slope

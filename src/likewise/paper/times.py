@@ -9,7 +9,7 @@ from typing import Any
 
 from likewise import baselines
 from likewise.paper.cells import Cell, Done
-from likewise.paper.document import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, Table, Text
 from likewise.paper.methods import ORDER, at_setting, default_size, fit, method, warm_up
 from likewise.paper.published import MINUTES
 from likewise.paper.run import Run, Task

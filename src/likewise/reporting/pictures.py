@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.files import atomic_write
 from likewise.reporting.font import lettering
+from likewise.utils.files import atomic_write
 
 __all__ = [
     "above",

@@ -10,9 +10,9 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.files import atomic_write
 from likewise.retrieval.graphs import onnx_graph
 from likewise.retrieval.index import Index
+from likewise.utils.files import atomic_write
 
 __all__ = ["KINDS", "export", "query_map", "to_faiss", "to_numpy", "to_onnx"]
 

@@ -21,7 +21,7 @@ import numpy as np
 import likewise
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.journal import Lock
-from likewise.files import atomic_write
+from likewise.utils.files import atomic_write
 
 __all__ = ["FORMAT", "check_free", "mapped", "opened", "read_faiss", "replaced"]
 

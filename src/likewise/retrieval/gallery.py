@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.engines.choosing import is_blocks
+from likewise.data.rows import is_blocks
 from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.streaming import spooled

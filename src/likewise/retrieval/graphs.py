@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from likewise.anchored import AnchoredSLR
-from likewise.anchored.heads import Head
 from likewise.base import SimilarityModel
 from likewise.baselines import (
     OASIS,
@@ -21,8 +20,9 @@ from likewise.baselines import (
     WithInput,
 )
 from likewise.baselines.common import LinearBaseline
+from likewise.core.heads import Head
+from likewise.core.kernels import kernel_centre
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.inputs import kernel_centre
 from likewise.retrieval.taught import Taught
 from likewise.slr import SLR
 

@@ -12,16 +12,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
+from likewise.core.heads import unit
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.retrieval import folders, stored
-from likewise.retrieval.asked import depth, query_rows, query_vectors, row_numbers
 from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery
 from likewise.retrieval.items import Items, as_items
-from likewise.retrieval.searching import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
 from likewise.retrieval.streaming import embedded, in_float, lengths
 from likewise.retrieval.taught import Taught
+from likewise.retrieval.validation import depth, query_rows, query_vectors, row_numbers
 
 __all__ = ["Index"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from likewise.inputs import Features, mean_square_distance
+from likewise.core.kernels import Features, mean_square_distance
 
 __all__ = ["Ground", "Regression", "prepared"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.errors import FileFormatError
-from likewise.files import atomic_write
 from likewise.models import load as load_model
 from likewise.retrieval import folders
 from likewise.retrieval.gallery import EXTRACTOR
 from likewise.retrieval.items import Items
 from likewise.retrieval.streaming import write_rows
+from likewise.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index

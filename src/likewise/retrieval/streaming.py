@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from likewise.base import SimilarityModel
-from likewise.engines.sources import check_finite
+from likewise.data.sources import check_finite
 from likewise.errors import LikewiseError
-from likewise.progress import progress_bar
+from likewise.utils.progress import progress_bar
 
 __all__ = ["embedded", "in_float", "lengths", "spooled", "write_rows"]
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
-from likewise.inputs import Features
+from likewise.core.heads import unit
+from likewise.core.kernels import Features
 
 __all__ = ["Taught"]
 

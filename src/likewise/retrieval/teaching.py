@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from likewise.anchored.heads import unit
 from likewise.base import SimilarityModel
+from likewise.core.heads import unit
+from likewise.core.passes import single_threaded_blas
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.passes import single_threaded_blas
-from likewise.retrieval.asked import query_rows, row_numbers
 from likewise.retrieval.feedback import Event, Feedback
 from likewise.retrieval.index import Index
 from likewise.retrieval.spreading import prepared
 from likewise.retrieval.taught import Taught
+from likewise.retrieval.validation import query_rows, row_numbers
 
 __all__ = ["Lesson", "Teacher"]
 

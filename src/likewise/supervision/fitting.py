@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from likewise.arrays import to_host
-from likewise.engines.choosing import elsewhere
+from likewise.core.targets import LabelTarget
+from likewise.data.rows import elsewhere
 from likewise.errors import LikewiseError
 from likewise.supervision.learner import Learner
 from likewise.supervision.learning import Learned, Prepared, learn, learn_from_prior
 from likewise.supervision.lessons import Given, read
 from likewise.supervision.prior import choose_strength
-from likewise.targets import LabelTarget
+from likewise.utils.arrays import to_host
 
 __all__ = ["fit_taught"]
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from likewise.holdout import class_splits
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
 from likewise.metrics import mean_average_precision
+from likewise.selection.holdout import class_splits
 from likewise.supervision.gains import ndcg
 from likewise.supervision.learning import Learned
 from likewise.supervision.lessons import Given
-from likewise.targets import Relevance, SharedLabels
 
 __all__ = ["Fold", "holdouts"]
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from likewise.solvers import Iterate
-from likewise.starts import Start
+from likewise.core.initialization import Start
+from likewise.core.solvers import Iterate
 
 __all__ = ["Learner"]
 

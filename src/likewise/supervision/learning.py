@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
+from likewise.core.initialization import Start
+from likewise.core.passes import row_blocks
+from likewise.core.solvers import balanced
+from likewise.core.targets import LabelTarget
+from likewise.core.whitening import Whitening, whiten
 from likewise.errors import LikewiseError
-from likewise.passes import row_blocks
-from likewise.randomness import generator
-from likewise.solvers import balanced
-from likewise.starts import Start
 from likewise.supervision.learner import Learner
 from likewise.supervision.lessons import Given, Lesson, lesson
-from likewise.supervision.two_sides import PairRegression, Side, iterations, moment, started
-from likewise.targets import LabelTarget
-from likewise.whitening import Whitening, whiten
+from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
+from likewise.utils.random import generator
 
 __all__ = ["Learned", "Prepared", "learn", "learn_from_prior", "problem_of"]
 

@@ -14,12 +14,14 @@ import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder, normalize
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
+from likewise.core.targets import LabelTarget
+from likewise.data.labels import checked_weights, encode_labels, is_unlabelled
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError
-from likewise.labels import checked_weights, encode_labels, is_unlabelled
-from likewise.supervision.known_pairs import KnownPairs, intervals
-from likewise.supervision.tiled_pairs import Clamp, LabelClamp, StoredClamp, TiledPairs
-from likewise.supervision.two_sides import Pairs
-from likewise.targets import LabelTarget, Relevance, SharedLabels
+from likewise.supervision.pairs import KnownPairs, intervals
+from likewise.supervision.regression import Pairs
+from likewise.supervision.tiled import Clamp, LabelClamp, StoredClamp, TiledPairs
 
 __all__ = ["Given", "Lesson", "is_plain", "lesson", "read"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
 from likewise.tables.parquet import parquet_frame
 from likewise.tables.text import opened, rows_of
-from likewise.targets import Relevance
 
 __all__ = ["read_relevance"]
 

@@ -20,14 +20,14 @@ except ImportError as error:
 import likewise
 from likewise.web.atlas import Atlas
 from likewise.web.batching import Batcher
-from likewise.web.classroom import Classroom
-from likewise.web.desk import Desk, Missing
-from likewise.web.gate import Gate
 from likewise.web.metrics import Metrics
+from likewise.web.middleware import Gate
 from likewise.web.quick import Quick
 from likewise.web.routes import items, pages, search, teach
 from likewise.web.security import Guard
+from likewise.web.session import Desk, Missing
 from likewise.web.settings import Settings
+from likewise.web.teaching_session import Classroom
 
 __all__ = ["PAGE", "create_app"]
 

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 
-from likewise.web.desk import Desk
 from likewise.web.jobs import Job
 from likewise.web.projection import neighbour_map, quick_map
+from likewise.web.session import Desk
 from likewise.web.spaces import Space
 
 __all__ = ["Atlas"]

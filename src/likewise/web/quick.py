@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from types import SimpleNamespace
 from typing import Any
 
-from likewise.web.desk import Desk, Found
+from likewise.web.session import Desk, Found
 
 __all__ = ["Quick"]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from likewise.web.desk import Desk
 from likewise.web.schemas import ERRORS, Item, Items, MapOfGallery
+from likewise.web.session import Desk
 
 __all__ = ["router"]
 

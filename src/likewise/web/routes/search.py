@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from likewise.web.desk import Desk, Found
 from likewise.web.schemas import ERRORS, Answer, SearchRequest, Side, Uploaded
+from likewise.web.session import Desk, Found
 
 __all__ = ["router", "written"]
 

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 
-from likewise.web.classroom import Classroom
 from likewise.web.schemas import ERRORS, LabelGiven, Mark
+from likewise.web.teaching_session import Classroom
 
 __all__ = ["router"]
 

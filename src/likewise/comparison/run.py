@@ -1,0 +1,211 @@
+"""Fit every method on the same splits and measure it on the same queries; what fails is a row like any other."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from likewise.comparison.methods import Method, Size, check_names, own_methods, seen_methods, select, unseen_methods
+from likewise.comparison.results import Comparison, Outcome, Run, Standing
+from likewise.comparison.splitting import Part, class_obstacle, class_part, row_part, sampled
+from likewise.data.labels import encode_labels
+from likewise.errors import LikewiseError
+from likewise.metrics import evaluate
+from likewise.selection.scaling import scaling_for
+from likewise.utils.progress import Advance, progress_bar
+
+__all__ = ["compare"]
+
+STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"
+# What the models call the settings they choose.
+_CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight")
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    methods: Sequence[str] | None = None,
+    models: Mapping[str, Any] | None = None,
+    splits: int = 1,
+    test_size: float = 0.3,
+    seen: bool = True,
+    unseen: bool = True,
+    max_rows: int | None = 10_000,
+    small: int = 3_000,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> Comparison:
+    """How well each of the usual methods, and AnchoredSLR, ranks these rows: a table with a recommendation.
+
+    Every method learns from the same rows and chooses its settings there alone. Then each row that was held out is a
+    query and ranks all others that were. For known classes, rows are held out; for new classes, half of the classes.
+
+    Parameters
+    ----------
+    X, y : rows and their labels
+    methods : names, optional
+        Which methods to compare; None is all of them. An unknown name is an error that lists them.
+    models : mapping of names to estimators, optional
+        Further rivals: anything with `fit`, `transform` and, where the sides differ, `transform_query`.
+    splits : int
+        How often to split; figures are then means with standard deviations.
+    test_size : float
+        Share of each class that is held out.
+    seen, unseen : bool
+        Whether to compare on held-out rows of known classes, and on classes held out.
+    max_rows : int or None
+        Larger data is sampled, by class.
+    small : int
+        NCA and the support vector machine, whose cost grows with n², run up to so many training rows.
+    random_state : int
+        Seed of the sample, of the splits and of every method.
+    verbose : int
+        1 shows a progress bar.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> found = compare(*load_iris(return_X_y=True), methods=["cosine", "lda"], unseen=False)
+    >>> [outcome.label for outcome in found.seen.ranked]
+    ['LDA + cosine', 'cosine']
+    """
+    _check(splits, test_size, seen, unseen)
+    check_names(methods, [*seen_methods(), *unseen_methods()])
+    # A generator each, so that the splits of one table do not depend on whether there is another.
+    draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
+    remarks: list[str] = []
+    X, codes = _rows(X, y, max_rows, draw, remarks)
+    own = own_methods(models or {})
+    job = _Job(X, codes, small, int(random_state))
+    if seen:
+        job.plan("seen", [*select(seen_methods(), methods), *own], splits, lambda: row_part(codes, test_size, by_row))
+    obstacle = class_obstacle(codes)
+    if unseen and obstacle is None:
+        job.plan("unseen", [*select(unseen_methods(), methods), *own], splits, lambda: class_part(codes, by_class))
+    elif unseen:
+        remarks.append(obstacle or "")
+    if not job.tables:
+        why = (unseen and obstacle) or "no method asked for is in the tables wanted"
+        raise LikewiseError(f"nothing is left to compare: {why}")
+    with progress_bar("comparing", job.n_steps, enabled=bool(verbose)) as advance:
+        standings = job.run(advance)
+    shape = (X.shape[0], X.shape[1], int(codes.max()) + 1)
+    found = (standings.get("seen"), standings.get("unseen"))
+    return Comparison(*shape, splits, test_size, int(random_state), *found, remarks)
+
+
+def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
+    if splits < 1:
+        raise LikewiseError(f"splits={splits} is below 1: pass how often to split the rows")
+    if not 0 < test_size < 1:
+        raise LikewiseError(f"test_size={test_size} is outside (0, 1): 0.3 is usual")
+    if not (seen or unseen):
+        raise LikewiseError("seen=False and unseen=False leave nothing to compare: at least one must be True")
+
+
+def _rows(X: Any, y: Any, max_rows: int | None, rng: np.random.Generator, remarks: list[str]) -> tuple[Any, np.ndarray]:
+    """Checked rows and class numbers, sampled if there are too many."""
+    codes = encode_labels(y)[1]
+    X = X if hasattr(X, "shape") and hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
+    if X.shape[0] != len(codes):
+        raise LikewiseError(f"X has {X.shape[0]} rows and y {len(codes)} labels: expected one a row")
+    kept = sampled(codes, max_rows, rng)
+    if len(kept) < len(codes):
+        remarks.append(f"{len(kept):,} of {len(codes):,} rows were drawn, by class; max_rows changes that")
+        X, codes = X[kept], np.unique(codes[kept], return_inverse=True)[1]
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
+    return X, codes
+
+
+@dataclass
+class _Job:
+    """The splits and methods of each table, run split by split."""
+
+    X: Any
+    codes: np.ndarray
+    small: int
+    seed: int
+    tables: dict[str, tuple[list[Method], list[Part]]] = field(default_factory=dict)
+    scaled: dict[int, Any] = field(default_factory=dict)  # all rows, standardised as the training rows of a split say
+
+    def plan(self, name: str, methods: list[Method], splits: int, draw: Callable[[], Part]) -> None:
+        """One table; none if no method was asked for."""
+        if methods:
+            self.tables[name] = (methods, [draw() for _ in range(splits)])
+
+    @property
+    def n_steps(self) -> int:
+        return sum(len(methods) * len(parts) for methods, parts in self.tables.values())
+
+    def run(self, advance: Advance) -> dict[str, Standing]:
+        return {name: self._standing(*table, advance) for name, table in self.tables.items()}
+
+    def _standing(self, methods: list[Method], parts: list[Part], advance: Advance) -> Standing:
+        outcomes = [Outcome(method.name, method.label, method.kind, method.ours) for method in methods]
+        for number, part in enumerate(parts):
+            for place, method in enumerate(methods):
+                advance(0, text=method.label)
+                outcomes[place] = self._extended(outcomes[place], method, part, self.seed + number)
+                advance(1)
+        classes = [len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test)]
+        return Standing(len(parts[0].train), len(parts[0].test), (classes[0], classes[1]), outcomes)
+
+    def _extended(self, outcome: Outcome, method: Method, part: Part, seed: int) -> Outcome:
+        """The outcome with one more split; the first failure ends a method, not the table."""
+        if outcome.failed:
+            return outcome
+        size = Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
+        remarks = dict.fromkeys([*outcome.remarks, *filter(None, [method.remark(size)])])
+        error, runs = method.obstacle(size), outcome.runs
+        if error is None:
+            try:
+                X = self._scaled(part, seed) if method.scaled else self.X
+                remarks |= dict.fromkeys([STANDARDISED] if X is not self.X else [])
+                run, caught = self._run(method.make(size, seed), X, part)
+                runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
+            except Exception as failure:  # whatever a method does, the others are still of interest
+                error = f"{type(failure).__name__}: {_first_line(failure)}"
+        return Outcome(outcome.name, outcome.label, outcome.kind, outcome.ours, runs, error, list(remarks))
+
+    def _scaled(self, part: Part, seed: int) -> Any:
+        """The rows, standardised if that is what the training rows ask for."""
+        if seed not in self.scaled:
+            codes = np.unique(self.codes[part.train], return_inverse=True)[1]
+            scaling = scaling_for(self.X[part.train], codes, int(codes.max()) + 1, seed)
+            self.scaled = {seed: self.X if scaling.name == "unit" else scaling(self.X)}
+        return self.scaled[seed]
+
+    def _run(self, model: Any, X: Any, part: Part) -> tuple[Run, list[str]]:
+        """Fit on one part, rank the other; and what the method warned of."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            began = time.perf_counter()
+            model.fit(X[part.train], self.codes[part.train])
+            seconds = time.perf_counter() - began
+            rows, codes = X[part.test], self.codes[part.test]
+            G = model.transform(rows)
+            Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
+            found = evaluate(Q, G, codes, ks=(1,))
+        words = [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
+        run = Run(found.precision[1], seconds, G.shape[1], _setting(model), found.average_precision)
+        return run, words
+
+
+def _setting(model: Any) -> dict[str, Any]:
+    """What the model chose."""
+    if hasattr(model, "setting_"):
+        return dict(model.setting_)
+    # A model behind another keeps the inner one's settings under its own prefix.
+    names = [(name, f"{prefix}{name}_") for prefix in ("", "base_") for name in _CHOSEN]
+    return {name: getattr(model, attribute) for name, attribute in names if hasattr(model, attribute)}
+
+
+def _first_line(message: Any) -> str:
+    return (str(message).strip().splitlines() or ["no message"])[0]

@@ -1,0 +1,1 @@
+"""The mathematics: whitening, targets, passes, solvers, kernels and the anchored map. It knows no files."""

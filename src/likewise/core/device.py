@@ -1,0 +1,134 @@
+"""A library and a device: what is brought there, and the few products that every pass takes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.core.passes import Gallery
+from likewise.core.targets import LabelTarget, label_runs, same_label_blocks
+from likewise.utils.arrays import is_torch, to_host
+
+__all__ = ["Device", "DeviceColumns"]
+
+_SUMMED = 1024  # rows whose class sums are taken by one product: rows times their classes are held
+
+
+class DeviceColumns(NamedTuple):
+    """The columns of a pass on a device; where classes begin stays on the host."""
+
+    Q: Any
+    back: Any
+    weights: Any
+    starts: np.ndarray
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where passes run.
+
+    Attributes
+    ----------
+    xp : namespace of the library.
+    where : its device.
+    dtype : of products, float32 or float64.
+    tile_dtype : of tiles of scores; their sums are in `dtype`.
+    tile : rows and columns of a tile.
+    """
+
+    xp: Any
+    where: Any
+    dtype: Any
+    tile_dtype: Any
+    tile: tuple[int, int]
+
+    @property
+    def wide(self) -> Any:
+        """float64, but for Apple's graphics, which do not have it."""
+        return self.xp.float32 if "mps" in str(self.where) else self.xp.float64
+
+    @property
+    def host_dtype(self) -> np.dtype:
+        """`dtype` as NumPy has it."""
+        return np.dtype(str(self.dtype).split(".")[-1])
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # To the device
+
+    def put(self, values: np.ndarray, dtype: Any = None) -> Any:
+        """An array of the host on the device, in `dtype` unless another is asked for."""
+        dtype = dtype or self.dtype
+        host = np.float64 if dtype == self.xp.float64 else self.host_dtype
+        return self.moved(self.xp.astype(self.xp.asarray(np.ascontiguousarray(values, dtype=host)), dtype))
+
+    def indices(self, places: np.ndarray) -> Any:
+        """Numbers to index by."""
+        return self.xp.asarray(places.astype(np.int64), device=self.where)
+
+    def moved(self, array: Any) -> Any:
+        """An array of the library, on the device."""
+        import array_api_compat
+
+        return array if array.device == self.where else array_api_compat.to_device(array, self.where)
+
+    def columns(self, gallery: Gallery) -> DeviceColumns:
+        """The columns of a pass, brought here."""
+        weights = None if gallery.weights is None else self.put(gallery.weights)
+        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.Q, gallery.back))
+        return DeviceColumns(Q, back, weights, gallery.starts)
+
+    # ----------------------------------------------------------------------------------------------------------------
+    # Products
+
+    def excess(self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget) -> Any:
+        """(S - clamp(S)) back for rows P, as `passes.excess` has it."""
+        total: Any = 0.0
+        for tile, E in self.tiles(P, codes, columns, target):
+            total = total + self.summed(E, columns, tile)
+        return total
+
+    def tiles(
+        self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget
+    ) -> Iterator[tuple[slice, Any]]:
+        """S - clamp(S), tile by tile of the columns; rows and columns are sorted by label."""
+        P, runs, m = self.xp.astype(P, self.tile_dtype, copy=False), label_runs(codes), columns.Q.shape[0]
+        for first in range(0, m, self.tile[1]):
+            tile = slice(first, min(first + self.tile[1], m))
+            yield tile, self._clamped(P @ columns.Q[tile, :].T, runs, columns.starts, first, target)
+
+    def summed(self, E: Any, columns: DeviceColumns, tile: slice) -> Any:
+        """E back for a tile."""
+        return self.xp.astype(E @ columns.back[tile, :], self.dtype, copy=False)
+
+    def _clamped(
+        self, S: Any, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int, target: LabelTarget
+    ) -> Any:
+        """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""
+        found = []
+        for part, c in same_label_blocks(S.shape[1], runs, starts, first):
+            weight = 1.0 if target.same_weight is None else float(target.same_weight[c])
+            found.append((part, self._clipped(S[part] - target.same, above=False) * weight))
+        E = self._clipped(S - target.other if target.other else S, above=True)
+        for part, excess in found:
+            E[part] = excess
+        return E
+
+    def _clipped(self, S: Any, above: bool) -> Any:
+        """max(S, 0) or min(S, 0); in place where the library can."""
+        if is_torch(S):
+            return S.clamp_(min=0) if above else S.clamp_(max=0)
+        return self.xp.clip(S, min=0.0) if above else self.xp.clip(S, max=0.0)
+
+    def class_sums(self, V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
+        """Weighted sum of the rows of V in each class, (n_classes, r), on the host in float64."""
+        total = np.zeros((n_classes, V.shape[1]))
+        for first in range(0, len(codes), _SUMMED):
+            rows = slice(first, min(first + _SUMMED, len(codes)))
+            present, places = np.unique(codes[rows], return_inverse=True)
+            onehot = np.zeros((len(present), len(places)))
+            onehot[places, np.arange(len(places))] = 1.0 if weights is None else weights[rows]
+            total[present] += to_host(self.put(onehot, self.wide) @ self.xp.astype(V[rows, :], self.wide))
+        return total

@@ -1,0 +1,207 @@
+"""One pass over all pairs: a tile of scores by GEMM, clamp in place, GEMM back.
+
+Rows are compared with a gallery, both sorted by label. Nothing of size n x n is held: memory is a tile a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from likewise.core.targets import LabelTarget, label_runs
+from likewise.utils.threads import Item, Result, blas_controller, in_order, n_cores
+
+__all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
+
+# Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
+ROWS, COLUMNS = 512, 1024
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The columns of a pass, sorted by label: scores are P Qᵀ, and a pass sums (S - Y) @ back, back = [DQ, extra].
+
+    D are the `weights` of the columns. DQ comes first in `back` because the loss follows from its sums.
+    """
+
+    Q: np.ndarray
+    starts: np.ndarray
+    weights: np.ndarray | None = None
+    extra: np.ndarray | None = None
+
+    @cached_property
+    def back(self) -> np.ndarray:
+        """What the columns of (S - Y) are summed with, (m, r) or wider by `extra`."""
+        own = self.Q if self.weights is None else self.Q * self.weights[:, None].astype(self.Q.dtype)
+        return own if self.extra is None else np.hstack([own, self.extra.astype(self.Q.dtype)])
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back: what S @ back takes, without visiting a pair."""
+        back = self.back.astype(np.float64)
+        return self.Q.T.astype(np.float64) @ back, back.sum(axis=0)
+
+    def blocks(self) -> Iterator[Gallery]:
+        """These columns, as the one block they are."""
+        yield self
+
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays, so that whoever schedules by size knows it."""
+        arrays = (self.Q, self.starts, self.weights, self.extra)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is computed from the rest: that need not travel."""
+        return Gallery, (self.Q, self.starts, self.weights, self.extra)
+
+    @cached_property
+    def sums(self) -> LabelSums:
+        """What a fixed target needs of the columns."""
+        return _label_sums(self)
+
+
+def deviation(
+    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
+) -> tuple[np.ndarray, float]:
+    """(S - Y) @ back for a block of rows with scores S = P Qᵀ and target Y, and the sum of squares of S - Y."""
+    if not target.adaptive:
+        return _fixed(P, codes, weights, gallery, target)
+    loss = _Loss(weights, gallery, target)
+    total = excess(P, codes, gallery, target, loss.see)
+    return total, loss.of(P, total)
+
+
+def excess(
+    P: np.ndarray,
+    codes: np.ndarray,
+    gallery: Gallery,
+    target: LabelTarget,
+    see: Callable[[np.ndarray, list[tuple[slice, slice, np.ndarray]], slice], None] = lambda *_: None,
+) -> np.ndarray:
+    """(S - Y) @ back for Y = clamp(S): the tile loop that everything else waits for.
+
+    A tile F is left with 2 (S - Y) - (S - δ2), which is |S - δ2| but for pairs of one label: a single absolute value a
+    pair. The rest, (S - δ2) @ back, needs no pairs. `see` is shown every folded tile.
+    """
+    n, m = len(P), len(gallery.Q)
+    runs, back = label_runs(codes), gallery.back
+    total = np.zeros((n, back.shape[1]), dtype=P.dtype)
+    part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
+    for first in range(0, m, COLUMNS):
+        tile = slice(first, min(first + COLUMNS, m))
+        F = buffer[: n * (tile.stop - first)].reshape(n, -1)
+        np.matmul(P, gallery.Q[tile].T, out=F)
+        see(F, target.fold(F, runs, gallery.starts, first), tile)
+        total += np.matmul(F, back[tile], out=part)
+    Q_back, back_sum = gallery.linear
+    total += P @ Q_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
+    total *= P.dtype.type(0.5)
+    return total
+
+
+class _Loss:
+    """Σ (S - Y)² of a clamped block, from its sums.
+
+    E = S - Y is zero where S lies within its bound, so E² = E (S - bound). Σ_j E_ij S_ij is the inner product of P_i
+    with what the pass sums; what is left are sums of E over the pairs of one label and, for δ2 other than 0, over all.
+    """
+
+    def __init__(self, rows: np.ndarray | None, gallery: Gallery, target: LabelTarget) -> None:
+        self.rows, self.gallery, self.target = rows, gallery, target
+        self.same, self.folded = 0.0, 0.0
+
+    def see(self, F: np.ndarray, same: list[tuple[slice, slice, np.ndarray]], tile: slice) -> None:
+        """Take the sums of a folded tile; `same` are the blocks of E for pairs of one label."""
+        w = None if self.gallery.weights is None else self.gallery.weights[tile]
+        for a, b, E in same:
+            self.same += _weighted_sum(E, None if self.rows is None else self.rows[a], None if w is None else w[b])
+        if self.target.other:
+            self.folded += _weighted_sum(F, self.rows, w)
+
+    def of(self, P: np.ndarray, total: np.ndarray) -> float:
+        own = total[:, : P.shape[1]]
+        scored = _weighted_sum(np.einsum("ij,ij->i", own, P, dtype=np.float64)[:, None], self.rows, None)
+        loss = scored - (self.target.same - self.target.other) * self.same
+        if self.target.other:
+            loss -= self.target.other * (self.folded + self._linear(P)) / 2
+        return max(loss, 0.0)
+
+    def _linear(self, P: np.ndarray) -> float:
+        """The weighted sum of S - δ2 over the block."""
+        gallery, rows = self.gallery, self.rows
+        columns = float(len(gallery.Q) if gallery.weights is None else gallery.weights.sum())
+        scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
+        return float(scores.sum() if rows is None else rows @ scores)
+
+
+def _fixed(
+    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
+) -> tuple[np.ndarray, float]:
+    """Y = δ1 or δ2 by label: class sums of the gallery are all it takes, no pair is visited."""
+    sums = gallery.sums
+    same, other = target.same - target.other, target.other
+    Y_back = same * sums.back[codes] + other * sums.back.sum(axis=0)
+    Y_Q = same * sums.Q[codes] + other * sums.Q.sum(axis=0)
+    Y_Y = (target.same**2 - other**2) * sums.size[codes] + other**2 * sums.size.sum()
+    squares = np.einsum("ij,ij->i", P @ sums.Q_Q - 2 * Y_Q, P) + Y_Y
+    loss = squares.sum() if weights is None else weights @ squares
+    return (P @ sums.Q_back - Y_back).astype(P.dtype), max(float(loss), 0.0)
+
+
+@dataclass(frozen=True)
+class LabelSums:
+    """Sums over the columns of each class: of `back`, of the weighted Q and of the weights; and two Gram matrices."""
+
+    back: np.ndarray
+    Q: np.ndarray
+    size: np.ndarray
+    Q_Q: np.ndarray
+    Q_back: np.ndarray
+
+
+def _label_sums(gallery: Gallery) -> LabelSums:
+    column = np.ones(len(gallery.Q)) if gallery.weights is None else gallery.weights
+    Q, back = gallery.Q.astype(np.float64), gallery.back.astype(np.float64)
+    weighted = Q * column[:, None]
+
+    def by_class(V: np.ndarray) -> np.ndarray:
+        running = np.concatenate([np.zeros_like(V[:1]), np.cumsum(V, axis=0)])
+        return np.diff(running[gallery.starts], axis=0)
+
+    return LabelSums(by_class(back), by_class(weighted), by_class(column), Q.T @ weighted, Q.T @ back)
+
+
+def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:
+    by_row = E.sum(axis=1) if columns is None else E @ columns.astype(E.dtype)
+    by_row = by_row.astype(np.float64)
+    return float(by_row.sum() if rows is None else rows @ by_row)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Row blocks over threads, one BLAS thread in each: that beats one big skinny GEMM over all cores
+
+
+def row_blocks(n: int, rows: int | None = None) -> list[slice]:
+    """Blocks of at most `rows` (or `ROWS`) rows, as equal as can be and a multiple of the threads in number."""
+    rounds = -(-n // ((rows or ROWS) * n_cores()))
+    edges = np.linspace(0, n, min(rounds * n_cores(), n) + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
+
+
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """function(item) for each item, computed in threads, yielded in order, with few results waiting at a time."""
+    with single_threaded_blas():
+        yield from in_order(function, items, n_cores(), 2 * n_cores())
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """One BLAS thread for each of our own."""
+    with blas_controller().limit(limits=1, user_api="blas"):
+        yield

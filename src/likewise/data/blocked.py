@@ -1,0 +1,96 @@
+"""What engines that see their rows in blocks have in common: every answer is a sum over the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from likewise.core.engine import Against, Columns, Maker, Task
+from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.whitening import Whitening, check_room, whiten_gram
+from likewise.data.memory import MemoryEngine
+from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
+
+__all__ = ["BlockedEngine"]
+
+
+class BlockedEngine:
+    """Rows that are visited in blocks, in an order of their own; a subclass knows where they are.
+
+    Parameters
+    ----------
+    codes, weights : class and weight of each row in the rows' own order; a row of weight zero is not there.
+    """
+
+    def __init__(
+        self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None
+    ) -> None:
+        self._codes, self._weights = codes, weights
+        order = np.argsort(codes, kind="stable")
+        self.order = order if weights is None else order[weights[order] > 0]
+        self.codes = codes[self.order]
+        self.weights = None if weights is None else weights[self.order]
+        self.starts, self.n_classes = class_starts(self.codes, n_classes), n_classes
+        self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
+        self.on_block: Callable[[], None] = lambda: None
+
+    @property
+    def row_codes(self) -> np.ndarray:
+        """Class of each row in the rows' own order."""
+        return self._codes
+
+    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of what `task` returns, in float64."""
+        raise NotImplementedError
+
+    def rows_at(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by their numbers in the rows' own order, ascending."""
+        raise NotImplementedError
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass of `width` numbers each, in blocks."""
+        raise NotImplementedError
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns of what `task` returns."""
+        raise NotImplementedError
+
+    def gallery(self, R: np.ndarray) -> Columns:
+        """All rows as the columns of a pass, in blocks."""
+        width = R.shape[1] * (1 if self.weights is None else 2)
+        return self.columns(Projection(R.astype(self.dtype), self.n_classes), width)
+
+    def sweep(
+        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
+    ) -> tuple[np.ndarray, float]:
+        """Sum over row blocks of Xᵀ (S - Y) back, and the loss."""
+        total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
+        return total, float(loss)
+
+    def whiten(self, alpha: float) -> Whitening:
+        """Whitening through the Gram matrix; float64 data without ridge takes a second pass."""
+        check_room(self.shape[1], self.shape)
+        (G,) = self.sum(GramSum())
+        return whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
+
+    def class_sums(self, L: np.ndarray) -> np.ndarray:
+        """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
+        (sums,) = self.sum(ClassSums(self.n_classes))
+        return sums @ L
+
+    def sum_of_squares(self, target: LabelTarget) -> float:
+        """‖Y‖² of the fixed label target."""
+        return class_squares(self.codes, self.weights, self.n_classes, target)
+
+    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+        """No: a product with X is cheaper than to have its last one at hand."""
+        return None
+
+    def take(self, chosen: np.ndarray) -> MemoryEngine:
+        """An engine in memory over some of the rows, given by their places in label order."""
+        chosen = np.sort(chosen)
+        rows, back = np.unique(self.order[chosen], return_inverse=True)
+        X = self.rows_at(rows).astype(self.dtype, copy=False)[back]
+        weights = None if self.weights is None else self.weights[chosen]
+        return MemoryEngine(X, self.codes[chosen], self.n_classes, weights)

@@ -1,0 +1,268 @@
+"""Rows on a Dask cluster: factors travel to the blocks, and sums of size d x r travel back.
+
+Every task is pure and made from the graph of X or from arguments that the scheduler keeps, nothing is scattered: what a
+worker takes with it when it dies is computed again elsewhere. Sums are added in the order of the blocks, so that the
+result does not depend on who was faster.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.passes import Gallery, single_threaded_blas
+from likewise.data.blocked import BlockedEngine
+from likewise.data.sources import NpyFile, check_finite, working_dtype
+from likewise.data.tasks import added, block_columns, block_sums, labelled_block
+from likewise.errors import LikewiseError, MissingExtraError
+
+__all__ = ["ClusterColumns", "DaskEngine", "connected", "dask_rows", "whole_rows"]
+
+_FAN_IN = 8  # sums that one task adds
+_GROUP_BYTES = 256 << 20  # of projected rows that one task holds
+_BLOCK_BYTES = 32 << 20
+_BLOCKS_A_THREAD = 4  # so that none waits long for the last
+
+
+class DaskEngine(BlockedEngine):
+    """Labelled rows of a dask array, on the workers of the current `distributed.Client`.
+
+    Parameters
+    ----------
+    X : (n, d) dask array; its chunks of rows are the blocks, columns are brought together.
+    codes, weights : as in `BlockedEngine`, in the order of the rows of X.
+    """
+
+    def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
+        self.client = _current_client()
+        X = whole_rows(X)
+        super().__init__(X.shape[1], working_dtype(X.dtype), codes, n_classes, weights)
+        self._parts, self._blocks = self._labelled(X)
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows in a pass."""
+        return len(self._blocks)
+
+    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of what `task` returns, in float64."""
+        sent = self._sent(task)
+        return self._added([self._submit(_sums, sent, block) for block in self._blocks])
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns: each block of them stays on the worker that made it."""
+        sent = self._sent(make)
+        parts = [self._submit(_columns, sent, block) for block in self._blocks]
+        return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns, which travel to the rows."""
+        if not isinstance(columns, ClusterColumns):
+            return self.sum(task.against(tuple(columns.blocks())))
+        sent, groups = self._sent(task), columns.groups()
+        parts = [self._submit(_against, sent, block, *group) for block in self._blocks for group in groups]
+        return self._added(parts, len(groups))
+
+    def rows_at(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by their numbers in X, ascending: only these reach the client."""
+        wanted = []
+        for part, block in zip(self._parts, self._blocks, strict=True):
+            inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)] - part.start
+            if len(inside):
+                wanted.append(self._submit(_taken, block, self._places(part)[inside]))
+        return np.concatenate(self.gathered(wanted))
+
+    def gathered(self, futures: list[Any]) -> list[Any]:
+        """Results on the client; what a worker raised is raised here."""
+        with _explained():
+            return self.client.gather(futures)
+
+    def _labelled(self, X: Any) -> tuple[list[slice], list[Any]]:
+        """Ranges of rows, and the blocks on their workers, sorted by label; X's own are let go as soon as they are."""
+        import dask
+
+        prepare, parts, blocks = dask.delayed(_prepared, pure=True), [], []
+        for (a, b), chunk in zip(pairwise([0, *accumulate(X.chunks[0])]), X.to_delayed().ravel(), strict=True):
+            weights = None if self._weights is None else self._weights[a:b]
+            if a == b or (weights is not None and not weights.any()):
+                continue
+            parts.append(slice(a, b))
+            blocks.append(prepare(chunk, self._codes[a:b], weights, self.dtype, a))
+        return parts, self.client.compute(blocks, retries=2)
+
+    def _places(self, part: slice) -> np.ndarray:
+        """Where each row of a chunk is in its block, which is sorted by label; -1 for one of weight zero."""
+        order = np.argsort(self._codes[part], kind="stable")
+        if self._weights is not None:
+            order = order[self._weights[part][order] > 0]
+        places = np.full(part.stop - part.start, -1)
+        places[order] = np.arange(len(order))
+        return places
+
+    def _sent(self, value: Any) -> Any:
+        """Something for all workers, as a task that returns it: the scheduler can make it again."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self._submit(_same, value)
+
+    def _submit(self, function: Any, *arguments: Any) -> Any:
+        return self.client.submit(function, *arguments, pure=False)
+
+    def _added(self, parts: list[Any], a_block: int = 1) -> tuple[np.ndarray, ...]:
+        """The sum of what the parts come to, by a tree of tasks; `on_block` hears of every `a_block` of them."""
+        from distributed import as_completed
+
+        level = parts
+        while len(level) > 1:
+            level = [self._submit(_tree, *level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+        for done, _ in enumerate(as_completed(parts), start=1):
+            if done % a_block == 0:
+                self.on_block()
+        with _explained():
+            totals: tuple[np.ndarray, ...] = level[0].result()
+        return totals
+
+
+class ClusterColumns:
+    """Columns of a pass on the workers, in blocks."""
+
+    def __init__(self, engine: DaskEngine, parts: list[Any], nbytes: int) -> None:
+        self._engine, self._parts, self._nbytes = engine, parts, nbytes
+
+    def groups(self) -> list[list[Any]]:
+        """Blocks to be met by one task, as many as it may hold."""
+        size = max(1, int(_GROUP_BYTES * len(self._parts) / max(self._nbytes, 1)))
+        return [self._parts[i : i + size] for i in range(0, len(self._parts), size)]
+
+    def blocks(self) -> Iterator[Gallery]:
+        """The galleries one after the other, brought to the client: for rows that are there."""
+        for part in self._parts:
+            yield self._engine.gathered([part])[0]
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back over all columns, in float64."""
+        engine = self._engine
+        Q_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        return Q_back, back_sum
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What runs on a worker
+
+
+def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype, first: int) -> RowBlock:
+    rows = np.asarray(rows)
+    check_finite(rows, first, lambda row: f"X: row {row}")
+    return labelled_block(rows, codes, weights, dtype)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
+    # A worker has as many threads as its owner wants busy: one task keeps to one.
+    with single_threaded_blas():
+        return block_sums(task, block, map)
+
+
+def _columns(make: Maker, block: RowBlock) -> Gallery:
+    with single_threaded_blas():
+        return block_columns(make, block, map)
+
+
+def _against(task: Against, block: RowBlock, *columns: Gallery) -> tuple[np.ndarray, ...]:
+    return _sums(task.against(columns), block)
+
+
+def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return added(parts)
+
+
+def _linear(columns: Gallery) -> tuple[np.ndarray, ...]:
+    return columns.linear
+
+
+def _taken(block: RowBlock, places: np.ndarray) -> Any:
+    return block.rows[places]
+
+
+def _read(path: str, first: int, last: int) -> np.ndarray:
+    return NpyFile.open(path).between(first, last)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Clients and arrays
+
+
+def connected(address: str) -> Any:
+    """A client of the scheduler at `address`, which is the current one from now on."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("a Dask cluster", "dask") from error
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise LikewiseError(f"no Dask scheduler answers at {address!r}: {error}") from error
+
+
+def dask_rows(path: str | os.PathLike[str]) -> Any:
+    """A `.npy` file that every worker can see under this name, as a dask array that the workers read themselves."""
+    import dask
+    import dask.array as da
+
+    source = NpyFile.open(os.path.abspath(path))
+    threads = sum(_current_client().nthreads().values())
+    n, d = source.shape
+    rows = min(_BLOCK_BYTES // (d * source.dtype.itemsize), -(-n // (_BLOCKS_A_THREAD * max(threads, 1))))
+    read = dask.delayed(_read, pure=True)
+    parts = []
+    for first in range(0, n, max(rows, 1)):
+        last = min(first + max(rows, 1), n)
+        parts.append(da.from_delayed(read(str(source.path), first, last), (last - first, d), source.dtype))
+    return da.concatenate(parts)
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError as error:
+        raise MissingExtraError("a dask array", "dask") from error
+    try:
+        return get_client()
+    except ValueError as error:
+        raise LikewiseError("X is a dask array and no Client is current: make a distributed.Client first") from error
+
+
+def whole_rows(X: Any) -> Any:
+    """X in chunks of whole rows, of known size."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise LikewiseError(f"X is a dask array of {X.ndim} dimensions and type {X.dtype}: expected rows of numbers")
+    if any(np.isnan(size) for sizes in X.chunks for size in sizes):
+        _current_client()
+        X = X.compute_chunk_sizes()
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """A cluster that lost its workers too often says so in one sentence."""
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise LikewiseError(
+            f"the Dask workers died several times at one block of X ({error.task}): give them more memory, or X "
+            "smaller chunks"
+        ) from error

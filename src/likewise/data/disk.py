@@ -1,0 +1,146 @@
+"""Rows on disk, or in blocks that come one after the other: each is read once a pass, in order, ahead of its use."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import IO, Any
+
+import numpy as np
+
+from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.passes import Gallery
+from likewise.data.blocked import BlockedEngine
+from likewise.data.memory_limit import Budget
+from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
+from likewise.data.tasks import added, block_columns, block_sums, labelled_block
+from likewise.errors import LikewiseError
+
+__all__ = ["DiskEngine", "HeldColumns", "SpilledColumns"]
+
+
+class DiskEngine(BlockedEngine):
+    """Labelled rows of a `Source`, within a limit of memory.
+
+    Blocks are visited in the order of the file and sorted by label one by one, so that pairs of one label are still
+    rectangles of a tile. All rows as columns are kept as their n x r projection, in memory if the limit has room for
+    it and in a temporary file if not.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: np.ndarray | None = None,
+        memory_limit: Any = None,
+    ) -> None:
+        n, d = source.shape
+        super().__init__(d, working_dtype(source.dtype), codes, n_classes, weights)
+        self.source = source
+        self.budget = Budget.of(memory_limit, d, d * max(source.dtype.itemsize, self.dtype.itemsize), n)
+        self._checked = False
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows in a pass."""
+        return -(-self.source.shape[0] // self.budget.block_rows)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows, block by block; the first time that all of them are read they are checked to be finite."""
+        for part, rows in self.source.blocks(self.budget.block_rows):
+            if not self._checked:
+                check_finite(rows, part.start, self.source.place)
+            weights = None if self._weights is None else self._weights[part]
+            block = labelled_block(rows, self._codes[part], weights, self.dtype)
+            if len(block.codes):
+                yield block
+        self._checked = True
+
+    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of what `task` returns, in float64."""
+        return self._summed(lambda block: block_sums(task, block))
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
+        blocks = (block_columns(make, block) for block in self.blocks())
+        if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
+            return HeldColumns(list(blocks))
+        return SpilledColumns(blocks)
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns; columns from a file are read once for each block of rows."""
+
+        def against_all(block: RowBlock) -> tuple[np.ndarray, ...]:
+            if isinstance(columns, SpilledColumns):
+                return added(block_sums(task.against((part,)), block) for part in columns.blocks())
+            return block_sums(task.against(tuple(columns.blocks())), block)
+
+        return self._summed(against_all)
+
+    def rows_at(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by their numbers in the file, ascending."""
+        return self.source.take(rows)
+
+    def _summed(self, work: Callable[[RowBlock], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+        def parts() -> Iterator[tuple[np.ndarray, ...]]:
+            for block in self.blocks():
+                yield work(block)
+                self.on_block()
+
+        return added(parts())
+
+
+class HeldColumns:
+    """Columns of a pass in blocks, in memory."""
+
+    def __init__(self, blocks: list[Gallery]) -> None:
+        self._blocks = blocks
+
+    def blocks(self) -> Iterator[Gallery]:
+        """The galleries one after the other."""
+        yield from self._blocks
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Qᵀ back and the sum of back over all columns, in float64."""
+        Q_back, back_sum = added(block.linear for block in self.blocks())
+        return Q_back, back_sum
+
+
+class SpilledColumns(HeldColumns):
+    """The same in a temporary file that no one else sees, read ahead block by block."""
+
+    def __init__(self, blocks: Iterator[Gallery]) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
+        self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
+        for block in blocks:
+            self._write(block.Q if block.extra is None else np.hstack([block.Q, block.extra.astype(block.Q.dtype)]))
+            self._labels.append((block.starts, block.weights))
+            self._own, self._dtype = block.Q.shape[1], block.Q.dtype
+            self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
+
+    def blocks(self) -> Iterator[Gallery]:
+        """The galleries one after the other, from the start of the file."""
+        sizes = [int(starts[-1]) for starts, _ in self._labels]
+        ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
+        jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
+        yield from read_ahead(jobs)
+
+    def _write(self, Q: np.ndarray) -> None:
+        try:
+            self._file.write(Q.data)
+            self._file.flush()
+        except OSError as error:
+            raise LikewiseError(
+                f"cannot keep the projected rows in {tempfile.gettempdir()}: {error.strerror}; raise memory_limit, or "
+                "set TMPDIR to a folder with room"
+            ) from error
+
+    def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> Gallery:
+        Q = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
+        if read_exactly(self._file, offset, Q) < Q.nbytes:
+            raise LikewiseError("the temporary file of projected rows was cut short by someone else")
+        own = np.ascontiguousarray(Q[:, : self._own])
+        return Gallery(own, starts, weights, None if self._own == self._width else Q[:, self._own :])

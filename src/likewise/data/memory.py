@@ -1,0 +1,167 @@
+"""Rows in memory, dense or sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.whitening import Whitening, whiten
+from likewise.data.tasks import block_columns, class_squares, part_sums
+
+__all__ = ["MemoryEngine"]
+
+Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
+
+
+class MemoryEngine:
+    """Labelled rows held in memory, visited in the order of their labels.
+
+    Parameters
+    ----------
+    X : (n, d) float32 or float64, dense or CSR.
+    codes : (n,) class of each row, 0 to n_classes - 1.
+    weights : (n,) how many times each row counts, or None.
+    """
+
+    def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
+        order = np.argsort(codes, kind="stable")
+        self._X = X
+        self._order = None if np.array_equal(order, np.arange(len(codes))) else order
+        self.codes = codes[order]
+        self.weights = None if weights is None else weights[order]
+        self.starts = class_starts(self.codes, n_classes)
+        self.n_classes = n_classes
+        self.shape: tuple[int, int] = X.shape
+        self.dtype: np.dtype = X.dtype
+        self.on_block: Callable[[], None] = lambda: None  # told after each block of rows, for a progress bar
+
+    @property
+    def n_pairs(self) -> float:
+        """Pairs of rows, each as often as it weighs."""
+        return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
+
+    def whiten(self, alpha: float) -> Whitening:
+        """Whitening of the rows."""
+        return whiten(self._X, None if self.weights is None else self._original(self.weights), alpha)
+
+    def project(self, L: np.ndarray) -> np.ndarray:
+        """X L, rows sorted by label, in X's own precision."""
+        L, blocks = L.astype(self.dtype), row_blocks(self.shape[0])
+        product = np.empty((self.shape[0], L.shape[1]), dtype=self.dtype)
+        for block, rows in zip(blocks, ordered_map(lambda block: self.rows(block) @ L, blocks), strict=True):
+            product[block] = rows
+        return product
+
+    def class_sums(self, L: np.ndarray) -> np.ndarray:
+        """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
+        onehot = sp.csr_array(
+            (
+                np.ones(self.shape[0]) if self.weights is None else self.weights,
+                self.codes,
+                range(self.shape[0] + 1),
+            ),
+            shape=(self.shape[0], self.n_classes),
+        )
+        unsorted = onehot if self._order is None else onehot[np.argsort(self._order)]
+        sums = unsorted.T @ self._X.astype(np.float64, copy=False) if sp.issparse(self._X) else unsorted.T @ self._X
+        return np.asarray(sums @ L)
+
+    def sum_of_squares(self, target: LabelTarget) -> float:
+        """‖Y‖² of the fixed label target, by the sizes of the classes."""
+        return class_squares(self.codes, self.weights, self.n_classes, target)
+
+    def gallery(self, R: np.ndarray) -> Gallery:
+        """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
+        return Gallery(self.project(R), self.starts, self.weights)
+
+    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+        """X R T for the gallery of R: its rows are here already."""
+        assert isinstance(gallery, Gallery)
+        return gallery.Q @ T.astype(self.dtype)
+
+    def sweep(
+        self,
+        L: np.ndarray,
+        gallery: Columns,
+        target: LabelTarget,
+        reduce: Reduction | None = None,
+        projected: bool = False,
+    ) -> tuple[np.ndarray, float]:
+        """Sum over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
+
+        `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back. `projected`
+        says that L is X L already, in label order.
+        """
+        L = L.astype(self.dtype, copy=False)
+
+        def block_sum(columns: Gallery, block: slice) -> tuple[np.ndarray, float]:
+            rows = self.rows(block)
+            weights = None if self.weights is None else self.weights[block]
+            P = L[block] if projected else np.asarray(rows @ L)
+            T, loss = deviation(P, self.codes[block], weights, columns, target)
+            if weights is not None:
+                T *= weights[:, None]
+            return (rows.T @ T if reduce is None else reduce(rows, T, block)), loss
+
+        total, loss = np.zeros(()), 0.0
+        for columns in gallery.blocks():
+            for part, part_loss in ordered_map(partial(block_sum, columns), row_blocks(self.shape[0])):
+                total, loss = total + part.astype(np.float64), loss + part_loss
+                self.on_block()
+        return total, loss
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows in a pass."""
+        return len(row_blocks(self.shape[0]))
+
+    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of what `task` returns, in float64."""
+
+        def block(part: slice) -> RowBlock:
+            return RowBlock(self.rows(part), self.codes[part], None if self.weights is None else self.weights[part])
+
+        return part_sums(task, self.shape[0], block)
+
+    def columns(self, make: Maker, width: int) -> Columns:
+        """All rows as columns of a pass, in one block."""
+        return block_columns(make, RowBlock(self.rows(slice(None)), self.codes, self.weights))
+
+    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+        """Sum over blocks of rows and of columns."""
+        return self.sum(task.against(tuple(columns.blocks())))
+
+    @property
+    def order(self) -> np.ndarray:
+        """The row of X at each place of the label order."""
+        return np.arange(self.shape[0]) if self._order is None else self._order
+
+    @property
+    def row_codes(self) -> np.ndarray:
+        """Class of each row of X."""
+        return self._original(self.codes)
+
+    def take(self, chosen: np.ndarray) -> MemoryEngine:
+        """An engine over some of the rows, given by their places in label order; repetition is allowed."""
+        chosen = np.sort(chosen)
+        weights = None if self.weights is None else self.weights[chosen]
+        return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)
+
+    def rows(self, chosen: slice | np.ndarray) -> Any:
+        """Rows of X by their places in label order."""
+        return self._X[chosen if self._order is None else self._order[chosen]]
+
+    def _original(self, values: np.ndarray) -> np.ndarray:
+        """Values in label order, back in the order of X."""
+        if self._order is None:
+            return values
+        result = np.empty_like(values)
+        result[self._order] = values
+        return result

@@ -1,0 +1,239 @@
+"""Relevance: what is known of pairs of a query and an item, as a sparse matrix."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.data.pair_lists import assembled, places
+from likewise.errors import LikewiseError
+
+__all__ = ["Relevance"]
+
+
+class Relevance:
+    """What is known of the pairs of n_q queries and n_g items.
+
+    Parameters
+    ----------
+    R : (n_q, n_g) matrix, sparse or dense
+        In a sparse matrix a stored entry is known, a stored zero too; in a dense one every entry is.
+    unstored : {"unknown", "irrelevant"}, default="unknown"
+        What the other pairs are. Unknown ones exert no pull at all, and the work grows with the known ones alone.
+    kind : {"auto", "binary", "graded"}, default="auto"
+        "binary": 1 asks for a score of at least δ1 and 0 for one of at most δ2. "graded": the value is the score
+        itself, and an unstored irrelevant pair has 0. "auto" is binary if all values are 0 or 1.
+
+    Examples
+    --------
+    >>> from likewise.targets import Relevance
+    >>> Relevance.from_triples([0, 0, 1], [2, 5, 3], [1, 0, 1], shape=(2, 6))
+    Relevance(2 x 6, 3 known pairs, binary, unstored='unknown')
+    """
+
+    def __init__(self, R: Any, *, unstored: str = "unknown", kind: str = "auto") -> None:
+        if unstored not in ("unknown", "irrelevant"):
+            raise LikewiseError(f"unstored={unstored!r}: expected 'unknown' or 'irrelevant'")
+        if kind not in ("auto", "binary", "graded"):
+            raise LikewiseError(f"kind={kind!r}: expected 'auto', 'binary' or 'graded'")
+        self.R = _checked(R)
+        self.unstored = unstored
+        self.kind = _kind(self.R.data, kind)
+        self._may_grow = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.R.shape
+
+    @property
+    def n_known(self) -> int:
+        """How many pairs are known."""
+        return self.R.nnz if self.unstored == "unknown" else self.shape[0] * self.shape[1]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair is known."""
+        return self.n_known == self.shape[0] * self.shape[1]
+
+    def __repr__(self) -> str:
+        n_q, n_g = self.shape
+        return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
+
+    def take(self, queries: np.ndarray) -> Relevance:
+        """The relevance of some of the queries."""
+        return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
+
+    def fitted_to(self, n_q: int, n_g: int) -> Relevance:
+        """This relevance for n_q queries and n_g items; a size that was only inferred grows to them."""
+        if self.shape == (n_q, n_g):
+            return self
+        if not self._may_grow or self.shape[0] > n_q or self.shape[1] > n_g:
+            raise LikewiseError(
+                f"relevance has shape {self.shape}: expected ({n_q}, {n_g}), a row a query, a column an item"
+            )
+        grown = self.R.copy()
+        grown.resize((n_q, n_g))
+        return Relevance(grown, unstored=self.unstored, kind=self.kind)
+
+    @classmethod
+    def from_triples(
+        cls,
+        queries: Any,
+        items: Any,
+        grades: Any = None,
+        *,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+        unstored: str = "unknown",
+        kind: str = "auto",
+        conflicts: str = "error",
+    ) -> Self:
+        """From lists of (query, item, grade); without grades every pair listed is relevant.
+
+        `query_ids` and `item_ids` name the rows of the two sides, in their order; without them queries and items are
+        row numbers. A pair listed with two grades is an error, or left unknown with `conflicts="drop"`.
+        """
+        rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
+        values = np.ones(len(rows)) if grades is None else grades
+        size = _shape(rows, columns, query_ids, item_ids, shape)
+        relevance = cls(assembled(rows, columns, values, size, conflicts), unstored=unstored, kind=kind)
+        relevance._may_grow = shape is None
+        return relevance
+
+    @classmethod
+    def from_pairs(
+        cls, must_link: Any, cannot_link: Any = (), *, ids: Any = None, n: int | None = None, conflicts: str = "error"
+    ) -> Self:
+        """From pairs of rows of one set that are alike (`must_link`) and not alike (`cannot_link`); both ways round."""
+        alike, unlike = _pairs(must_link, "must_link"), _pairs(cannot_link, "cannot_link")
+        both = np.concatenate([alike, unlike]) if len(alike) and len(unlike) else (alike if len(alike) else unlike)
+        left, right = places(both[:, 0], ids, "item"), places(both[:, 1], ids, "item")
+        linked = np.repeat([1.0, 0.0], [len(alike), len(unlike)])
+        n = len(ids) if ids is not None else n
+        size = None if n is None else (n, n)
+        rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
+        if size is None:
+            size = (int(max(rows.max(initial=0), columns.max(initial=0))) + 1,) * 2
+        relevance = cls(assembled(rows, columns, np.tile(linked, 2), size, conflicts), kind="binary")
+        relevance._may_grow = n is None
+        return relevance
+
+    @classmethod
+    def from_triplets(
+        cls,
+        anchors: Any,
+        positives: Any,
+        negatives: Any,
+        *,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+        conflicts: str = "error",
+    ) -> Self:
+        """From triplets: the anchor is like the positive and not like the negative."""
+        anchors, positives, negatives = (np.asarray(part).ravel() for part in (anchors, positives, negatives))
+        if not len(anchors) == len(positives) == len(negatives):
+            raise LikewiseError(
+                f"triplets have {len(anchors)} anchors, {len(positives)} positives and {len(negatives)} negatives: "
+                "expected as many of each"
+            )
+        return cls.from_triples(
+            np.concatenate([anchors, anchors]),
+            np.concatenate([positives, negatives]),
+            np.repeat([1.0, 0.0], len(anchors)),
+            query_ids=query_ids,
+            item_ids=item_ids,
+            shape=shape,
+            kind="binary",
+            conflicts=conflicts,
+        )
+
+    @classmethod
+    def from_clicks(
+        cls,
+        queries: Any,
+        items: Any,
+        clicked: Any = None,
+        *,
+        position: Any = None,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+    ) -> Self:
+        """From a log of what was shown for a query and clicked or not; without `clicked` every row is a click.
+
+        An item clicked at least once is relevant. One shown and never clicked is irrelevant; with `position` only if
+        it was shown above a click of the same query, since what is below it may never have been looked at.
+        """
+        rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
+        hits = np.ones(len(rows)) if clicked is None else np.asarray(clicked, dtype=np.float64).ravel()
+        size = _shape(rows, columns, query_ids, item_ids, shape)
+        assembled(rows, columns, np.zeros(len(rows)) + hits.sum(), size)  # lengths, finiteness, places
+        said = hits > 0
+        if not said.any():
+            raise LikewiseError("clicks hold no click: nothing is known to be relevant")
+        told = said | _looked_at(rows, said, position)
+        pairs = sp.coo_array((said[told].astype(float), (rows[told], columns[told])), shape=size).tocsr()
+        pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed: clicked once is clicked
+        relevance = cls(pairs, kind="binary")
+        relevance._may_grow = shape is None
+        return relevance
+
+
+def _looked_at(rows: np.ndarray, clicked: np.ndarray, position: Any) -> np.ndarray:
+    """Which rows of the log were seen: all, or those above the lowest click of their query."""
+    if position is None:
+        return np.ones(len(rows), dtype=bool)
+    position = np.asarray(position, dtype=np.float64).ravel()
+    if len(position) != len(rows):
+        raise LikewiseError(f"position has {len(position)} entries: expected {len(rows)}, one a row of the log")
+    lowest = np.full(rows.max() + 1, -np.inf)
+    np.maximum.at(lowest, rows[clicked], position[clicked])
+    return position < lowest[rows]
+
+
+def _shape(
+    rows: np.ndarray, columns: np.ndarray, query_ids: Any, item_ids: Any, shape: tuple[int, int] | None
+) -> tuple[int, int]:
+    if shape is not None:
+        return int(shape[0]), int(shape[1])
+    n_q = len(query_ids) if query_ids is not None else int(rows.max(initial=-1)) + 1
+    n_g = len(item_ids) if item_ids is not None else int(columns.max(initial=-1)) + 1
+    return n_q, n_g
+
+
+def _pairs(pairs: Any, what: str) -> np.ndarray:
+    array = np.asarray(pairs)
+    if array.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise LikewiseError(f"{what} has shape {array.shape}: expected (m, 2), a pair of rows a line")
+    return array
+
+
+def _checked(R: Any) -> sp.csr_array:
+    """CSR in float64 with what is stored kept, zeros too."""
+    if not sp.issparse(R):
+        dense = np.asarray(R, dtype=np.float64)
+        if dense.ndim != 2:
+            raise LikewiseError(
+                f"relevance has shape {dense.shape}: expected a matrix, a row a query, a column an item"
+            )
+        rows, columns = np.indices(dense.shape).reshape(2, -1)
+        return assembled(rows, columns, dense.ravel(), dense.shape)
+    R = R.tocoo()
+    rows, columns = (np.asarray(places, dtype=np.int64) for places in (R.row, R.col))
+    return assembled(rows, columns, R.data, R.shape)
+
+
+def _kind(values: np.ndarray, asked: str) -> str:
+    binary = bool(np.all((values == 0) | (values == 1)))
+    if asked == "auto":
+        return "binary" if binary else "graded"
+    if asked == "binary" and not binary:
+        odd = values[(values != 0) & (values != 1)][0]
+        raise LikewiseError(f"relevance has the value {odd:g}: expected 0 and 1 alone with kind='binary'")
+    return asked

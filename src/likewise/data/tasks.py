@@ -1,0 +1,161 @@
+"""The sums that an engine takes over its blocks of rows, as tasks that run anywhere; and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.core.class_sums import class_sums
+from likewise.core.engine import Maker, RowBlock, Task
+from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.whitening import add_gram, mirrored
+
+__all__ = [
+    "ClassSums",
+    "GramSum",
+    "ProjectedGram",
+    "Projection",
+    "Sweep",
+    "added",
+    "block_columns",
+    "block_sums",
+    "class_squares",
+    "joined_columns",
+    "labelled_block",
+    "part_sums",
+]
+
+Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class GramSum:
+    """XᵀX, (d, d)."""
+
+    own_threads: ClassVar[bool] = True  # one d x d sum at a time: BLAS shares it out, not we
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        d = block.rows.shape[1]
+        total = add_gram(np.zeros((d, d), order="F"), block.rows, block.weights)
+        return (total if sp.issparse(block.rows) else mirrored(total),)
+
+
+@dataclass(frozen=True)
+class ProjectedGram:
+    """(XW)ᵀ(XW) in float64, for the second whitening of float64 data."""
+
+    W: np.ndarray
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        U = np.asarray(block.rows.astype(np.float64) @ self.W)
+        return (U.T @ (U if block.weights is None else U * block.weights[:, None]),)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Weighted sum of the rows of each class, (n_classes, d)."""
+
+    n_classes: int
+    block_rows: ClassVar[int] = 8192  # each part is n_classes x d, whatever its rows
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        return (class_sums(block.rows, block.codes, block.weights, self.n_classes),)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Xᵀ (S - Y) back against some columns, (d, r), and the loss."""
+
+    L: np.ndarray
+    columns: tuple[Gallery, ...]
+    target: LabelTarget
+
+    def against(self, columns: tuple[Gallery, ...]) -> Sweep:
+        """The same with other columns."""
+        return replace(self, columns=columns)
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        P, weights = np.asarray(block.rows @ self.L), block.weights
+        parts = [deviation(P, block.codes, weights, gallery, self.target) for gallery in self.columns]
+        T = parts[0][0]
+        for part, _ in parts[1:]:
+            T += part
+        if weights is not None:
+            T *= weights[:, None]
+        return block.rows.T @ T, np.array(sum(loss for _, loss in parts))
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Rows as columns of a pass: Q = X R."""
+
+    R: np.ndarray
+    n_classes: int
+
+    def __call__(self, block: RowBlock) -> Gallery:
+        return Gallery(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Blocks and their sums
+
+
+def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype) -> RowBlock:
+    """Rows as they came, sorted by label, without those of weight zero; always a copy."""
+    order = np.argsort(codes, kind="stable")
+    if weights is not None:
+        order = order[weights[order] > 0]
+    return RowBlock(rows[order].astype(dtype, copy=False), codes[order], None if weights is None else weights[order])
+
+
+def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> Gallery:
+    """The columns that a block of rows becomes, made part by part."""
+    parts = list(in_order(lambda part: make(block.part(part)), row_blocks(len(block.codes))))
+    return joined_columns(parts, block.codes, block.weights)
+
+
+def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+    """Columns that were made part by part, sorted by label as a whole."""
+    extra = [part.extra for part in parts if part.extra is not None]
+    starts = class_starts(codes, len(parts[0].starts) - 1)
+    Q = np.concatenate([part.Q for part in parts])
+    return Gallery(Q, starts, weights, np.concatenate(extra) if extra else None)
+
+
+def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:
+    """What a task makes of one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
+    if getattr(task, "own_threads", False):
+        return added([task(block)])
+    return part_sums(task, len(block.codes), block.part, in_order)
+
+
+def part_sums(
+    task: Task, n: int, part: Callable[[slice], RowBlock], in_order: Map = ordered_map
+) -> tuple[np.ndarray, ...]:
+    """Sum over parts of n rows of what a task makes of each."""
+    parts = row_blocks(n, getattr(task, "block_rows", None))
+    return added(in_order(lambda chosen: task(part(chosen)), parts))
+
+
+def added(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    """Sum of tuples of arrays, in float64, in the order in which they come."""
+    totals: list[np.ndarray] = []
+    for part in parts:
+        if not totals:
+            totals = [np.array(value, dtype=np.float64) for value in part]
+            continue
+        for total, value in zip(totals, part, strict=True):
+            total += value
+    return tuple(totals)
+
+
+def class_squares(codes: np.ndarray, weights: np.ndarray | None, n_classes: int, target: LabelTarget) -> float:
+    """‖Y‖² of the fixed label target, by the sizes of the classes."""
+    size = np.bincount(codes, weights, minlength=n_classes)
+    same = float(size @ size)
+    return target.same**2 * same + target.other**2 * (float(size.sum()) ** 2 - same)

@@ -1,0 +1,182 @@
+"""Relevance: every way of saying what is known of pairs, and every way of saying it wrong."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
+from likewise.errors import LikewiseError
+
+
+def test_a_stored_zero_is_known_and_an_unstored_one_is_not():
+    R = sp.csr_array((np.array([1.0, 0.0]), (np.array([0, 1]), np.array([2, 1]))), shape=(3, 4))
+    relevance = Relevance(R)
+    assert (relevance.n_known, relevance.kind, relevance.complete) == (2, "binary", False)
+    assert Relevance(R, unstored="irrelevant").n_known == 12
+    assert Relevance(R.toarray()).complete
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(-3, 3)), min_size=1, unique_by=lambda t: t[:2])
+)
+def test_triples_come_back_in_any_order(triples):
+    rows, columns, grades = map(np.array, zip(*triples, strict=True))
+    relevance = Relevance.from_triples(rows, columns, grades, shape=(5, 7))
+    assert relevance.n_known == len(triples)
+    dense = relevance.R.toarray()
+    assert all(dense[i, j] == g for i, j, g in triples)
+    assert relevance.kind == ("binary" if set(grades.tolist()) <= {0, 1} else "graded")
+
+
+def test_ids_are_matched_by_name_whatever_their_type():
+    relevance = Relevance.from_triples(["b", "a"], [7, 9], [1, 0], query_ids=["a", "b"], item_ids=["9", "8", "7"])
+    np.testing.assert_array_equal(relevance.R.toarray(), [[0, 0, 0], [0, 0, 1]])
+    assert relevance.R.nnz == 2
+
+
+def test_a_repeated_pair_counts_once():
+    assert Relevance.from_triples([0, 0, 0], [1, 1, 2], [1, 1, 0]).n_known == 2
+
+
+def test_pairs_hold_both_ways_round():
+    dense = Relevance.from_pairs([(0, 1)], [(1, 2)], n=3).R
+    assert dense.nnz == 4
+    np.testing.assert_array_equal(dense.toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def test_triplets_are_a_relevant_and_an_irrelevant_pair_each():
+    relevance = Relevance.from_triplets([0, 1], [1, 2], [2, 0])
+    np.testing.assert_array_equal(relevance.R.toarray(), [[0, 1, 0], [0, 0, 1]])
+    assert relevance.R.nnz == 4
+
+
+def test_conflicts_may_be_dropped():
+    relevance = Relevance.from_triples([0, 0, 0], [1, 1, 2], [1, 0, 1], conflicts="drop")
+    assert relevance.n_known == 1
+
+
+def test_an_item_clicked_once_is_relevant_and_one_shown_in_vain_is_not():
+    relevance = Relevance.from_clicks([0, 0, 0, 0], [1, 1, 2, 3], [0, 1, 0, 0])
+    np.testing.assert_array_equal(relevance.R.toarray(), [[0, 1, 0, 0]])
+    assert relevance.R.nnz == 3
+
+
+def test_what_was_shown_below_the_last_click_is_unknown():
+    relevance = Relevance.from_clicks([0, 0, 0, 1], [1, 2, 3, 1], [0, 1, 0, 0], position=[1, 2, 3, 1])
+    assert sorted(zip(*map(list, relevance.R.nonzero()), strict=True)) == [(0, 2)]
+    assert relevance.R[:, [1]].nnz == 1  # query 0 skipped it, query 1 clicked nothing
+    assert relevance.n_known == 2
+
+
+def test_an_inferred_size_grows_and_a_given_one_does_not():
+    assert Relevance.from_triples([0], [1]).fitted_to(4, 5).shape == (4, 5)
+    with pytest.raises(LikewiseError, match=re.escape("relevance has shape (1, 2): expected (4, 5)")):
+        Relevance.from_triples([0], [1], shape=(1, 2)).fitted_to(4, 5)
+
+
+BAD = {
+    "unknown ids": (
+        lambda: Relevance.from_triples(["a", "x", "y", "x"], [0, 0, 0, 0], query_ids=["a", "b"]),
+        "2 query ids of the relevance match no row: 'x', 'y'",
+    ),
+    "many unknown ids": (
+        lambda: Relevance.from_triples(range(9), range(9), item_ids=["a"]),
+        "9 item ids of the relevance match no row: '0', '1', '2', '3', '4' and 4 more",
+    ),
+    "twice the same id": (
+        lambda: Relevance.from_triples(["a"], [0], query_ids=["a", "a"]),
+        "query id 'a' names rows 0 and 1: expected one row an id",
+    ),
+    "conflict": (
+        lambda: Relevance.from_triples([0, 0, 1, 1], [1, 1, 2, 2], [1, 0, 2, 3]),
+        "relevance has 2 conflicting pairs: (0, 1) is 1 and 0; (1, 2) is 3 and 2",
+    ),
+    "must and cannot": (
+        lambda: Relevance.from_pairs([(0, 1)], [(1, 0)]),
+        "relevance has 2 conflicting pairs: (0, 1) is 1 and 0; (1, 0) is 1 and 0",
+    ),
+    "empty": (lambda: Relevance(sp.csr_array((3, 4))), "relevance is empty: it holds no pair"),
+    "empty triples": (lambda: Relevance.from_triples([], []), "relevance is empty: it holds no pair"),
+    "empty pairs": (lambda: Relevance.from_pairs([]), "relevance is empty: it holds no pair"),
+    "nan": (
+        lambda: Relevance.from_triples([0, 1], [0, 2], [1, np.nan]),
+        "relevance has 1 grades that are not finite, the first nan for the pair (1, 2)",
+    ),
+    "infinite": (
+        lambda: Relevance(np.array([[1.0, np.inf]])),
+        "that are not finite, the first inf for the pair (0, 1)",
+    ),
+    "lengths": (
+        lambda: Relevance.from_triples([0, 1], [0], [1]),
+        "relevance has 2 queries, 1 items and 1 grades: expected as many of each",
+    ),
+    "outside": (
+        lambda: Relevance.from_triples([0, 5], [0, 1], shape=(3, 4)),
+        "relevance names the pair (5, 1): expected rows below 3 and items below 4",
+    ),
+    "text as rows": (lambda: Relevance.from_triples(["a"], ["b"]), "expected row numbers, or give query_ids"),
+    "negative": (lambda: Relevance.from_triples([-1], [0]), "query id -1 of the relevance is negative"),
+    "kind": (lambda: Relevance(np.eye(2), kind="stars"), "kind='stars': expected 'auto', 'binary' or 'graded'"),
+    "unstored": (lambda: Relevance(np.eye(2), unstored="no"), "unstored='no': expected 'unknown' or 'irrelevant'"),
+    "not binary": (lambda: Relevance(2 * np.eye(2), kind="binary"), "relevance has the value 2: expected 0 and 1"),
+    "one dimension": (
+        lambda: Relevance(np.ones(3)),
+        "relevance has shape (3,): expected a matrix, a row a query, a column an item",
+    ),
+    "no click": (lambda: Relevance.from_clicks([0], [1], [0]), "clicks hold no click"),
+    "pairs of three": (lambda: Relevance.from_pairs([(0, 1, 2)]), "must_link has shape (1, 3): expected (m, 2)"),
+    "triplets": (lambda: Relevance.from_triplets([0], [1, 2], [3]), "triplets have 1 anchors, 2 positives and 1 neg"),
+    "positions": (lambda: Relevance.from_clicks([0], [1], position=[1, 2]), "position has 2 entries: expected 1"),
+    "no such rule": (lambda: Relevance.from_triples([0], [1], conflicts="mean"), "conflicts='mean': expected 'error'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_relevance_gets_a_sentence(case):
+    make, message = BAD[case]
+    with pytest.raises(LikewiseError, match=re.escape(message)):
+        make()
+
+
+# Shared labels --------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6))
+def test_a_tile_is_that_of_the_sets_of_labels(n, c, seed):
+    Z = np.random.default_rng(seed).random((n, c)) < 0.4
+    Z[0, 0] = True
+    sets = [set(np.flatnonzero(row)) for row in Z]
+    shared = [[float(bool(a & b)) for b in sets] for a in sets]
+    jaccard = [[len(a & b) / len(a | b) if a | b else 0.0 for b in sets] for a in sets]
+    everything = slice(0, n), slice(0, n)
+    np.testing.assert_array_equal(SharedLabels(Z).tile(*everything).toarray(), shared)
+    np.testing.assert_allclose(SharedLabels(sp.csr_matrix(Z), "jaccard").tile(*everything).toarray(), jaccard)
+    part = SharedLabels(Z, "jaccard").tile(slice(n // 2, n), slice(0, n // 2 + 1)).toarray()
+    np.testing.assert_allclose(part, np.array(jaccard)[n // 2 :, : n // 2 + 1])
+
+
+def test_one_label_a_row_is_recognised():
+    assert SharedLabels([[0, 1], [1, 0], [0, 0]]).single().tolist() == [1, 0, -1]
+    assert SharedLabels([[1, 1], [1, 0]]).single() is None
+
+
+@pytest.mark.parametrize(
+    ("Z", "message"),
+    [
+        (np.array([[0, 2], [1, 0]]), "y is a matrix with the value 2: expected an indicator of zeros and ones"),
+        (np.zeros((3, 2)), "y is an indicator without a single one: no item has a label"),
+        (np.array([["a", "b"]]), "expected labels, or an indicator (n, c)"),
+    ],
+)
+def test_what_is_no_indicator_gets_a_sentence(Z, message):
+    with pytest.raises(LikewiseError, match=re.escape(message)):
+        SharedLabels(Z)
+    with pytest.raises(LikewiseError, match="grade='dice': expected 'jaccard' or None"):
+        SharedLabels([[1]], "dice")

@@ -1,0 +1,184 @@
+"""An anchored fit that was stopped goes on from its checkpoint to the same model; another's is refused."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise import SLR, AnchoredSLR
+from likewise.core.anchoring import ROUNDS
+from likewise.errors import LikewiseError
+from likewise.persistence import read_tensors
+from tests.data.agreement import ANCHORED, N, rows
+
+QUICK: dict[str, Any] = {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5}
+
+
+def stopped_after(writes: int, monkeypatch: pytest.MonkeyPatch, fit: Any) -> None:
+    """Run a fit that is stopped right after it has written its checkpoint so many times."""
+    from likewise import checkpoints
+
+    left = [writes]
+    write = checkpoints.write_tensors
+
+    def counted(*arguments: Any) -> Path:
+        path = write(*arguments)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_tensors", counted)
+        with pytest.raises(KeyboardInterrupt):
+            fit()
+
+
+def assert_equal(one: AnchoredSLR, other: AnchoredSLR) -> None:
+    """Two models are the same, bit by bit."""
+    for name in ("projection_", "offset_", "centre_", "landmarks_", "class_means_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert (one.setting_, one.head_) == (other.setting_, other.head_)
+    assert [one.cv_results_[key] for key in ("params", "mean_test_score")] == [
+        other.cv_results_[key] for key in ("params", "mean_test_score")
+    ]
+
+
+@pytest.mark.parametrize("where", ["memory", "disk", "torch"])
+@pytest.mark.parametrize("writes", [1, 3, 1 + ROUNDS])
+def test_going_on_gives_the_model_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, writes: int
+) -> None:
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", X)
+    options = {**ANCHORED["kernel"], "random_state": 4}
+    data: Any = {"memory": X, "disk": tmp_path / "rows.npy"}.get(where)
+    data = pytest.importorskip("torch").from_numpy(X) if data is None else data
+    model = AnchoredSLR(**options, checkpoint=tmp_path / "c")
+    stopped_after(writes, monkeypatch, lambda: model.fit(data, y))
+    assert read_tensors(tmp_path / "c")[1]["rounds"] == writes - 1
+    assert_equal(AnchoredSLR(**options).fit(data, y), model.fit(data, y))
+
+
+@pytest.mark.parametrize("way", ["posterior", "all pairs", "few landmarks", "standardised"])
+def test_whatever_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    X, y = rows(np.float64)
+    model = AnchoredSLR(**ANCHORED[way], checkpoint=tmp_path / "c")
+    stopped_after(2, monkeypatch, lambda: model.fit(X, y))
+    assert_equal(AnchoredSLR(**ANCHORED[way]).fit(X, y), model.fit(X, y))
+
+
+def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = rows()
+    first = AnchoredSLR("linear", pull=1.0, checkpoint=tmp_path / "c").fit(X, y)
+    monkeypatch.setattr("likewise.anchored.choose", None)
+    monkeypatch.setattr("likewise.core.anchoring.LabelledRows.push", None)
+    assert_equal(first, AnchoredSLR("linear", pull=1.0, checkpoint=tmp_path / "c").fit(X, y))
+    assert len(first.cv_results_["params"]) > 5
+
+
+@pytest.mark.slow
+def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows()
+    first = AnchoredSLR(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y)
+    monkeypatch.setattr("likewise.anchored.choose_member", None)
+    assert_equal(first, AnchoredSLR(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ridge": 0.2}, "ridge was 0.1 and is 0.2 now"),
+        ({"n_landmarks": None}, "n_landmarks was 1000 and is None now"),
+        ({"random_state": 8}, "random_state was"),
+        ({"cv": 3}, "cv was None and is 3 now"),
+    ],
+)
+def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    X, y = rows()
+    options = {**QUICK, "random_state": 7, "checkpoint": tmp_path / "c"}
+    AnchoredSLR(**options).fit(X, y)
+    with pytest.raises(LikewiseError, match=message):
+        AnchoredSLR(**{**options, **change}).fit(X, y)
+
+
+def test_other_data_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    model = AnchoredSLR(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
+    one_row = X.copy()
+    one_row[int(np.argsort(y, kind="stable")[5])] *= -1  # not among the rows that are sampled
+    for other_X, other_y, message in [
+        (X[:-1], y[:-1], "shape of X was"),
+        (X, np.where(np.arange(N) == 3, (y + 1) % 9, y), "labels was"),
+        (-X, y, "sampled rows of X was"),
+        (one_row, y, "the rows of X were others"),
+    ]:
+        with pytest.raises(LikewiseError, match=f"belongs to another fit: {message}"):
+            model.fit(other_X, other_y)
+
+
+def test_the_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    SLR(rank=6, n_iter=1, checkpoint=tmp_path / "c").fit(X, y)
+    with pytest.raises(LikewiseError, match="belongs to another fit: method was SLR and is AnchoredSLR now"):
+        AnchoredSLR(checkpoint=tmp_path / "c").fit(X, y)
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):
+        AnchoredSLR(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
+
+
+def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
+    from sklearn.model_selection import StratifiedKFold
+
+    X, y = rows()
+    halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
+    options = {"kernel": "linear", "pull": 0.0, "geometry": "lda", "checkpoint": tmp_path / "c"}
+    AnchoredSLR(**options, cv=halves).fit(X, y)
+    AnchoredSLR(**options, cv=halves).fit(X, y)
+    for other in ([halves[0][::-1]], StratifiedKFold(2)):
+        with pytest.raises(LikewiseError, match="belongs to another fit: cv was"):
+            AnchoredSLR(**options, cv=other).fit(X, y)
+
+
+KILLED = """
+import sys
+import numpy as np
+from likewise import AnchoredSLR
+folder = sys.argv[1]
+model = AnchoredSLR(width=0.7, ridge=0.1, pull=1.0, geometry="lda", kernel_size=200, n_landmarks=None, random_state=5,
+                    memory_limit="3MB", checkpoint=folder + "/checkpoint")
+print("ready", flush=True)
+model.fit(folder + "/rows.npy", np.load(folder + "/y.npy")).save(folder + "/model.likewise")
+"""
+
+
+@pytest.mark.slow
+def test_a_fit_from_disk_that_was_killed_again_and_again_ends_with_the_same_model(tmp_path: Path) -> None:
+    X, y = rows()
+    X, y = np.tile(X, (5, 1)) + np.random.default_rng(0).standard_normal((5 * N, X.shape[1])) / 50, np.tile(y, 5)
+    np.save(tmp_path / "rows.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    command, rng = [sys.executable, "-c", KILLED, str(tmp_path)], np.random.default_rng(0)
+    for _ in range(3):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            while not (tmp_path / "checkpoint").exists() and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(float(rng.uniform(0, 0.5)))
+            process.send_signal(signal.SIGKILL)
+    subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    resumed = AnchoredSLR.load(tmp_path / "model.likewise")
+    whole = AnchoredSLR(**{**resumed.get_params(), "checkpoint": None}).fit(tmp_path / "rows.npy", y)
+    np.testing.assert_array_equal(resumed.projection_, whole.projection_)
+    np.testing.assert_array_equal(resumed.landmarks_, whole.landmarks_)
+    assert resumed.setting_ == whole.setting_
