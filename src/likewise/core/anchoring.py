@@ -12,140 +12,184 @@ a ridge regression anchored at the fixed solution L₀.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 
-from likewise.core.passes import Gallery, excess, ordered_map, row_blocks
+from likewise.core.class_sums import class_sums
+from likewise.core.engine import Columns, Engine, RowBlock
+from likewise.core.heads import Head
+from likewise.core.kernels import Basis, Features, FeatureSums, Scaling, basis, gram_basis, scaled
+from likewise.core.passes import Gallery
 from likewise.core.sampling import draw_landmarks
 from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.unit_rows import UnitRows, rows_at
+from likewise.core.whitening import check_room
+from likewise.utils.arrays import like, namespace, take_rows, to_host
 
-__all__ = [
-    "AnchoredRows",
-    "LabelledRows",
-    "Rounds",
-    "adapt",
-    "class_means",
-    "confidence_of",
-    "cosine_clamp",
-    "directions",
-    "fixed_target",
-    "labelled_rows",
-    "moves",
-    "reach",
-]
+__all__ = ["AnchoredRegression", "Preparation", "Rounds", "adapt", "fixed_target"]
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999
 LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
+_TINY = float(np.finfo(float).tiny)
 
 
-class AnchoredRows(Protocol):
-    """What a map is learned from: eigenvalues of FᵀF, classes, and one sum over all pairs; F may be anywhere."""
+# ---------------------------------------------------------------------------------------------------------------------
+# The regression
+
+
+@dataclass(frozen=True)
+class AnchoredRegression:
+    """Labelled rows in the eigenbasis of their features, and the maps that can be learned from them.
+
+    Attributes
+    ----------
+    unit : the rows. features, basis : how they become F.
+    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
+    class_totals : sum of F over each class, (n_classes, p).
+    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
+    """
+
+    unit: UnitRows
+    features: Features
+    basis: Basis
+    engine: Engine
+    coordinates: Coordinates | None
+    class_totals: np.ndarray
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
-    def g(self) -> np.ndarray: ...
-    @property
-    def unit(self) -> float: ...
-    @property
-    def size(self) -> np.ndarray: ...
-    @property
+    def size(self) -> np.ndarray:
+        """Weight of each class."""
+        return self.unit.size
+
+    @cached_property
     def class_factors(self) -> np.ndarray:
-        """FᵀP for P one-hot / √n_c, (p, n_classes)."""
+        """FᵀP for P one-hot / √n_c: what every target starts from, (p, n_classes)."""
+        return self.class_totals.T / np.sqrt(np.maximum(self.size, _TINY))
+
+    def divisor(self, ridge: float) -> np.ndarray:
+        """The diagonal of FᵀF + λI, λ in units of the mean eigenvalue."""
+        return (self.basis.g + ridge * self.basis.unit)[:, None]
+
+    def images(self, L: np.ndarray) -> np.ndarray:
+        """F L of rows in memory, in label order."""
+        return self.engine.project(L)  # type: ignore[attr-defined, no-any-return]
+
+    def rms(self, L: np.ndarray) -> float:
+        """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""
+        return float(np.sqrt(np.sum(self.basis.g[:, None] * L**2) / self.size.sum()))
 
     def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
-        """FᵀΔ, by how much the clamp wants each row's image moved."""
+        """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `Push`."""
+        beside = (self.images(L),) if self.coordinates is None else ()
+        images, means = Images(self.coordinates, L), None
+        if confidence:
+            (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), beside)
+            means = sums / np.maximum(self.size, _TINY)[:, None]
+        clamp = Clamp(images, means, confidence, len(self.size) / self.size.sum(), self.rms(L), cosine_clamp(self.size))
+        if self.columns is None:
+            columns: Columns = self.engine.columns(ClampColumns(clamp), 4 * L.shape[1], beside)
+        else:
+            columns = clamp.columns(*self.columns)
+        return self.engine.sum_against(Push(clamp), columns, beside)[0]
+
+    def class_means(self, L: np.ndarray, head: Head) -> np.ndarray:
+        """The mean of what a head makes of the images of each class."""
+        beside: tuple[np.ndarray, ...] = ()
+        if self.coordinates is None:
+            inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))  # type: ignore[attr-defined]
+            beside = (self.images(L), self.unit.centred(inputs) if head.input else inputs)
+        task = HeadSums(Images(self.coordinates, L), head, self.unit.pending, self.unit.mean, len(self.size))
+        return np.asarray(self.engine.sum(task, beside)[0] / np.maximum(self.size, _TINY)[:, None])
+
+    def with_columns(self, n_landmarks: int | None, rng: np.random.Generator) -> AnchoredRegression:
+        """The same with `n_landmarks` columns drawn by class; None compares all rows."""
+        engine = self.engine
+        if n_landmarks is None:
+            return self
+        places = np.arange(engine.shape[0])
+        if n_landmarks < len(places):
+            places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_landmarks, rng))
+        codes, rows = engine.codes[places], rows_at(engine, places)
+        weights = np.ones(len(places)) if engine.weights is None else engine.weights[places]
+        drawn = np.bincount(codes, weights, minlength=engine.n_classes)
+        F = rows if self.coordinates is None else self.coordinates(rows)
+        return replace(self, columns=(np.asarray(F), codes, weights * (self.size[codes] / drawn[codes])))
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How rows are brought into their eigenbasis: number of kernel landmarks and of columns, and a seed."""
+
+    kernel_size: int
+    n_landmarks: int | None
+    seed: int
+
+    def __call__(self, unit: UnitRows, width: float) -> AnchoredRegression:
+        """The regression of one kernel width; features of rows in memory are computed once."""
+        rng = np.random.default_rng(self.seed)
+        features = unit.kernel(width, self.kernel_size, rng)
+        prepared = _in_memory(unit, features) or _in_passes(unit, features)
+        return prepared.with_columns(self.n_landmarks, rng)
+
+
+def _in_memory(unit: UnitRows, features: Features) -> AnchoredRegression | None:
+    held = unit.engine.mapped(features)
+    if held is None:
+        return None
+    found = basis(held.X, held.row_weights, features.metric())
+    engine = held.mapped(found).take(np.arange(held.shape[0]))  # sorted once, not in each pass
+    totals = class_sums(engine.rows(slice(None)), engine.codes, engine.weights, engine.n_classes)
+    return AnchoredRegression(unit, features, found, engine, None, totals)
+
+
+def _in_passes(unit: UnitRows, features: Features) -> AnchoredRegression:
+    engine = unit.engine
+    check_room(engine.shape[1] if features.landmarks is None else len(features.landmarks), engine.shape)
+    G, sums = engine.sum(FeatureSums(unit.pending, features, engine.n_classes))
+    total = float(unit.size.sum())
+    found = gram_basis(G, sums.sum(axis=0) / total, total, features.metric())
+    coordinates = Coordinates(unit.pending, features, replace(found, V=found.V.astype(engine.dtype)))
+    return AnchoredRegression(
+        unit, features, found, engine, coordinates, sums @ found.V - np.outer(unit.size, found.offset)
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The fixed solution, and adapting from it
 
 
 class Rounds(Protocol):
-    """Where the rounds of a fit are kept, so that one that was stopped goes on."""
+    """Where the rounds of a fit are kept, so that an interrupted fit can be resumed."""
 
     def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
-        """FᵀP to go on from, `FP` itself at the start, and how many rounds it has behind it."""
+        """FᵀP to continue from, `FP` itself at the start, and how many rounds are done."""
 
     def save(self, FP: np.ndarray, done: int) -> None:
         """Keep FᵀP after a round."""
 
 
-@dataclass(frozen=True)
-class LabelledRows:
-    """Rows F sorted by label, eigenvalues g of FᵀF, and the columns that every row is compared with.
-
-    `unit` is the mean eigenvalue, in which λ is given; `size` is the weight of each class, `column_weights` what each
-    column stands for.
-    """
-
-    F: np.ndarray
-    g: np.ndarray
-    unit: float
-    codes: np.ndarray
-    weights: np.ndarray
-    size: np.ndarray
-    columns: np.ndarray
-    column_weights: np.ndarray
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.size)
-
-    @cached_property
-    def class_factors(self) -> np.ndarray:
-        """FᵀP for P one-hot / √n_c: what every target starts from, (p, n_classes)."""
-        return class_sums(self.F, self) / np.sqrt(np.maximum(self.size, np.finfo(float).tiny))
-
-    def images(self, L: np.ndarray) -> np.ndarray:
-        """F L, in the precision of F."""
-        L, blocks = L.astype(self.F.dtype), row_blocks(len(self.F))
-        return np.concatenate(list(ordered_map(lambda block: self.F[block] @ L, blocks)))
-
-    def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
-        """FᵀΔ, by how much the clamp wants each row's image moved; see `moves`."""
-        return _push(self, L, confidence)
-
-
-def labelled_rows(
-    F: np.ndarray,
-    g: np.ndarray,
-    unit: float,
-    codes: np.ndarray,
-    n_classes: int,
-    weights: np.ndarray | None,
-    n_landmarks: int | None,
-    rng: np.random.Generator,
-) -> LabelledRows:
-    """Sort rows by label and draw the columns, by class; all rows if they are no more than `n_landmarks`."""
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
-    weights = np.ones(len(codes)) if weights is None else weights[order]
-    size = np.bincount(codes, weights, minlength=n_classes)
-    if n_landmarks is None or n_landmarks >= len(codes):
-        columns = np.arange(len(codes))
-    else:
-        columns = np.sort(draw_landmarks(codes, n_classes, n_landmarks, rng))
-    drawn = np.bincount(codes[columns], weights[columns], minlength=n_classes)
-    column_weights = weights[columns] * (size[codes[columns]] / drawn[codes[columns]])
-    return LabelledRows(F[order], g, unit, codes, weights, size, columns, column_weights)
-
-
-def fixed_target(rows: AnchoredRows, ridge: float, lda: bool) -> np.ndarray:
+def fixed_target(regression: AnchoredRegression, ridge: float, lda: bool) -> np.ndarray:
     """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
 
     With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
     """
-    K = rows.class_factors
-    rho, E = scipy.linalg.eigh(K.T @ (K / (rows.g + ridge * rows.unit)[:, None]))
-    rho, E = np.clip(rho[:0:-1], 1e-12, LARGEST_RHO), E[:, :0:-1]  # the least is the constant direction
+    K = regression.class_factors
+    rho, E = scipy.linalg.eigh(K.T @ (K / regression.divisor(ridge)))
+    rho, E = np.clip(rho[:0:-1], 1e-12, LARGEST_RHO), E[:, :0:-1]  # the smallest is the constant direction
     scale = 1 / np.sqrt(rho * (1 - rho)) if lda else np.ones_like(rho)
-    scale *= np.sqrt(rows.size.sum() / np.sum(scale**2))
+    scale *= np.sqrt(regression.size.sum() / np.sum(scale**2))
     return K @ (E * scale)
 
 
 def adapt(
-    rows: AnchoredRows,
+    regression: AnchoredRegression,
     target: np.ndarray,
     ridge: float,
     pull: float,
@@ -153,90 +197,161 @@ def adapt(
     saved: Rounds | None = None,
 ) -> np.ndarray:
     """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution."""
-    divisor = (rows.g + ridge * rows.unit)[:, None]
+    divisor = regression.divisor(ridge)
     damping = 0.5 if pull <= 1 else 0.3
     FP, done = (target, 0) if saved is None else saved.resume(target)
     for number in range(done, ROUNDS if pull else 0):
-        FP = (1 - damping) * FP + damping * (target + pull * rows.push(FP / divisor, confidence))
+        FP = (1 - damping) * FP + damping * (target + pull * regression.push(FP / divisor, confidence))
         if saved is not None:
             saved.save(FP, number + 1)
     return FP / divisor
 
 
-def _push(rows: LabelledRows, L: np.ndarray, confidence: float) -> np.ndarray:
-    Z = rows.images(L)
-    z, norms = directions(Z)
-    q = np.sqrt(np.average(norms.astype(float) ** 2, weights=rows.weights))
-    v = _confidence(z, rows, confidence)
-    gallery, clamp = _columns(z, v, rows), cosine_clamp(rows.size)
-
-    def block_sum(block: slice) -> np.ndarray:
-        T = excess(z[block], rows.codes[block], gallery, clamp)
-        moved = moves(z[block], v[block], T, reach(norms[block], q) * rows.weights[block], rows.size)
-        return rows.F[block].T @ moved.astype(rows.F.dtype)
-
-    return sum(map(_double, ordered_map(block_sum, row_blocks(len(z)))), np.zeros_like(L))
-
-
-def moves(z: np.ndarray, v: np.ndarray, T: np.ndarray, scale: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i: by how much the clamp wants each row's image moved.
-
-    R_ij = v_i w_ij (clamp(c_ij) - c_ij), with w = 1/n_c for one class and C/n for two. R differs from its transpose by
-    the row confidence v alone, so one pass with two sums T, of z_j and of v_j z_j, gives both.
-    """
-    r = z.shape[1]
-    wanted = -(len(size) / size.sum()) * (v[:, None] * T[:, :r] + T[:, r:])
-    wanted -= z * np.sum(z * wanted, axis=1, keepdims=True)
-    return wanted * scale[:, None]
-
-
-def directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Images of length one, and their lengths."""
-    norms = np.maximum(np.linalg.norm(Z, axis=1), np.finfo(Z.dtype).tiny)
-    return Z / norms[:, None], norms
-
-
-def reach(norms: np.ndarray, q: float) -> np.ndarray:
-    """q²/|Z_i|, q the RMS length of all images; bounded for a row that is mapped close to zero."""
-    return q * np.minimum(q / norms, LARGEST_PUSH)
-
-
 def cosine_clamp(size: np.ndarray) -> LabelTarget:
-    """Intervals of cosines, the pairs of one class weighing as much as those of two."""
+    """Intervals of cosines, the pairs within a class weighing as much as those between classes."""
     return LabelTarget(SAME, OTHER, same_weight=size.sum() / len(size) / np.maximum(size, 1e-300))
 
 
-def _columns(z: np.ndarray, v: np.ndarray, rows: LabelledRows) -> Gallery:
-    """The columns of the pass, with the two sums it takes."""
-    Q, weights = z[rows.columns], rows.column_weights
-    starts = class_starts(rows.codes[rows.columns], rows.n_classes)
-    return Gallery(Q, starts, weights, Q * (weights * v[rows.columns])[:, None])
+# ---------------------------------------------------------------------------------------------------------------------
+# What a block of rows contributes, in the library of its rows
 
 
-def _confidence(z: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
-    """v_i = clip(mean cosine with its own class / scale, 0, 1)²: a row that sits among others pulls little."""
-    return confidence_of(z, class_means(z, rows)[rows.codes], scale) if scale else np.ones(len(z))
+@dataclass(frozen=True)
+class Coordinates:
+    """Rows to F: scaled, their features, in the eigenbasis."""
+
+    scaling: Scaling | None
+    features: Features
+    basis: Basis
+
+    def __call__(self, rows: Any) -> Any:
+        return self.basis(self.features(scaled(self.scaling, rows)))
 
 
-def confidence_of(z: np.ndarray, own: np.ndarray, scale: float) -> np.ndarray:
-    """The confidence of rows z, given the mean of the class of each."""
-    return np.clip(np.einsum("ij,ij->i", z, own) / scale, 0, 1) ** 2
+@dataclass(frozen=True)
+class Images:
+    """Rows to their images under a map L; `coordinates` None says that rows are F, and their images lie beside."""
+
+    coordinates: Coordinates | None
+    L: Any
+
+    def __call__(self, block: RowBlock) -> tuple[Any, Any]:
+        """F of a block, and F L."""
+        F = block.rows if self.coordinates is None else self.coordinates(block.rows)
+        return F, block.beside[0] if block.beside else F @ like(self.L, F)
 
 
-def class_sums(V: np.ndarray, rows: LabelledRows) -> np.ndarray:
-    """Weighted sum of the rows of V in each class, a column a class, in float64."""
-    starts = class_starts(rows.codes, rows.n_classes)
-    sums = np.zeros((V.shape[1], rows.n_classes))
-    for c in np.flatnonzero(np.diff(starts)):
-        part = slice(starts[c], starts[c + 1])
-        sums[:, c] = rows.weights[part].astype(V.dtype) @ V[part]
-    return sums
+@dataclass(frozen=True)
+class DirectionSums:
+    """Sum of the images' directions per class, (n_classes, r)."""
+
+    images: Images
+    n_classes: int
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        z, _ = directions(self.images(block)[1])
+        return (class_sums(z, block.codes, block.weights, self.n_classes),)
 
 
-def class_means(V: np.ndarray, rows: LabelledRows) -> np.ndarray:
-    """Weighted mean of the rows of V in each class, a row a class."""
-    return (class_sums(V, rows) / np.maximum(rows.size, np.finfo(float).tiny)).T
+@dataclass(frozen=True)
+class Clamp:
+    """One round: images, class means of their directions (None: full confidence), and what the clamp needs.
+
+    `share` is C / n, the weight of a pair of two classes; `q` the RMS length of the images.
+    """
+
+    images: Images
+    means: Any
+    confidence: float
+    share: float
+    q: float
+    target: LabelTarget
+
+    def trust(self, z: Any, codes: np.ndarray) -> Any:
+        """v_i = clip(mean cosine with the own class / s, 0, 1)²: rows far from their class mean get little weight."""
+        xp = namespace(z)
+        if self.means is None:
+            return xp.ones_like(z[:, 0])
+        own = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
+        return xp.clip(own / self.confidence, min=0.0, max=1.0) ** 2
+
+    def columns(self, F: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Gallery:
+        """Rows F as columns, each standing for `weights` rows; summed with z_j and with v_j z_j."""
+        return self.gallery(F @ like(self.images.L, F), codes, weights)
+
+    def gallery(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+        """The same from their images; the columns of a pass are on the host."""
+        z, _ = directions(Z)
+        v, z = to_host(self.trust(z, codes)), to_host(z)
+        weights = np.ones(len(codes)) if weights is None else weights
+        starts = class_starts(codes, len(self.target.same_weight))  # type: ignore[arg-type]
+        return Gallery(z, starts, weights, z * (weights * v)[:, None])
 
 
-def _double(part: np.ndarray) -> np.ndarray:
-    return part.astype(np.float64)
+@dataclass(frozen=True)
+class ClampColumns:
+    """All rows as columns of a round."""
+
+    clamp: Clamp
+
+    def __call__(self, block: RowBlock) -> Gallery:
+        return self.clamp.gallery(self.clamp.images(block)[1], block.codes, block.weights)
+
+
+@dataclass(frozen=True)
+class Push:
+    """FᵀΔ of a block against some columns, (p, r).
+
+    Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i is by how much the clamp wants the image of row i moved, with
+    R_ij = v_i w_ij (clamp(c_ij) - c_ij), w = 1/n_c within a class and C/n between classes. R differs from its transpose
+    by the row confidence v alone, so one pass with two sums T, of z_j and of v_j z_j, gives both.
+    """
+
+    clamp: Clamp
+    gallery: tuple[Any, ...] = ()
+
+    def against(self, columns: tuple[Gallery, ...]) -> Push:
+        """The same with other columns."""
+        return replace(self, gallery=columns)
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        clamp = self.clamp
+        F, Z = clamp.images(block)
+        z, norms = directions(Z)
+        T = sum(columns.excess(z, block.codes, clamp.target) for columns in self.gallery)
+        r, xp = z.shape[1], namespace(z)
+        wanted = -clamp.share * (clamp.trust(z, block.codes)[:, None] * T[:, :r] + T[:, r:])
+        wanted = wanted - z * xp.linalg.vecdot(z, wanted)[:, None]
+        reach = clamp.q * xp.clip(clamp.q / norms, max=LARGEST_PUSH)
+        if block.weights is not None:
+            reach = reach * like(block.weights, z)
+        return (to_host(F.T @ (wanted * reach[:, None])),)
+
+
+@dataclass(frozen=True)
+class HeadSums:
+    """Sum per class of what a head makes of the images, (n_classes, width); heads work on the host."""
+
+    images: Images
+    head: Head
+    scaling: Scaling | None
+    mean: Any
+    n_classes: int
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        Z = np.asarray(to_host(self.images(block)[1]))
+        z = self.head(Z, lambda: self._centred(block))
+        return (class_sums(z, block.codes, block.weights, self.n_classes),)
+
+    def _centred(self, block: RowBlock) -> np.ndarray:
+        if block.beside:
+            return block.beside[1]
+        rows = scaled(self.scaling, block.rows)
+        return np.asarray(to_host(rows - like(self.mean, rows)))
+
+
+def directions(Z: Any) -> tuple[Any, Any]:
+    """Images divided by their lengths, and the lengths."""
+    xp = namespace(Z)
+    norms = xp.clip(xp.linalg.vector_norm(Z, axis=1), min=float(xp.finfo(Z.dtype).smallest_normal))
+    return Z / norms[:, None], norms

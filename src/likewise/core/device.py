@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from likewise.core.passes import Gallery
 from likewise.core.targets import LabelTarget, label_runs, same_label_blocks
-from likewise.utils.arrays import is_torch, to_host
+from likewise.utils.arrays import is_torch
 
 __all__ = ["Device", "DeviceColumns"]
 
-_SUMMED = 1024  # rows whose class sums are taken by one product: rows times their classes are held
 
-
-class DeviceColumns(NamedTuple):
+@dataclass(frozen=True)
+class DeviceColumns:
     """The columns of a pass on a device; where classes begin stays on the host."""
 
+    device: Device
     Q: Any
     back: Any
     weights: Any
     starts: np.ndarray
+
+    def excess(self, P: Any, codes: np.ndarray, target: LabelTarget) -> Any:
+        """(S - clamp(S)) @ back for rows P, as `passes.excess` has it."""
+        tiles = self.device.tiles(P, codes, self, target)
+        return sum((self.device.summed(E, self, tile) for tile, E in tiles), start=0.0)
 
 
 @dataclass(frozen=True)
@@ -74,21 +79,26 @@ class Device:
 
         return array if array.device == self.where else array_api_compat.to_device(array, self.where)
 
+    def place(self, task: Any) -> Any:
+        """A task with its arrays here, those of nested dataclasses included, unless they stay on the host."""
+        if isinstance(task, Gallery):
+            return self.columns(task)
+        if isinstance(task, np.ndarray) and task.dtype.kind == "f":
+            return self.put(task)
+        if isinstance(task, tuple):
+            return tuple(map(self.place, task))
+        if not is_dataclass(task) or getattr(task, "on_host", False):
+            return task
+        return replace(task, **{field.name: self.place(getattr(task, field.name)) for field in fields(task)})
+
     def columns(self, gallery: Gallery) -> DeviceColumns:
         """The columns of a pass, brought here."""
         weights = None if gallery.weights is None else self.put(gallery.weights)
         Q, back = (self.put(part, self.tile_dtype) for part in (gallery.Q, gallery.back))
-        return DeviceColumns(Q, back, weights, gallery.starts)
+        return DeviceColumns(self, Q, back, weights, gallery.starts)
 
     # ----------------------------------------------------------------------------------------------------------------
     # Products
-
-    def excess(self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget) -> Any:
-        """(S - clamp(S)) back for rows P, as `passes.excess` has it."""
-        total: Any = 0.0
-        for tile, E in self.tiles(P, codes, columns, target):
-            total = total + self.summed(E, columns, tile)
-        return total
 
     def tiles(
         self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget
@@ -121,14 +131,3 @@ class Device:
         if is_torch(S):
             return S.clamp_(min=0) if above else S.clamp_(max=0)
         return self.xp.clip(S, min=0.0) if above else self.xp.clip(S, max=0.0)
-
-    def class_sums(self, V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
-        """Weighted sum of the rows of V in each class, (n_classes, r), on the host in float64."""
-        total = np.zeros((n_classes, V.shape[1]))
-        for first in range(0, len(codes), _SUMMED):
-            rows = slice(first, min(first + _SUMMED, len(codes)))
-            present, places = np.unique(codes[rows], return_inverse=True)
-            onehot = np.zeros((len(present), len(places)))
-            onehot[places, np.arange(len(places))] = 1.0 if weights is None else weights[rows]
-            total[present] += to_host(self.put(onehot, self.wide) @ self.xp.astype(V[rows, :], self.wide))
-        return total

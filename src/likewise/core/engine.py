@@ -23,21 +23,26 @@ __all__ = ["Against", "Columns", "Engine", "Maker", "RowBlock", "Task"]
 
 
 class RowBlock(NamedTuple):
-    """Some rows with their classes, sorted by class, and how many times each counts (None: once)."""
+    """Some rows with their classes, sorted by class, and how many times each counts (None: once).
+
+    `beside` are arrays computed before, one row for each of these.
+    """
 
     rows: Any
     codes: np.ndarray
     weights: np.ndarray | None
+    beside: tuple[np.ndarray, ...] = ()
 
     def part(self, chosen: slice) -> RowBlock:
         """A range of the rows."""
-        return RowBlock(self.rows[chosen], self.codes[chosen], None if self.weights is None else self.weights[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        return RowBlock(self.rows[chosen], self.codes[chosen], weights, tuple(b[chosen] for b in self.beside))
 
 
 Task = Callable[[RowBlock], tuple[np.ndarray, ...]]
 """What one block contributes to some sums. Pure, and picklable for engines in other processes: a frozen dataclass with
-`__call__`. An attribute `block_rows` says how many rows at a time suit it. A method `on(device)` gives the same for
-rows that are an array of another library; without it such rows come to the host, block by block."""
+`__call__`. An attribute `block_rows` says how many rows at a time suit it. Rows that are an array of another library
+reach it as such, with the task's own arrays on the same device."""
 
 Maker = Callable[[RowBlock], "Gallery"]
 """What makes columns of a pass from a block of rows, as pure and picklable as a task."""
@@ -119,11 +124,16 @@ class Engine(Protocol):
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine in memory over some of the rows, given by their places in label order; repetition is allowed."""
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
-        """Σ over blocks of what `task` returns, in float64. Blocks reach it as NumPy (or CSR) rows."""
+    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
+        """An engine over function(rows), computed once; None where rows are not in memory, or not NumPy's."""
 
-    def columns(self, make: Maker, width: int) -> Columns:
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+        """Σ over blocks of what `task` returns, in float64; `beside` for rows in memory alone, in label order."""
+
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass of `width` numbers each, in blocks, as `make` makes them."""
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Σ over blocks of rows and of columns of what `task` returns."""

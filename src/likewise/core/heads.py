@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -25,6 +26,8 @@ class Head:
     means, temperature : class means of the training images and τ: the row becomes √softmax(score / τ) with
         score_k = z·μ_k - ½|μ_k|², the closed world's posterior; None is the cosine.
     """
+
+    on_host: ClassVar[bool] = True
 
     scale: float = 1.0
     input: float = 0.0

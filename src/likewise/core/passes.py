@@ -51,6 +51,10 @@ class Gallery:
         """These columns, as the one block they are."""
         yield self
 
+    def excess(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
+        """(S - clamp(S)) @ back for rows P, see `excess`."""
+        return excess(P, codes, self, target)
+
     def __sizeof__(self) -> int:
         """Bytes of the arrays, so that whoever schedules by size knows it."""
         arrays = (self.Q, self.starts, self.weights, self.extra)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class LabelTarget:
     adaptive : True clamps the current scores to their intervals; False asks for δ1 and δ2 themselves (Eqn. 2).
     same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
     """
+
+    on_host: ClassVar[bool] = True
 
     same: float = 1.0
     other: float = 0.0

@@ -84,17 +84,19 @@ class ArrayEngine(BlockedEngine):
                 sums[c] += to_host(self.device.put(weights, self.device.wide) @ rows)
         return np.asarray(sums @ L)
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
         blocks = _ranges(0, self.shape[0], getattr(task, "block_rows", _BLOCK))
         return added(map(self._work(task), blocks))
 
-    def columns(self, make: Maker, width: int) -> Columns:
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
         parts = map(self._work(make), _ranges(0, self.shape[0], _BLOCK))
         return joined_columns(list(parts), self.codes, self.weights)
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
         work = self._work(task.against(tuple(columns.blocks())))
 
@@ -187,18 +189,12 @@ class ArrayEngine(BlockedEngine):
         return self.xp.asarray(places.astype(np.int64), device=self._X.device)
 
     def _work(self, task: Any) -> Callable[[slice], Any]:
-        """What a task makes of a range of rows: here if it knows how to, else in NumPy on the host."""
-        on = getattr(task, "on", None)
-        if on is None:
-            return lambda block: task(self._host_block(block))
-        there = on(self.device)
-        return lambda block: there(self._labelled(self._rows(block), block))
+        """What a task makes of a range of rows, with its arrays on their device."""
+        placed = self.device.place(task)
+        return lambda block: placed(self._labelled(self._rows(block), block))
 
     def _labelled(self, rows: Any, block: slice) -> RowBlock:
         return RowBlock(rows, self.codes[block], None if self.weights is None else self.weights[block])
-
-    def _host_block(self, block: slice) -> RowBlock:
-        return self._labelled(np.asarray(to_host(self._rows(block))), block)
 
     def _gram(self, W: np.ndarray) -> np.ndarray:
         """(XW)ᵀ(XW), of X itself for an empty W."""

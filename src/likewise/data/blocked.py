@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,11 @@ class BlockedEngine:
         """Class of each row in the rows' own order."""
         return self._codes
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
+        """None: what is computed from rows is computed again in each pass."""
+        return None
+
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
         raise NotImplementedError
 
@@ -48,11 +53,13 @@ class BlockedEngine:
         """Rows by their numbers in the rows' own order, ascending."""
         raise NotImplementedError
 
-    def columns(self, make: Maker, width: int) -> Columns:
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass of `width` numbers each, in blocks."""
         raise NotImplementedError
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Sum over blocks of rows and of columns of what `task` returns."""
         raise NotImplementedError
 

@@ -52,18 +52,20 @@ class DaskEngine(BlockedEngine):
         """Blocks of rows in a pass."""
         return len(self._blocks)
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
-    def columns(self, make: Maker, width: int) -> Columns:
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns: each block of them stays on the worker that made it."""
         sent = self._sent(make)
         parts = [self._submit(_columns, sent, block) for block in self._blocks]
         return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))

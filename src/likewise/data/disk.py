@@ -58,18 +58,20 @@ class DiskEngine(BlockedEngine):
                 yield block
         self._checked = True
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
         return self._summed(lambda block: block_sums(task, block))
 
-    def columns(self, make: Maker, width: int) -> Columns:
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
         blocks = (block_columns(make, block) for block in self.blocks())
         if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
             return HeldColumns(list(blocks))
         return SpilledColumns(blocks)
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Sum over blocks of rows and of columns; columns from a file are read once for each block of rows."""
 
         def against_all(block: RowBlock) -> tuple[np.ndarray, ...]:

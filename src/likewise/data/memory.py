@@ -13,7 +13,7 @@ from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import Whitening, whiten
-from likewise.data.tasks import block_columns, class_squares, part_sums
+from likewise.data.tasks import added, block_columns, class_squares, part_sums
 
 __all__ = ["MemoryEngine"]
 
@@ -49,7 +49,7 @@ class MemoryEngine:
 
     def whiten(self, alpha: float) -> Whitening:
         """Whitening of the rows."""
-        return whiten(self._X, None if self.weights is None else self._original(self.weights), alpha)
+        return whiten(self._X, self.row_weights, alpha)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -122,21 +122,45 @@ class MemoryEngine:
         """Blocks of rows in a pass."""
         return len(row_blocks(self.shape[0]))
 
-    def sum(self, task: Task) -> tuple[np.ndarray, ...]:
+    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine:
+        """An engine over function(rows), in the same order."""
+        return MemoryEngine(function(self._X), self.row_codes, self.n_classes, self.row_weights)
+
+    def select(self, rows: np.ndarray) -> MemoryEngine:
+        """An engine over some of the rows, given by their numbers in X."""
+        weights = self.row_weights
+        return MemoryEngine(
+            self._X[rows], self.row_codes[rows], self.n_classes, None if weights is None else weights[rows]
+        )
+
+    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
+        if getattr(task, "own_threads", False):
+            return added([task(self._block(slice(None), beside))])
+        return part_sums(task, self.shape[0], lambda part: self._block(part, beside))
 
-        def block(part: slice) -> RowBlock:
-            return RowBlock(self.rows(part), self.codes[part], None if self.weights is None else self.weights[part])
-
-        return part_sums(task, self.shape[0], block)
-
-    def columns(self, make: Maker, width: int) -> Columns:
+    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass, in one block."""
-        return block_columns(make, RowBlock(self.rows(slice(None)), self.codes, self.weights))
+        return block_columns(make, self._block(slice(None), beside))
 
-    def sum_against(self, task: Against, columns: Columns) -> tuple[np.ndarray, ...]:
+    def sum_against(
+        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+    ) -> tuple[np.ndarray, ...]:
         """Sum over blocks of rows and of columns."""
-        return self.sum(task.against(tuple(columns.blocks())))
+        return self.sum(task.against(tuple(columns.blocks())), beside)
+
+    def _block(self, part: slice, beside: tuple[np.ndarray, ...]) -> RowBlock:
+        weights = None if self.weights is None else self.weights[part]
+        return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in beside))
+
+    @property
+    def X(self) -> Any:
+        """The rows in their own order."""
+        return self._X
+
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        return None if self.weights is None else self._original(self.weights)
 
     @property
     def order(self) -> np.ndarray:

@@ -1,15 +1,29 @@
-"""Arrays of other libraries, torch above all: telling them apart, and bringing them to NumPy and back."""
+"""Arrays of other libraries, torch above all: telling them apart, and moving them to NumPy and back."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["as_given", "check_dense", "is_foreign", "is_torch", "namespace", "to_host"]
+__all__ = [
+    "as_given",
+    "check_dense",
+    "dense",
+    "is_foreign",
+    "is_torch",
+    "like",
+    "namespace",
+    "take_rows",
+    "to_host",
+    "unit_rows",
+    "wide",
+]
 
 
 def is_torch(X: Any) -> bool:
@@ -23,7 +37,9 @@ def is_foreign(X: Any) -> bool:
 
 
 def namespace(X: Any) -> Any:
-    """The array API namespace of X, through array-api-compat."""
+    """The array API namespace of X: NumPy for its own and SciPy's arrays, else through array-api-compat."""
+    if not is_foreign(X):
+        return np
     try:
         import array_api_compat
     except ImportError as error:
@@ -32,7 +48,7 @@ def namespace(X: Any) -> Any:
 
 
 def to_host(X: Any) -> Any:
-    """X as a NumPy array if it is one of another library, on whatever device; anything else as it is."""
+    """X as a NumPy array if it is an array of another library, on whatever device; anything else unchanged."""
     if not is_foreign(X):
         return X
     if is_torch(X):
@@ -53,6 +69,51 @@ def as_given(X: Any, result: np.ndarray) -> Any:
 
 
 def check_dense(X: Any) -> None:
-    """Refuse a sparse tensor in words."""
+    """Raise for a sparse tensor."""
     if str(X.layout) != "torch.strided":
         raise LikewiseError(f"X is a torch tensor of layout {X.layout}: expected a dense one, or SciPy's CSR")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The same few operations in every library
+
+
+def dense(X: Any) -> Any:
+    """X itself, or a sparse matrix as a NumPy array."""
+    return X.toarray() if sp.issparse(X) else X
+
+
+def like(values: Any, X: Any) -> Any:
+    """Values of the host, or already there, in the library, precision and device of X."""
+    if not is_foreign(X):
+        return np.asarray(values, dtype=X.dtype)
+    xp = namespace(X)
+    if not is_foreign(values):
+        values = xp.asarray(np.ascontiguousarray(values), device=X.device)
+    return xp.astype(values, X.dtype, copy=False)
+
+
+def wide(X: Any) -> Any:
+    """X in float64; in float32 on Apple's graphics, which have no float64."""
+    if not is_foreign(X):
+        return X.astype(np.float64, copy=False)
+    xp = namespace(X)
+    return xp.astype(X, xp.float32 if "mps" in str(X.device) else xp.float64, copy=False)
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Rows of X by their numbers, which are on the host."""
+    if not is_foreign(X):
+        return X[rows]
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(rows.astype(np.int64), device=X.device), axis=0)
+
+
+def unit_rows(X: Any) -> Any:
+    """Rows divided by their length, sparse rows too; a row of zeros stays zero."""
+    if not is_foreign(X):
+        return normalize(X)
+    xp = namespace(X)
+    norms = xp.linalg.vector_norm(X, axis=1)
+    short = norms < 10 * float(xp.finfo(X.dtype).eps)
+    return X / xp.where(short, xp.ones_like(norms), norms)[:, None]
