@@ -25,7 +25,7 @@ from likewise.data.tasks import added, joined_columns
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 
-__all__ = ["ArrayEngine", "gains_from_bfloat16", "open_arrays"]
+__all__ = ["ArrayEngine", "array_rows", "gains_from_bfloat16"]
 
 log = logging.getLogger("likewise")
 
@@ -218,7 +218,9 @@ class ArrayEngine(BlockedEngine):
         return self.xp.bfloat16
 
 
-def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEngine, np.ndarray]:
+def array_rows(
+    X: Any, y: Any, sample_weight: Any, device: Any = None, tile_dtype: str | None = None
+) -> tuple[ArrayEngine, np.ndarray]:
     """The engine for an array of another library, or for a NumPy array that is to run on a device; and the classes."""
     if not isinstance(X, np.ndarray) and not is_foreign(X):
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for dense arrays and torch tensors")
@@ -228,13 +230,18 @@ def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEn
         raise LikewiseError(f"X has shape {tuple(X.shape)}: expected at least one row and one column")
     y = np.asarray(to_host(y))
     if y.shape != (X.shape[0],):
-        raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label a row")
+        raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
     given, there = checked_weights(to_host(sample_weight), codes, codes)
     weights = None if given is None else np.zeros(len(codes))
     if weights is not None:
         weights[there] = given
-    engine = ArrayEngine(X, codes, len(classes), weights, model.device, getattr(model, "tile_dtype", None))
+    return ArrayEngine(X, codes, len(classes), weights, device, tile_dtype), classes
+
+
+def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEngine, np.ndarray]:
+    """To be deleted once AnchoredSLR calls `SimilarityModel._open`."""
+    engine, classes = array_rows(X, y, sample_weight, model.device)
     model.n_features_in_ = int(X.shape[1])
     vars(model).pop("feature_names_in_", None)
     return engine, classes

@@ -40,6 +40,11 @@ class BlockedEngine:
         """Class of each row in the rows' own order."""
         return self._codes
 
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        """Weight of each row in the rows' own order."""
+        return self._weights
+
     def sum(self, task: Task) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""
         raise NotImplementedError
