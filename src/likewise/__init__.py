@@ -13,14 +13,16 @@ _WHERE = {
     "fit_map": "mapping",
     "load": "models",
     "merge": "data.running_sums",
+    "open_rows": "data.rows",
 }
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load", "merge"]
+__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load", "merge", "open_rows"]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel
     from likewise.comparison import compare
+    from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
     from likewise.models import load

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.anchored_resuming import AnchoredCheckpoint, Choice
+from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
 from likewise.core.anchoring import Preparation

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from likewise.data.rows import Rows, checked_options, memory_rows, open_rows, where
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, save_model
 from likewise.utils.arrays import as_given, to_host
+from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
 
-__all__ = ["SimilarityModel", "checked_side", "project"]
+__all__ = ["SimilarityModel", "checked_side", "flat_parameters", "moved_parameters", "project"]
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,6 +62,29 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Read a model that `save` wrote; called on the base class it reads any model."""
         return load_model(path, {name: model for name, model in _models().items() if issubclass(model, cls)})
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one that moved into a dict (`moved_parameters`) is set there, with a warning."""
+        moved = getattr(type(self).__init__, "moved", {})
+        return super().set_params(**_folded(self, moved, params, self.get_params(deep=False) if moved else {}))
+
+    def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
+        """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
+
+        Sets `n_features_in_` and, for a data frame, `feature_names_in_`; the parameter `rows` holds the options.
+        """
+        options = checked_options(getattr(self, "rows", None))
+        if not isinstance(X, Rows) and where(X, options) == "memory":
+            return memory_rows(*self._validated_for_fit(X, y), sample_weight)
+        if isinstance(X, Rows) and (y is not None or sample_weight is not None):
+            raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
+        rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
+        self.n_features_in_ = rows.n_features
+        if rows.feature_names is not None:
+            self.feature_names_in_ = rows.feature_names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return rows
+
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
         return validate_data(self, to_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -72,15 +99,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as float32 or float64, dense or CSR, and as many labels."""
-        X, y = validate_data(
-            self,
-            to_host(X),
-            to_host(y),
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_min_samples=2,
-        )
+        X, y = validate_data(self, to_host(X), to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
         return X, y
 
     def _gallery_side(self, X: Any) -> np.ndarray:
@@ -100,6 +119,50 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """For an `__init__` some of whose keywords became entries of a dict parameter.
+
+    `@moved_parameters(rows=("memory_limit", "device"))` makes `Model(device="cuda")` mean
+    `Model(rows={"device": "cuda"})`, with a FutureWarning; a keyword that is None is dropped silently. scikit-learn
+    reads the signature of the decorated `__init__`, so that `get_params` and `clone` know the dict alone.
+    """
+    moved = {name: group for group, names in groups.items() for name in names}
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(init)
+        def __init__(self: Any, *args: Any, **given: Any) -> None:
+            init(self, *args, **_folded(self, moved, given, {}))
+
+        __init__.moved = moved  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def flat_parameters(model: Any) -> dict[str, Any]:
+    """Parameters of a model by the names they had before some moved into dicts."""
+    parameters, moved = model.get_params(deep=False), getattr(type(model).__init__, "moved", {})
+    entries = {name: (parameters[group] or {}).get(name) for name, group in moved.items()}
+    return {name: value for name, value in parameters.items() if name not in moved.values()} | entries
+
+
+def _folded(model: Any, moved: dict[str, str], given: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
+    """The keywords `given`, with those that moved as entries of their dicts; `current` has the dicts as they are."""
+    folded = {name: value for name, value in given.items() if name not in moved}
+    for name, value in given.items():
+        if name not in moved:
+            continue
+        group = moved[name]
+        before = folded.get(group, current.get(group)) or {}
+        if value is not None:
+            said = f"{name}={value!r} of {type(model).__name__} moved: pass {group}={{{name!r}: {value!r}}}"
+            warnings.warn(said, FutureWarning, stacklevel=3)
+            folded[group] = {**before, name: value}
+        elif name in before:
+            folded[group] = {key: entry for key, entry in before.items() if key != name} or None
+    return folded
 
 
 def project(X: Any, components: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from likewise.base import flat_parameters
 from likewise.core.engine import Engine
 from likewise.core.initialization import Start
 from likewise.core.whitening import Whitening
@@ -84,13 +85,12 @@ class Checkpoint(CheckpointFile):
 
 
 def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:
-    """What must be the same for a fit to go on; all of it plain JSON."""
-    given = model.get_params(deep=False).items()
+    """What must be the same for a fit to be resumed, in plain JSON."""
     n = engine.shape[0]
     sampled = engine.take(np.unique(np.linspace(0, n - 1, _SAMPLED_ROWS).astype(int))).rows(slice(None))
     return {
         "method": type(model).__name__,
-        **{name: _plain(value) for name, value in given if name not in _NOT_COMPARED},
+        **{name: _plain(value) for name, value in flat_parameters(model).items() if name not in _NOT_COMPARED},
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
         "labels": _digest(engine.codes.astype(np.int64), engine.weights),

@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from likewise.base import SimilarityModel, checked_side, project
+from likewise.base import SimilarityModel, checked_side, moved_parameters, project
 from likewise.checkpoints import Checkpoint
 from likewise.core.engine import Engine
 from likewise.core.initialization import Start, fixed_start, label_factors, paper_start
@@ -26,11 +26,11 @@ from likewise.core.solvers import AllPairs, FixedTarget, Iterate, Problem, accel
 from likewise.core.targets import LabelTarget
 from likewise.core.truncated_whitening import whitened
 from likewise.core.whitening import Whitening
-from likewise.data.rows import open_engine
 from likewise.data.running_sums import PartialFits
 from likewise.errors import LikewiseError
 from likewise.supervision.fitting import fit_taught
 from likewise.supervision.lessons import is_plain
+from likewise.utils.arrays import to_host
 from likewise.utils.progress import progress_bar
 from likewise.utils.random import generator
 
@@ -80,15 +80,10 @@ class SLR(PartialFits, SimilarityModel):
     whitening_width : int or None, default=None
         Learn in so many leading directions of X. None is all of them, but 1,000 for sparse X of more than 4,096 rows
         and columns, whose Gram matrix is never formed.
-    memory_limit : int, str or None, default=None
-        Bytes, or words such as "1GB", that a fit from disk may take; None is 1 GB.
+    rows : dict or None, default=None
+        How X is opened: options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
     checkpoint : path or None, default=None
         A file written after each iteration; a fit that finds its own goes on from there.
-    device : str or None, default=None
-        A torch device such as "cuda": blocks of rows are moved there, and passes run in torch. None is where X is: a
-        NumPy array runs in NumPy, a tensor in torch on its own device.
-    tile_dtype : {"bfloat16"} or None, default=None
-        Precision of the tiles of scores in torch; sums stay in float32. None is that of X.
     random_state : int, RandomState or None, default=None
         Seed of the sketches and of random starts.
     verbose : int, default=0
@@ -142,12 +137,14 @@ class SLR(PartialFits, SimilarityModel):
         "sides": [StrOptions({"both", "query", "gallery"})],
         "prior": [StrOptions({"identity"}), None],
         "prior_strength": [Interval(Real, 0, None, closed="both"), None],
-        "memory_limit": [str, Integral, None],
+        "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
+        "rows": [dict, None],
         "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
+    @moved_parameters(rows=("memory_limit", "device", "tile_dtype"))
     def __init__(
         self,
         rank: int | None = 100,
@@ -165,10 +162,8 @@ class SLR(PartialFits, SimilarityModel):
         prior: str | None = None,
         prior_strength: float | None = None,
         whitening_width: int | None = None,
-        memory_limit: int | str | None = None,
+        rows: dict[str, Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        device: str | None = None,
-        tile_dtype: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -186,10 +181,8 @@ class SLR(PartialFits, SimilarityModel):
         self.prior = prior
         self.prior_strength = prior_strength
         self.whitening_width = whitening_width
-        self.memory_limit = memory_limit
+        self.rows = rows
         self.checkpoint = checkpoint
-        self.device = device
-        self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.verbose = verbose
 
@@ -213,10 +206,16 @@ class SLR(PartialFits, SimilarityModel):
         if self.prior is not None or not is_plain(y, gallery):
             fit_taught(self, X, y, sample_weight, gallery, target)
             return self
-        engine, self.classes_ = open_engine(self, X, y, sample_weight)
-        self._learn(engine, target)
-        self.n_samples_ = engine.shape[0]
+        rows = self._open(self._in_memory(X), y, sample_weight)
+        self.classes_, self.n_samples_ = rows.classes, rows.n_rows
+        self._learn(rows.engine, target)
         return self
+
+    def _in_memory(self, X: Any) -> Any:
+        """X itself; for a Gaussian sketch, which mixes all rows, a memmap or tensor as an array in memory."""
+        if self.compress != "gaussian":
+            return X
+        return np.asarray(X) if isinstance(X, np.memmap) else to_host(X)
 
     def _learn(self, engine: Engine, target: LabelTarget) -> None:
         """Whiten, solve, and keep the factors."""

@@ -38,10 +38,13 @@ def assert_same(one: Any, other: Any, X: np.ndarray, tolerance: float = 1e-5) ->
 
 ANCHORED: dict[str, dict[str, Any]] = {
     "chosen": {"kernel": "linear"},
-    "kernel": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "kernel_size": 60, "geometry": "lda", "confidence": 0.5},
-    "all pairs": {"kernel": "linear", "ridge": 0.1, "pull": 3.0, "geometry": "one-hot", "n_landmarks": None},
-    "few landmarks": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "confidence": 0.0, "n_landmarks": 100},
-    "posterior": {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "output": "posterior", "temperature": 0.05},
-    "standardised": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "kernel_size": 60, "scaling": "standard"},
+    "kernel": {
+        "kernel_size": 60,
+        "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5},
+    },
+    "all pairs": {"kernel": "linear", "n_landmarks": None, "fixed": {"ridge": 0.1, "pull": 3.0, "geometry": "one-hot"}},
+    "few landmarks": {"kernel": "linear", "n_landmarks": 100, "fixed": {"ridge": 0.1, "pull": 1.0, "confidence": 0.0}},
+    "posterior": {"kernel": "linear", "output": "posterior", "fixed": {"ridge": 0.1, "pull": 1.0, "temperature": 0.05}},
+    "standardised": {"kernel_size": 60, "scaling": "standard", "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0}},
     "unseen classes": {"unseen_classes": True},
 }

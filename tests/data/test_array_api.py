@@ -109,12 +109,12 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     monkeypatch.setattr(Device, "moved", counted)
     monkeypatch.setattr(array_api, "TILE", (64, 64))
     monkeypatch.setattr(array_api, "_BLOCK", 64)
-    model = SLR(8, n_iter=1, device="cpu").fit(X, y)
+    model = SLR(8, n_iter=1, rows={"device": "cpu"}).fit(X, y)
     assert max(moved) <= max(64 * X.shape[1], X.shape[0] * 8, X.shape[1] ** 2)
     assert_same(SLR(8, n_iter=1).fit(X, y), model, X)
     if not torch.cuda.is_available():
         with pytest.raises(LikewiseError, match="device='cuda' is not to be had: "):
-            SLR(device="cuda").fit(X, y)
+            SLR(rows={"device": "cuda"}).fit(X, y)
 
 
 def test_bfloat16_tiles_are_close_and_say_where_they_gain_nothing(caplog, digits):
@@ -123,7 +123,7 @@ def test_bfloat16_tiles_are_close_and_say_where_they_gain_nothing(caplog, digits
     scale = np.linalg.norm(X, axis=1).mean()
     plain = SLR(16, n_iter=4).fit(X / scale, y)
     array_api.gains_from_bfloat16.cache_clear()
-    half = SLR(16, n_iter=4, tile_dtype="bfloat16").fit(X / scale, y)
+    half = SLR(16, n_iter=4, rows={"tile_dtype": "bfloat16"}).fit(X / scale, y)
     assert abs(half.score(Q / scale, y_q) - plain.score(Q / scale, y_q)) < 0.002
     assert np.abs(half.components_ - plain.components_).max() > 0  # it is really another precision
     assert ("gains nothing here" in caplog.text) == (not array_api.gains_from_bfloat16())
@@ -171,8 +171,8 @@ def test_what_is_taught_in_other_ways_is_learned_in_numpy(make):
     unknown = np.where(y == 3, -1, y)
     for model, labels in ((SLR(8, n_iter=2), unknown), (SLR(prior="identity", prior_strength=1.0), y)):
         assert_same(model.fit(X, labels), type(model)(**model.get_params()).fit(make(X), labels), X, 1e-6)
-    with pytest.raises(LikewiseError, match="device='cpu' is for one label a row"):
-        SLR(8, device="cpu").fit(make(X), unknown)
+    with pytest.raises(LikewiseError, match="device='cpu' is for one label per row"):
+        SLR(8, rows={"device": "cpu"}).fit(make(X), unknown)
 
 
 @libraries
@@ -182,7 +182,7 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make):
     bad[3, 4] = np.nan
     with pytest.raises(LikewiseError, match="X contains NaN or infinity"):
         SLR().fit(make(bad), y)
-    with pytest.raises(LikewiseError, match=r"X has 700 rows and y shape \(699,\): expected one label a row"):
+    with pytest.raises(LikewiseError, match=r"X has 700 rows and y shape \(699,\): expected one label per row"):
         SLR().fit(make(X), y[1:])
     with pytest.raises(LikewiseError, match=r"X has shape \(700,\): expected at least one row and one column"):
         SLR().fit(make(X[:, 0].copy()), y)
@@ -196,13 +196,13 @@ def test_devices_and_tiles_are_for_dense_arrays_in_memory():
     with pytest.raises(
         LikewiseError, match="X is csr_array: device and tile_dtype are for dense arrays and torch tensors"
     ):
-        SLR(device="cpu").fit(sp.csr_array(X), y)
+        SLR(rows={"device": "cpu"}).fit(sp.csr_array(X), y)
     with pytest.raises(LikewiseError, match="device and tile_dtype are for arrays in memory"):
-        SLR(device="cpu").fit([X], y)
+        SLR(rows={"device": "cpu"}).fit([X], y)
     with pytest.raises(LikewiseError, match="tile_dtype='bfloat16' is for torch"):
-        SLR(tile_dtype="bfloat16").fit(_strict(X), y)
+        SLR(rows={"tile_dtype": "bfloat16"}).fit(_strict(X), y)
     with pytest.raises(LikewiseError, match="device='cpu' is for torch"):
-        SLR(device="cpu").fit(_strict(X), y)
+        SLR(rows={"device": "cpu"}).fit(_strict(X), y)
 
 
 def test_a_sparse_tensor_is_refused_in_words():

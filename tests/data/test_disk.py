@@ -17,7 +17,7 @@ import pytest
 from likewise import SLR
 from likewise.data.disk import DiskEngine, HeldColumns, SpilledColumns
 from likewise.data.memory import MemoryEngine
-from likewise.data.rows import open_engine
+from likewise.data.rows import open_rows
 from likewise.data.sources import NpyFile
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
@@ -37,7 +37,7 @@ def saved(folder: Path, X: np.ndarray) -> Path:
 def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: type) -> None:
     X, y = rows(dtype)
     tolerance = 1e-5 if dtype == np.float32 else 1e-9
-    on_disk = SLR(**WAYS[way], memory_limit=SMALL).fit(saved(tmp_path, X), y)
+    on_disk = SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y)
     assert_same(SLR(**WAYS[way]).fit(X, y), on_disk, X, tolerance)
     assert on_disk.n_features_in_ == D
     assert on_disk.components_.dtype == dtype
@@ -45,7 +45,7 @@ def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: ty
 
 def test_losses_are_those_of_the_memory_engine(tmp_path: Path) -> None:
     X, y = rows()
-    ours = SLR(rank=8, n_iter=3, memory_limit=SMALL).fit(saved(tmp_path, X), y).history_
+    ours = SLR(rank=8, n_iter=3, rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y).history_
     theirs = SLR(rank=8, n_iter=3).fit(X, y).history_
     np.testing.assert_allclose([h["loss"] for h in ours], [h["loss"] for h in theirs], rtol=1e-5)
 
@@ -54,7 +54,7 @@ def test_losses_are_those_of_the_memory_engine(tmp_path: Path) -> None:
 def test_weights_mean_repetition_and_zero_means_absence(tmp_path: Path, way: str) -> None:
     X, y = rows()
     weights = np.random.default_rng(1).integers(0, 4, N).astype(float)
-    on_disk = SLR(**WAYS[way], memory_limit=SMALL).fit(saved(tmp_path, X), y, sample_weight=weights)
+    on_disk = SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y, sample_weight=weights)
     assert_same(SLR(**WAYS[way]).fit(X, y, sample_weight=weights), on_disk, X)
     assert on_disk.n_samples_ == np.count_nonzero(weights)
 
@@ -70,7 +70,7 @@ def test_the_gallery_goes_to_a_file_where_memory_has_no_room(tmp_path: Path) -> 
     assert isinstance(spilled, SpilledColumns)
     assert isinstance(held, HeldColumns)
     np.testing.assert_allclose(spilled.linear[0], held.linear[0], rtol=1e-12)
-    assert_same(SLR(rank=7, n_iter=2, memory_limit="110kB").fit(source.path, y, weights),
+    assert_same(SLR(rank=7, n_iter=2, rows={"memory_limit": "110kB"}).fit(source.path, y, weights),
                 SLR(rank=7, n_iter=2).fit(X, y, weights), X, 1e-9)  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_each_block_is_read_once_a_pass_and_in_order(tmp_path: Path, monkeypatch
 def test_other_number_types_are_converted_block_by_block(tmp_path: Path, dtype: type) -> None:
     X, y = rows()
     X = np.rint(20 * X / np.abs(X).max() + 100).astype(dtype)
-    on_disk = SLR(rank=6, n_iter=2, memory_limit=SMALL).fit(saved(tmp_path, X), y)
+    on_disk = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y)
     assert on_disk.components_.dtype == (np.float64 if dtype == np.int64 else np.float32)
     assert_same(SLR(rank=6, n_iter=2).fit(X.astype(np.float64), y), on_disk, X.astype(np.float64), 1e-4)
 
@@ -102,9 +102,8 @@ def test_other_number_types_are_converted_block_by_block(tmp_path: Path, dtype: 
 def test_a_memmap_is_read_from_its_file_also_as_a_view(tmp_path: Path) -> None:
     X, y = rows()
     mapped = np.load(saved(tmp_path, X), mmap_mode="r")
-    model = SLR(rank=6, n_iter=1)
-    assert isinstance(open_engine(model, mapped, y, None).engine, DiskEngine)
-    assert isinstance(open_engine(model, X, y, None).engine, MemoryEngine)
+    assert isinstance(open_rows(mapped, y).engine, DiskEngine)
+    assert isinstance(open_rows(X, y).engine, MemoryEngine)
     assert_same(SLR(rank=6, n_iter=2).fit(mapped, y), SLR(rank=6, n_iter=2).fit(X, y), X)
     view = mapped[100:500][3:]
     assert_same(SLR(rank=6, n_iter=2).fit(view, y[103:500]), SLR(rank=6, n_iter=2).fit(X[103:500], y[103:500]), X)
@@ -123,7 +122,7 @@ def test_blocks_that_come_one_after_the_other_will_do(kind: str) -> None:
 
     blocks: Any = {"list": parts, "function": lambda: iter(parts), "object": Again()}[kind]
     for way in ("all pairs", "landmarks"):
-        assert_same(SLR(**WAYS[way], memory_limit=SMALL).fit(blocks, y), SLR(**WAYS[way]).fit(X, y), X)
+        assert_same(SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(blocks, y), SLR(**WAYS[way]).fit(X, y), X)
 
 
 def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: Path) -> None:
@@ -133,7 +132,7 @@ def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: 
     kept = np.arange(N) % 10 != 0
     plain = SLR(rank=6, n_iter=2).fit(X[kept], y[kept])
     for given in (store, store.path, str(store.path)):
-        model = SLR(rank=6, n_iter=2, memory_limit=SMALL).fit(given)
+        model = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(given)
         assert model.classes_.tolist() == plain.classes_.tolist()
         assert_same(plain, model, X)
 
@@ -167,7 +166,7 @@ def test_a_value_that_is_not_finite_is_named_by_row_and_byte(tmp_path: Path) -> 
     checkpoint = tmp_path / "checkpoint"
     byte = 128 + 431 * D * 4
     with pytest.raises(LikewiseError, match=rf"rows\.npy: row 431, at byte {byte}, holds NaN or infinity"):
-        SLR(rank=6, memory_limit=SMALL, checkpoint=checkpoint).fit(saved(tmp_path, X), y)
+        SLR(rank=6, rows={"memory_limit": SMALL}, checkpoint=checkpoint).fit(saved(tmp_path, X), y)
     assert not checkpoint.exists()
 
 
@@ -204,7 +203,7 @@ def test_files_of_the_wrong_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="y is None, and X brings no labels"):
         SLR(rank=2).fit(saved(tmp_path, X))
     with pytest.raises(LikewiseError, match="memory_limit='1kB' is too little for 700 rows of 24"):
-        SLR(rank=2, memory_limit="1kB").fit(saved(tmp_path, X), y)
+        SLR(rank=2, rows={"memory_limit": "1kB"}).fit(saved(tmp_path, X), y)
     with pytest.raises(LikewiseError, match="compress='gaussian' mixes all rows"):
         SLR(rank=2, compress="gaussian", compress_size=50).fit(saved(tmp_path, X), y)
 
@@ -223,7 +222,7 @@ y = np.arange(n) % 20
 peak = lambda: int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 SLR(rank=rank, n_iter=1).fit(np.random.default_rng(0).standard_normal((400, 64), dtype=np.float32), y[:400])
 before = peak()
-SLR(rank=rank, n_iter=1, compress="landmarks", compress_size=200, memory_limit="24MB").fit(path, y)
+SLR(rank=rank, n_iter=1, compress="landmarks", compress_size=200, rows={"memory_limit": "24MB"}).fit(path, y)
 print(json.dumps(peak() - before))
 """
 
@@ -247,7 +246,7 @@ import numpy as np
 from likewise import SLR
 folder, n_iter = sys.argv[1], int(sys.argv[2])
 y = np.load(folder + "/y.npy")
-model = SLR(rank=8, n_iter=n_iter, memory_limit="150kB", checkpoint=folder + "/checkpoint",
+model = SLR(rank=8, n_iter=n_iter, rows={"memory_limit": "150kB"}, checkpoint=folder + "/checkpoint",
             compress="sample", compress_size=300, random_state=5)
 print("ready", flush=True)
 model.fit(folder + "/rows.npy", y).save(folder + "/model.likewise")
@@ -272,9 +271,9 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
     if not (tmp_path / "model.likewise").exists():
         subprocess.run(command, check=True, stdout=subprocess.PIPE)
     resumed = SLR.load(tmp_path / "model.likewise")
-    whole = SLR(rank=8, n_iter=n_iter, memory_limit="150kB", compress="sample", compress_size=300, random_state=5).fit(
-        tmp_path / "rows.npy", y
-    )
+    whole = SLR(
+        rank=8, n_iter=n_iter, rows={"memory_limit": "150kB"}, compress="sample", compress_size=300, random_state=5
+    ).fit(tmp_path / "rows.npy", y)
     assert resumed.n_iter_ == n_iter
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     np.testing.assert_array_equal(resumed.query_components_, whole.query_components_)

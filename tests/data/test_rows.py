@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from likewise import SLR
 from likewise.data.memory_limit import Budget, in_bytes
-from likewise.data.rows import elsewhere
+from likewise.data.rows import is_out_of_core
 from likewise.errors import LikewiseError
 
 
@@ -20,13 +20,13 @@ from likewise.errors import LikewiseError
     "X", [np.ones((3, 2)), [[1, 2], [3, 4]], [[1.0]], [], sp.csr_array(np.eye(3)), ([1, 2], [3, 4]), [np.ones(3)], None]
 )
 def test_arrays_and_their_like_stay_in_memory(X: Any) -> None:
-    assert not elsewhere(X)
+    assert not is_out_of_core(X)
 
 
 def test_data_frames_stay_in_memory() -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    assert not elsewhere(pandas.DataFrame({"a": [1, 2]}))
-    assert not elsewhere(polars.DataFrame({"a": [1, 2]}))
+    assert not is_out_of_core(pandas.DataFrame({"a": [1, 2]}))
+    assert not is_out_of_core(polars.DataFrame({"a": [1, 2]}))
 
 
 def test_a_dask_array_without_a_client_says_what_to_do() -> None:

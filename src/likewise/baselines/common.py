@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from likewise.base import SimilarityModel, project
-from likewise.core.kernels import unit_rows
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
 from likewise.selection.tuning import Sides
+from likewise.utils.arrays import unit_rows
 
 __all__ = [
     "Baseline",

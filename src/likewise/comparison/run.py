@@ -17,7 +17,7 @@ from likewise.comparison.splitting import Part, class_obstacle, class_part, row_
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
-from likewise.selection.scaling import scaling_for
+from likewise.selection.search import scaling_for
 from likewise.utils.progress import Advance, progress_bar
 
 __all__ = ["compare"]

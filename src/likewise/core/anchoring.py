@@ -79,7 +79,7 @@ class AnchoredRegression:
 
     def images(self, L: np.ndarray) -> np.ndarray:
         """F L of rows in memory, in label order."""
-        return self.engine.project(L)  # type: ignore[attr-defined, no-any-return]
+        return self.engine.project(L)  # type: ignore[attr-defined]
 
     def rms(self, L: np.ndarray) -> float:
         """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""

@@ -7,21 +7,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.utils.arrays import is_foreign, like, to_host, wide
+from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 
 __all__ = ["class_sums"]
 
 _SUMMED = 1024  # rows of a tensor summed by one product: rows times their classes are held
 
 
-def class_sums(V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
-    """Weighted sum of the rows of V in each class, (n_classes, r), in float64 on the host."""
+def class_sums(
+    V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int, L: np.ndarray | None = None
+) -> np.ndarray:
+    """Weighted sum of the rows of V, or of V L, in each class, (n_classes, r), in float64 on the host."""
     count = np.ones(len(codes)) if weights is None else weights
     if is_foreign(V):
         return _tensor_sums(V, codes, count, n_classes)
     onehot = sp.csr_array((count, codes, range(len(codes) + 1)), shape=(len(codes), n_classes))
-    sums = onehot.T @ V.astype(np.float64)
-    return sums.toarray() if sp.issparse(sums) else np.asarray(sums)
+    sums = onehot.T @ (V.astype(np.float64, copy=False) if sp.issparse(V) else V)
+    return np.asarray(dense(sums if L is None else sums @ L))
 
 
 def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -> np.ndarray:

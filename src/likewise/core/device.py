@@ -87,7 +87,7 @@ class Device:
             return self.put(task)
         if isinstance(task, tuple):
             return tuple(map(self.place, task))
-        if not is_dataclass(task) or getattr(task, "on_host", False):
+        if not is_dataclass(task) or isinstance(task, type) or getattr(task, "on_host", False):
             return task
         return replace(task, **{field.name: self.place(getattr(task, field.name)) for field in fields(task)})
 

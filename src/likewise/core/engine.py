@@ -36,7 +36,7 @@ class RowBlock(NamedTuple):
     def part(self, chosen: slice) -> RowBlock:
         """A range of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return RowBlock(self.rows[chosen], self.codes[chosen], weights, tuple(b[chosen] for b in self.beside))
+        return RowBlock(self.rows[chosen, :], self.codes[chosen], weights, tuple(b[chosen] for b in self.beside))
 
 
 Task = Callable[[RowBlock], tuple[np.ndarray, ...]]

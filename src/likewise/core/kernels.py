@@ -203,7 +203,7 @@ class FeatureSums:
         G: Any = None
         sums: Any = 0.0
         for first in range(0, len(block.codes), self.rows):
-            part = block.part(slice(first, first + self.rows))
+            part = block.part(slice(first, min(first + self.rows, len(block.codes))))
             phi = self.features(scaled(self.scaling, part.rows))
             G = self._add(G, phi, part.weights)
             sums = sums + class_sums(phi, part.codes, part.weights, self.n_classes)

@@ -15,11 +15,11 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from likewise.core.engine import Engine
-from likewise.core.kernels import unit_rows
 from likewise.core.passes import ordered_map, row_blocks
 from likewise.core.whitening import Whitening, fixed_signs, physical_memory
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import unit_rows
 
 __all__ = ["AUTOMATIC_WIDTH", "leading_directions", "reduced_rows", "whitened", "width_for"]
 

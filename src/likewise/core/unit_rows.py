@@ -135,7 +135,7 @@ def rows_at(engine: Engine, places: np.ndarray) -> Any:
 def sample(engine: Engine, most: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
     """About `most` rows drawn by class, in memory and in their own order, and their numbers; all if no more."""
     n = engine.shape[0]
-    if most >= n and n == len(getattr(engine, "X", ())):
+    if most >= n and hasattr(engine, "X") and n == engine.X.shape[0]:
         return engine, np.arange(n)
     places = np.arange(n) if most >= n else draw_landmarks(engine.codes, engine.n_classes, most, rng)
     places = places[np.argsort(engine.order[places])]

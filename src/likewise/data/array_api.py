@@ -20,12 +20,12 @@ from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget
 from likewise.core.whitening import Whitening, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
-from likewise.data.labels import checked_weights, encode_labels
+from likewise.data.labels import encode_labels, row_weights
 from likewise.data.tasks import added, joined_columns
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 
-__all__ = ["ArrayEngine", "gains_from_bfloat16", "open_arrays"]
+__all__ = ["ArrayEngine", "array_rows", "gains_from_bfloat16"]
 
 log = logging.getLogger("likewise")
 
@@ -214,7 +214,9 @@ class ArrayEngine(BlockedEngine):
         return self.xp.bfloat16
 
 
-def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEngine, np.ndarray]:
+def array_rows(
+    X: Any, y: Any, sample_weight: Any, device: Any = None, tile_dtype: str | None = None
+) -> tuple[ArrayEngine, np.ndarray]:
     """The engine for an array of another library, or for a NumPy array that is to run on a device; and the classes."""
     if not isinstance(X, np.ndarray) and not is_foreign(X):
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for dense arrays and torch tensors")
@@ -224,16 +226,10 @@ def open_arrays(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayEn
         raise LikewiseError(f"X has shape {tuple(X.shape)}: expected at least one row and one column")
     y = np.asarray(to_host(y))
     if y.shape != (X.shape[0],):
-        raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label a row")
+        raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
-    given, there = checked_weights(to_host(sample_weight), codes, codes)
-    weights = None if given is None else np.zeros(len(codes))
-    if weights is not None:
-        weights[there] = given
-    engine = ArrayEngine(X, codes, len(classes), weights, model.device, getattr(model, "tile_dtype", None))
-    model.n_features_in_ = int(X.shape[1])
-    vars(model).pop("feature_names_in_", None)
-    return engine, classes
+    weights = row_weights(to_host(sample_weight), codes, codes)
+    return ArrayEngine(X, codes, len(classes), weights, device, tile_dtype), classes
 
 
 @cache
@@ -258,7 +254,7 @@ def _device(X: Any, asked: Any) -> Any:
         return _torch().empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         first = (str(error).splitlines() or [""])[0]
-        raise LikewiseError(f"device={asked!r} is not to be had: {first}") from error
+        raise LikewiseError(f"device={asked!r} is not available: {first}") from error
 
 
 def _torch() -> Any:

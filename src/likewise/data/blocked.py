@@ -41,6 +41,11 @@ class BlockedEngine:
         """Class of each row in the rows' own order."""
         return self._codes
 
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        """Weight of each row in the rows' own order."""
+        return self._weights
+
     def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
         """None: what is computed from rows is computed again in each pass."""
         return None

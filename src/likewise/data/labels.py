@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from likewise.errors import LikewiseError
 
-__all__ = ["checked_weights", "distinct_labels", "encode_labels", "is_unlabelled"]
+__all__ = ["distinct_labels", "encode_labels", "is_unlabelled", "row_weights"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -57,17 +57,11 @@ def _check_missing(y: np.ndarray) -> None:
         raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
 
 
-def checked_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> tuple[np.ndarray | None, Any]:
-    """Weights of the rows that count, None if all weigh one, and which rows those are.
-
-    A row of weight zero is as if it were not there.
-    """
+def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
+    """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
     if sample_weight is None:
-        return None, slice(None)
+        return None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    there = weights > 0
-    if len(np.unique(codes[there])) < 2:
+    if len(np.unique(codes[weights > 0])) < 2:
         raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
-    if np.all(weights == 1.0):
-        return None, slice(None)
-    return weights[there], there
+    return None if np.all(weights == 1.0) else np.asarray(weights)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from likewise.core.class_sums import class_sums
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts
@@ -27,18 +27,19 @@ class MemoryEngine:
     ----------
     X : (n, d) float32 or float64, dense or CSR.
     codes : (n,) class of each row, 0 to n_classes - 1.
-    weights : (n,) how many times each row counts, or None.
+    weights : (n,) how many times each row counts, or None; a row of weight zero counts as absent.
     """
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
         order = np.argsort(codes, kind="stable")
-        self._X = X
+        order = order if weights is None else order[weights[order] > 0]
+        self._X, self.row_codes = X, codes
         self._order = None if np.array_equal(order, np.arange(len(codes))) else order
         self.codes = codes[order]
         self.weights = None if weights is None else weights[order]
         self.starts = class_starts(self.codes, n_classes)
         self.n_classes = n_classes
-        self.shape: tuple[int, int] = X.shape
+        self.shape: tuple[int, int] = (len(order), X.shape[1])
         self.dtype: np.dtype = X.dtype
         self.on_block: Callable[[], None] = lambda: None  # told after each block of rows, for a progress bar
 
@@ -61,17 +62,7 @@ class MemoryEngine:
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
-        onehot = sp.csr_array(
-            (
-                np.ones(self.shape[0]) if self.weights is None else self.weights,
-                self.codes,
-                range(self.shape[0] + 1),
-            ),
-            shape=(self.shape[0], self.n_classes),
-        )
-        unsorted = onehot if self._order is None else onehot[np.argsort(self._order)]
-        sums = unsorted.T @ self._X.astype(np.float64, copy=False) if sp.issparse(self._X) else unsorted.T @ self._X
-        return np.asarray(sums @ L)
+        return class_sums(self._X, self.row_codes, self.row_weights, self.n_classes, L)
 
     def sum_of_squares(self, target: LabelTarget) -> float:
         """‖Y‖² of the fixed label target, by the sizes of the classes."""
@@ -160,17 +151,17 @@ class MemoryEngine:
 
     @property
     def row_weights(self) -> np.ndarray | None:
-        return None if self.weights is None else self._original(self.weights)
+        """Weight of each row of X in X's own order."""
+        if self.weights is None or self._order is None:
+            return self.weights
+        weights = np.zeros(len(self.row_codes))
+        weights[self._order] = self.weights
+        return weights
 
     @property
     def order(self) -> np.ndarray:
         """The row of X at each place of the label order."""
         return np.arange(self.shape[0]) if self._order is None else self._order
-
-    @property
-    def row_codes(self) -> np.ndarray:
-        """Class of each row of X."""
-        return self._original(self.codes)
 
     def take(self, chosen: np.ndarray) -> MemoryEngine:
         """An engine over some of the rows, given by their places in label order; repetition is allowed."""
@@ -181,11 +172,3 @@ class MemoryEngine:
     def rows(self, chosen: slice | np.ndarray) -> Any:
         """Rows of X by their places in label order."""
         return self._X[chosen if self._order is None else self._order[chosen]]
-
-    def _original(self, values: np.ndarray) -> np.ndarray:
-        """Values in label order, back in the order of X."""
-        if self._order is None:
-            return values
-        result = np.empty_like(values)
-        result[self._order] = values
-        return result

@@ -1,111 +1,217 @@
-"""Which engine a fit runs on, by what it is given: an array, a path or memmap, blocks, a dask array, a tensor."""
+"""The one way in: from whatever holds rows and labels to an engine over them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from likewise.core.engine import Engine
 from likewise.data.disk import DiskEngine
-from likewise.data.labels import checked_weights, encode_labels
+from likewise.data.labels import encode_labels, row_weights
 from likewise.data.memory import MemoryEngine
-from likewise.data.sources import BlockStream, NpyFile, Source
+from likewise.data.memory_limit import DEFAULT_LIMIT, in_bytes
+from likewise.data.sources import BlockStream, NpyFile
+from likewise.data.store import FeatureStore, read_labels, read_meta
 from likewise.errors import LikewiseError
-from likewise.tables.table import tidy_labels
-from likewise.utils.arrays import is_foreign
+from likewise.tables.reading import read_table
+from likewise.tables.table import Table, tidy_labels
+from likewise.utils.arrays import is_foreign, to_host
+from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
 
-__all__ = ["Opened", "elsewhere", "is_blocks", "labelled_source", "open_elsewhere", "open_engine"]
+__all__ = ["Rows", "checked_options", "is_blocks", "is_out_of_core", "memory_rows", "open_rows", "where"]
+
+_OPTIONS = ("memory_limit", "device", "tile_dtype")
 
 
-class Opened(NamedTuple):
-    """An engine over the labelled rows, and the labels that its classes stand for."""
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows, opened: `fit` takes them as X.
+
+    Attributes
+    ----------
+    engine : the rows, sorted by label, and the sums over them that a fit asks for.
+    classes : the distinct labels; class c of the engine has the label classes[c].
+    where : "memory", "disk", "dask" or "array", an array of another library or bound for a device.
+    feature_names : names of the columns, if X was a data frame.
+    memory_limit : bytes that work on the rows may take.
+    """
 
     engine: Engine
     classes: np.ndarray
+    where: str
+    feature_names: np.ndarray | None = None
+    memory_limit: int = DEFAULT_LIMIT
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that have a label and a positive weight."""
+        return self.engine.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+        return self.engine.shape[1]
 
 
-def open_engine(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
-    """The engine for X; a row of weight zero, or of a store and without a label, is as if it were not there."""
-    on_arrays = any(getattr(model, name, None) is not None for name in ("device", "tile_dtype"))
-    if elsewhere(X, model):
-        if on_arrays:
-            raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
-        return open_elsewhere(model, X, y, sample_weight)
-    if hasattr(model, "device") and (on_arrays or is_foreign(X)) and model.compress != "gaussian":
-        from likewise.data.array_api import open_arrays
+def open_rows(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    memory_limit: int | str | None = None,
+    device: Any = None,
+    tile_dtype: str | None = None,
+) -> Rows:
+    """Open rows and labels where they are.
 
-        return Opened(*open_arrays(model, X, y, sample_weight))
-    X, y = model._validated_for_fit(X, y)
+    Parameters
+    ----------
+    X : an array, dense or CSR, or a data frame; a `.npy` file, a feature store, a memmap or blocks of rows (an
+        iterable of them, or a function that returns one), which stay on disk; any other file that `read_table` reads;
+        a dask array, which stays on its cluster; or a torch tensor or other array-API array, which stays on its device
+    y : one label per row; None takes those of the file or store, whose rows without a label are left out
+    sample_weight : (n,) a row of weight w counts as w rows
+    memory_limit : bytes, or a size such as "500MB", that work on rows on disk may take; None is 1 GB
+    device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
+    tile_dtype : "bfloat16" computes tiles of scores in it, in torch; None is the precision of X
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from likewise import SLR, open_rows
+    >>> rows = open_rows(np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 3)
+    >>> rows.where, rows.n_rows, rows.n_features
+    ('memory', 60, 4)
+    >>> SLR(rank=2).fit(rows).n_features_in_
+    4
+    """
+    options = checked_options({"memory_limit": memory_limit, "device": device, "tile_dtype": tile_dtype})
+    own, (X, y) = y is None, _with_labels(X, y)
+    place = where(X, options)
+    if place in ("disk", "dask"):
+        return _distant_rows(X, y, sample_weight, options, own)
+    if place == "array":
+        from likewise.data.array_api import array_rows
+
+        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place)
+    names = feature_names(X)
+    X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
+    return memory_rows(X, y, sample_weight, names)
+
+
+def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
+    """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
-    weights, there = checked_weights(sample_weight, X, codes)
-    return Opened(MemoryEngine(X[there], codes[there], len(classes), weights), classes)
+    weights = row_weights(to_host(sample_weight), X, codes)
+    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names)
 
 
-def elsewhere(X: Any, model: Any = None) -> bool:
-    """Whether X is something other than an array in memory."""
+def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
+    """Where rows are, or would be after `open_rows` with these options: see `Rows.where`."""
+    if is_out_of_core(X):
+        return "dask" if _is_dask(X) else "disk"
+    on_device = any((options or {}).get(name) is not None for name in ("device", "tile_dtype"))
+    return "array" if on_device or (not _is_numpy(X) and is_foreign(X)) else "memory"
+
+
+def is_out_of_core(X: Any) -> bool:
+    """Whether X is something else than an array in memory: a file, a store, a memmap, blocks or a dask array."""
     if isinstance(X, np.memmap):
-        # a Gaussian sketch needs the rows in memory
-        return getattr(model, "compress", None) != "gaussian" and NpyFile.of_memmap(X) is not None
-    return isinstance(X, str | os.PathLike | NpyFile) or _is_store(X) or _is_dask(X) or is_blocks(X)
+        return NpyFile.of_memmap(X) is not None
+    if _is_numpy(X):
+        return False
+    return isinstance(X, str | os.PathLike | NpyFile | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
 
 
-def open_elsewhere(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened:
-    """The engine for rows that are not in memory; sets the width that `model` was fitted on."""
-    source, classes, codes, weights = labelled_source(X, y, sample_weight)
-    model.n_features_in_ = int(source.shape[1])
-    vars(model).pop("feature_names_in_", None)
+def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of `open_rows`, by name, each of them valid."""
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    for name in given.keys() - set(_OPTIONS):
+        raise LikewiseError(f"rows has the unknown option {name!r}: expected {', '.join(_OPTIONS[:-1])} or tile_dtype")
+    if "memory_limit" in given:
+        in_bytes(given["memory_limit"])
+    device, tile_dtype = given.get("device"), given.get("tile_dtype")
+    if not (device is None or isinstance(device, str) or type(device).__module__ == "torch"):
+        raise LikewiseError(f"device={device!r}: expected a torch device such as 'cuda', or None")
+    if tile_dtype not in (None, "bfloat16"):
+        raise LikewiseError(f"tile_dtype={tile_dtype!r}: expected 'bfloat16', or None for the precision of X")
+    return given
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files and stores
+
+
+def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
+    """An array or a source of rows, and labels: those given, else those that X has itself."""
+    if isinstance(X, FeatureStore):
+        X = X.path
+    if isinstance(X, str | os.PathLike):
+        X, y = _opened(X, y)
+    if isinstance(X, Table):
+        table = X if y is not None or is_out_of_core(X.X) else X.labelled()
+        return table.X, table.y if y is None else y
+    return X, y
+
+
+def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
+    """A `.npy` file or a feature store as a source of rows; any other file as a table."""
+    path = Path(path)
+    if (path / "meta.json").is_file():
+        read_meta(path)
+        return NpyFile.open(path / "features.npy"), read_labels(path / "items.csv") if y is None else y
+    if path.suffix.lower() == ".npy" or NpyFile.is_one(path):
+        return NpyFile.open(path), y
+    return read_table(path), y
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows that are not in memory
+
+
+def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any], own: bool) -> Rows:
+    """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
+    if "device" in options or "tile_dtype" in options:
+        raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
+    source, classes, codes, weights = _labelled_source(X, y, sample_weight, own)
     if _is_dask(source):
         from likewise.data.dask import DaskEngine
 
-        return Opened(DaskEngine(source, codes, len(classes), weights), classes)
-    limit = getattr(model, "memory_limit", None)
-    return Opened(DiskEngine(source, codes, len(classes), weights, limit), classes)
+        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask")
+    limit = options.get("memory_limit")
+    engine = DiskEngine(source, codes, len(classes), weights, limit)
+    return Rows(engine, classes, "disk", None, DEFAULT_LIMIT if limit is None else in_bytes(limit))
 
 
-def labelled_source(
-    X: Any, y: Any = None, sample_weight: Any = None
+def _labelled_source(
+    X: Any, y: Any, sample_weight: Any, own: bool
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
     """Where the rows are (a `Source`, or a dask array), distinct labels, the class of each row, and weights or None."""
-    own = y is None
-    X, y = _opened(X, y)
     if y is None:
-        raise LikewiseError("y is None, and X brings no labels of its own: give one label a row")
-    y = np.asarray(y.compute() if _is_dask(y) else y)
+        raise LikewiseError("y is None, and X brings no labels of its own: give one label per row")
+    y = np.asarray(y.compute() if _is_dask(y) else to_host(y))
     if y.ndim != 1:
-        raise LikewiseError(f"y has shape {y.shape}: expected one label a row")
-    source = X if not is_blocks(X) else BlockStream(X, len(y))
+        raise LikewiseError(f"y has shape {y.shape}: expected one label per row")
+    source = _source(X, len(y))
     if source.shape[0] != len(y):
-        raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one a row")
+        raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one per row")
     return source, *_labels(y, sample_weight, own)
 
 
-def _opened(X: Any, y: Any) -> tuple[Any, Any]:
-    """A source (or a dask array, or blocks), and labels: those given, else the store's own."""
-    if _is_store(X):
-        X = X.path
+def _source(X: Any, n: int) -> Any:
     if isinstance(X, np.memmap):
-        return NpyFile.of_memmap(X), y
+        return NpyFile.of_memmap(X)
     if _is_dask(X):
         from likewise.data.dask import whole_rows
 
-        return whole_rows(X), y
-    if not isinstance(X, str | os.PathLike):
-        return X, y
-    path = Path(X)
-    if not path.is_dir():
-        return NpyFile.open(path), y
-    from likewise.data.store import read_labels, read_meta
-
-    read_meta(path)
-    return _store_rows(path), read_labels(path / "items.csv") if y is None else y
-
-
-def _store_rows(path: Path) -> Source:
-    return NpyFile.open(path / "features.npy")
+        return whole_rows(X)
+    return BlockStream(X, n) if is_blocks(X) else X
 
 
 def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
@@ -117,19 +223,14 @@ def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> tuple[np.ndarray, n
         found = np.searchsorted(classes, tidy_labels(names))[found]
     codes = np.zeros(len(y), dtype=np.int32)
     codes[labelled] = found
-    given, there = checked_weights(sample_weight, codes, codes)
-    if given is None and labelled.all():
-        return classes, codes, None
-    weights = np.zeros(len(y))
-    weights[there] = 1.0 if given is None else given
-    weights[~labelled] = 0.0
-    return classes, codes, weights
+    weights = row_weights(sample_weight, codes, codes)
+    if labelled.all():
+        return classes, codes, weights
+    return classes, codes, labelled * (1.0 if weights is None else weights)
 
 
-def _is_store(X: Any) -> bool:
-    from likewise.data.store import FeatureStore
-
-    return isinstance(X, FeatureStore)
+def _is_numpy(X: Any) -> bool:
+    return isinstance(X, np.ndarray) or sp.issparse(X)
 
 
 def _is_dask(X: Any) -> bool:
@@ -137,7 +238,7 @@ def _is_dask(X: Any) -> bool:
 
 
 def is_blocks(X: Any) -> bool:
-    """A function that gives blocks, an iterable of them that is no array, or a list of matrices."""
+    """A function that returns blocks, an iterable of them that is no array, or a list of matrices."""
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(block, np.ndarray) and block.ndim == 2 for block in X)
     if isinstance(X, type) or any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "keys")):

@@ -255,7 +255,7 @@ def _check_mergeable(a: Any, b: Any) -> None:
             raise LikewiseError(
                 f"merge: {name} is {type(model).__name__} without sums; only models built by partial_fit can be merged"
             )
-    aside = ("random_state", "verbose", "memory_limit")  # they decide how a model is found, not which
+    aside = ("random_state", "verbose", "rows")  # they decide how a model is found, not which
     mine, yours = a.get_params(), b.get_params()
     differing = [name for name in mine if name not in aside and mine[name] != yours[name]]
     if differing:

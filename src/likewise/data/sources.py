@@ -63,6 +63,14 @@ class NpyFile:
             raise FileFormatError(f"{path} is stored column by column: save it with np.ascontiguousarray first")
         return cls(path, (int(shape[0]), int(shape[1])), dtype, offset)
 
+    @staticmethod
+    def is_one(path: Path) -> bool:
+        """Whether a file begins as `.npy` files do, whatever its name."""
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
+
     @classmethod
     def of_memmap(cls, X: np.memmap) -> NpyFile | None:
         """The file behind a memory-mapped matrix, at the byte where it begins; None if its rows are not adjacent."""
@@ -155,7 +163,7 @@ class BlockStream:
                 yield slice(first + start, first + start + len(part)), part
             first += len(rows)
         if first < self.shape[0]:
-            raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one a row")
+            raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows, given in ascending order: one more pass."""

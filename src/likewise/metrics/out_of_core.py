@@ -1,4 +1,4 @@
-"""How well a model ranks rows that stay on disk: some queries, drawn at random, against all of them."""
+"""Evaluation of a model on rows that stay on disk: queries drawn at random rank all rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
-from likewise.core.kernels import unit_rows
-from likewise.data.memory_limit import DEFAULT_LIMIT, in_bytes
-from likewise.data.rows import labelled_source
-from likewise.data.sources import Source, working_dtype
+from likewise.data.disk import DiskEngine
+from likewise.data.rows import Rows, open_rows
+from likewise.data.sources import Source
+from likewise.errors import LikewiseError
 from likewise.metrics import Evaluation, evaluate_blocks
 from likewise.metrics.evaluation import drawn
 
@@ -30,26 +31,28 @@ def evaluate_rows(
     confidence: float = 0.95,
     memory_limit: Any = None,
 ) -> Evaluation:
-    """Every measure of `n_queries` rows of X, each of which ranks all others; X is read in blocks, twice.
+    """All metrics of `n_queries` rows of X, each of which ranks all others; X is read in blocks, twice.
 
     Parameters
     ----------
     model : a fitted model, or None for the cosine of the rows as they are.
-    X, y : a `.npy` file, a feature store (whose labels serve if y is None), a memmap or blocks, as `SLR.fit` takes
-        them; rows without a label are left out.
-    n_queries : how many rows to ask, drawn from those that have a relevant one; None asks all of them.
-    confidence : of the interval of the mean average precision, a bootstrap over the queries asked.
+    X, y : rows on disk, as `open_rows` takes them or opened by it; rows without a label are left out.
+    n_queries : number of queries, drawn from the rows that have a relevant one; None takes all of these.
+    confidence : of the interval of the mean average precision, a bootstrap over the queries.
     """
-    source, classes, codes, weights = labelled_source(X, y)
-    kept = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
-    codes = codes[kept]
-    candidates = np.flatnonzero(np.bincount(codes, minlength=len(classes))[codes] > 1)
+    rows = X if isinstance(X, Rows) else open_rows(X, y, memory_limit=memory_limit)
+    if not isinstance(rows.engine, DiskEngine):
+        raise LikewiseError(f"X is opened in {rows.where}, not on disk: metrics.evaluate is for rows in memory")
+    engine, weights = rows.engine, rows.engine.row_weights
+    kept = np.arange(len(engine.row_codes)) if weights is None else np.flatnonzero(weights)
+    codes = engine.row_codes[kept]
+    candidates = np.flatnonzero(np.diff(engine.starts)[codes] > 1)
     queries = candidates if n_queries is None else drawn(candidates, n_queries, random_state)
-    sides = _Sides(model, source)
-    limit = in_bytes(DEFAULT_LIMIT if memory_limit is None else memory_limit)
-    block = max(min(_LARGEST_BLOCK // sides.row_bytes, limit // (8 * (sides.row_bytes + 8 * len(queries)))), 1)
+    sides = _Sides(model, engine.source, engine.dtype)
+    room = rows.memory_limit // (8 * (sides.row_bytes + 8 * len(queries)))
+    block = max(min(_LARGEST_BLOCK // sides.row_bytes, room), 1)
     return evaluate_blocks(
-        sides.query(source.take(kept[queries])),
+        sides.query(engine.source.take(kept[queries])),
         lambda: sides.gallery(block, kept),
         codes[queries],
         codes,
@@ -61,15 +64,15 @@ def evaluate_rows(
 
 
 class _Sides:
-    """Rows of a source to both sides of a model."""
+    """Rows of a source on both sides of a model."""
 
-    def __init__(self, model: Any, source: Source) -> None:
-        self.model, self.source, self.dtype = model, source, working_dtype(source.dtype)
+    def __init__(self, model: Any, source: Source, dtype: np.dtype) -> None:
+        self.model, self.source, self.dtype = model, source, dtype
         self.row_bytes = source.shape[1] * max(source.dtype.itemsize, self.dtype.itemsize)
 
     def query(self, rows: np.ndarray) -> np.ndarray:
         rows = rows.astype(self.dtype, copy=False)
-        return np.asarray(unit_rows(rows) if self.model is None else self.model.transform_query(rows))
+        return np.asarray(normalize(rows) if self.model is None else self.model.transform_query(rows))
 
     def gallery(self, block_rows: int, kept: np.ndarray) -> Iterator[np.ndarray]:
         """The gallery side of the rows that count, block by block."""
@@ -78,4 +81,4 @@ class _Sides:
             if not len(inside):
                 continue
             rows = rows[inside].astype(self.dtype, copy=False)
-            yield np.asarray(unit_rows(rows) if self.model is None else self.model.transform(rows))
+            yield np.asarray(normalize(rows) if self.model is None else self.model.transform(rows))

@@ -21,7 +21,6 @@ from likewise.baselines import (
 )
 from likewise.baselines.common import LinearBaseline
 from likewise.core.heads import Head
-from likewise.core.kernels import kernel_centre
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.taught import Taught
 from likewise.slr import SLR
@@ -126,7 +125,7 @@ class Graph:
         """exp(-γ ‖x - l‖²), or x where there is no kernel."""
         if landmarks is None:
             return x
-        centre = kernel_centre(landmarks)  # in their own precision, as the model has them
+        centre = landmarks.mean(axis=0)  # in their own precision, as the model has them
         x, landmarks = self.plus(x, -centre), landmarks - centre
         squares = np.einsum("ij,ij->i", landmarks, landmarks)
         K = self.plus(self.mapped(x, 2 * landmarks.astype(np.float64).T), -squares)

@@ -18,9 +18,11 @@ import scipy.sparse as sp
 from likewise.core.anchoring import AnchoredRegression, Preparation, Rounds, adapt, fixed_target
 from likewise.core.engine import Engine
 from likewise.core.heads import Head
+from likewise.core.kernels import Scaling
 from likewise.core.passes import single_threaded_blas
 from likewise.core.sampling import draw_landmarks
 from likewise.core.unit_rows import UnitRows, scaling_of
+from likewise.data.memory import MemoryEngine
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
 from likewise.selection.results import CVResults
 
@@ -310,11 +312,11 @@ def choose_scaling(
     return "standard" if gain.sum() > ERRORS * gain.std() * np.sqrt(len(gain)) else "unit"
 
 
-def scaling_for(engine: Engine, seed: int) -> str:
-    """The scaling that AnchoredSLR would choose for these rows."""
-    rng = np.random.default_rng(seed)
-    splits = row_splits(engine.row_codes, None, rng)
-    return choose_scaling(engine, splits, FEW_WIDTHS, {}, Preparation(FEW_LANDMARKS, None, seed), CVResults())
+def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling:
+    """The scaling that AnchoredSLR would choose for labelled rows, learned from all of them."""
+    engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, None, np.random.default_rng(seed))
+    prepare = Preparation(FEW_LANDMARKS, None, seed)
+    return scaling_of(engine, choose_scaling(engine, splits, FEW_WIDTHS, {}, prepare, CVResults()))
 
 
 def _few_rows(sample: Any, split: Split, rng: np.random.Generator) -> tuple[Any, Split]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from likewise.core.targets import LabelTarget
-from likewise.data.rows import elsewhere
+from likewise.data.rows import checked_options, is_out_of_core
 from likewise.errors import LikewiseError
 from likewise.supervision.learner import Learner
 from likewise.supervision.learning import Learned, Prepared, learn, learn_from_prior
@@ -19,7 +19,7 @@ __all__ = ["fit_taught"]
 def fit_taught(model: Learner, X: Any, y: Any, sample_weight: Any, gallery: Any, target: LabelTarget) -> None:
     """Fit `model` and set what it learned."""
     _check_parameters(model)
-    if elsewhere(X, model) or elsewhere(gallery):
+    if is_out_of_core(X) or is_out_of_core(gallery):
         raise LikewiseError(
             "X is not in memory: a relevance, many labels, unlabelled rows, a gallery or a prior need arrays; "
             "one label a row is learned from anywhere"
@@ -42,12 +42,13 @@ def fit_taught(model: Learner, X: Any, y: Any, sample_weight: Any, gallery: Any,
 
 def _check_parameters(model: Learner) -> None:
     """What is meant for one label a row has no meaning here, and a wish is not silently dropped."""
-    unused = ("compress", "acceleration", "whitening_width", "device", "tile_dtype")
-    for name, usual in (*((name, None) for name in unused), ("init", "fixed")):
-        if getattr(model, name) != usual:
+    options = checked_options(model.rows)
+    given = {name: getattr(model, name) for name in ("compress", "acceleration", "whitening_width", "init")}
+    for name, value in {**given, "device": options.get("device"), "tile_dtype": options.get("tile_dtype")}.items():
+        usual = "fixed" if name == "init" else None
+        if value != usual:
             raise LikewiseError(
-                f"{name}={getattr(model, name)!r} is for one label a row, every row labelled and no prior: "
-                f"leave it at {usual!r}"
+                f"{name}={value!r} is for one label per row, every row labelled and no prior: leave it at {usual!r}"
             )
     if model.prior is not None and model.alpha:
         raise LikewiseError(

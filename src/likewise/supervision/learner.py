@@ -21,6 +21,7 @@ class Learner(Protocol):
     prior: str | None
     prior_strength: float | None
     sides: str
+    rows: dict[str, Any] | None
     random_state: Any
     history_: list[dict[str, float]]
     n_iter_: int

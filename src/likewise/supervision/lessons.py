@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from likewise.core.targets import LabelTarget
-from likewise.data.labels import checked_weights, encode_labels, is_unlabelled
+from likewise.data.labels import encode_labels, is_unlabelled, row_weights
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError
@@ -121,9 +121,11 @@ def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Given:
     unlabelled = is_unlabelled(y)
     codes = np.full(len(y), -1)
     classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
-    weights, there = checked_weights(sample_weight, X, codes)
-    X = X[there]
-    return Given(X, X, codes[there], weights, classes)
+    weights = row_weights(sample_weight, X, codes)
+    if weights is not None:
+        there = weights > 0
+        X, codes, weights = X[there], codes[there], weights[there]
+    return Given(X, X, codes, weights, classes)
 
 
 def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Given:

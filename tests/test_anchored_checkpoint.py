@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, N, rows
 
-QUICK: dict[str, Any] = {"kernel": "linear", "ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5}
+QUICK: dict[str, Any] = {"kernel": "linear", "fixed": {"ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5}}
 
 
 def stopped_after(writes: int, monkeypatch: pytest.MonkeyPatch, fit: Any) -> None:
@@ -46,9 +46,8 @@ def assert_equal(one: AnchoredSLR, other: AnchoredSLR) -> None:
     for name in ("projection_", "offset_", "centre_", "landmarks_", "class_means_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert (one.setting_, one.head_) == (other.setting_, other.head_)
-    assert [one.cv_results_[key] for key in ("params", "mean_test_score")] == [
-        other.cv_results_[key] for key in ("params", "mean_test_score")
-    ]
+    assert one.cv_results_["params"] == other.cv_results_["params"]
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
 
 
 @pytest.mark.parametrize("where", ["memory", "disk", "torch"])
@@ -79,10 +78,10 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = rows()
-    first = AnchoredSLR("linear", pull=1.0, checkpoint=tmp_path / "c").fit(X, y)
-    monkeypatch.setattr("likewise.anchored.choose", None)
-    monkeypatch.setattr("likewise.core.anchoring.LabelledRows.push", None)
-    assert_equal(first, AnchoredSLR("linear", pull=1.0, checkpoint=tmp_path / "c").fit(X, y))
+    first = AnchoredSLR("linear", checkpoint=tmp_path / "c", fixed={"pull": 1.0}).fit(X, y)
+    monkeypatch.setattr("likewise.anchored.choose_setting", None)
+    monkeypatch.setattr("likewise.core.anchoring.AnchoredRegression.push", None)
+    assert_equal(first, AnchoredSLR("linear", checkpoint=tmp_path / "c", fixed={"pull": 1.0}).fit(X, y))
     assert len(first.cv_results_["params"]) > 5
 
 
@@ -90,14 +89,14 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
 def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
     first = AnchoredSLR(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y)
-    monkeypatch.setattr("likewise.anchored.choose_member", None)
+    monkeypatch.setattr("likewise.anchored.choose_shrinkage_map", None)
     assert_equal(first, AnchoredSLR(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ridge": 0.2}, "ridge was 0.1 and is 0.2 now"),
+        ({"fixed": {**QUICK["fixed"], "ridge": 0.2}}, "ridge was 0.1 and is 0.2 now"),
         ({"n_landmarks": None}, "n_landmarks was 1000 and is None now"),
         ({"random_state": 8}, "random_state was"),
         ({"cv": 3}, "cv was None and is 3 now"),
@@ -141,7 +140,7 @@ def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
 
     X, y = rows()
     halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
-    options = {"kernel": "linear", "pull": 0.0, "geometry": "lda", "checkpoint": tmp_path / "c"}
+    options = {"kernel": "linear", "checkpoint": tmp_path / "c", "fixed": {"pull": 0.0, "geometry": "lda"}}
     AnchoredSLR(**options, cv=halves).fit(X, y)
     AnchoredSLR(**options, cv=halves).fit(X, y)
     for other in ([halves[0][::-1]], StratifiedKFold(2)):
@@ -154,8 +153,8 @@ import sys
 import numpy as np
 from likewise import AnchoredSLR
 folder = sys.argv[1]
-model = AnchoredSLR(width=0.7, ridge=0.1, pull=1.0, geometry="lda", kernel_size=200, n_landmarks=None, random_state=5,
-                    memory_limit="3MB", checkpoint=folder + "/checkpoint")
+model = AnchoredSLR(kernel_size=200, n_landmarks=None, random_state=5, checkpoint=folder + "/checkpoint",
+                    fixed={"width": 0.7, "ridge": 0.1, "pull": 1.0, "geometry": "lda"}, rows={"memory_limit": "3MB"})
 print("ready", flush=True)
 model.fit(folder + "/rows.npy", np.load(folder + "/y.npy")).save(folder + "/model.likewise")
 """

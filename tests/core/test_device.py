@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
-from likewise.core import anchored_tensors as tensors
-from likewise.core.anchored_distant import EngineData
+from likewise.core import anchoring, class_sums, kernels, unit_rows
 from likewise.core.device import Device
-from likewise.core.kernels import Features, unit_rows
+from likewise.core.kernels import Scaling
+from likewise.core.unit_rows import UnitRows
 from likewise.data import array_api
 from likewise.data.array_api import ArrayEngine
 from likewise.errors import LikewiseError
@@ -87,7 +88,7 @@ def test_splits_of_ones_own_are_over_all_rows_whatever_is_drawn(make: Any, monke
     X, y = rows(np.float64)
     weights = np.where(np.arange(N) % 5 == 0, 0.0, 1.0)
     halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
-    options = {"kernel": "linear", "cv": halves, "pull": 0.0, "geometry": "lda"}
+    options = {"kernel": "linear", "cv": halves, "fixed": {"pull": 0.0, "geometry": "lda"}}
     plain = AnchoredSLR(**options).fit(X, y, weights)
     assert_same(plain, AnchoredSLR(**options).fit(make(X), y, weights), X, 1e-8)
     monkeypatch.setattr("likewise.anchored.MOST_CHOOSING", 300)
@@ -103,9 +104,8 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
         seen.append(tuple(getattr(array, "shape", ())))
         return to_host(array)
 
-    for module in (tensors, array_api, "likewise.core.device"):
-        name = module if isinstance(module, str) else module.__name__
-        monkeypatch.setattr(f"{name}.to_host", counted)
+    for module in (anchoring, class_sums, kernels, unit_rows, array_api):
+        monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.anchored.MOST_CHOOSING", 90)
     AnchoredSLR("linear", n_landmarks=90, output="posterior").fit(_torch(X), y)
     assert len(seen) > 20
@@ -124,30 +124,28 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Device, "moved", counted)
     options = {**ANCHORED["kernel"], "n_landmarks": 100}
-    model = AnchoredSLR(**options, device="cpu").fit(X, y)
+    model = AnchoredSLR(**options, rows={"device": "cpu"}).fit(X, y)
     assert 0 < max(moved) <= max(150 * X.shape[1], 60 * 60)  # a block, and the basis of the kernel
     assert_same(AnchoredSLR(**options).fit(X, y), model, X, 2e-5)
-    with pytest.raises(LikewiseError, match="device is for arrays in memory"):
-        AnchoredSLR(device="cpu").fit([X], y)
+    with pytest.raises(LikewiseError, match="device and tile_dtype are for arrays in memory"):
+        AnchoredSLR(rows={"device": "cpu"}).fit([X], y)
     with pytest.raises(LikewiseError, match="whitening_width is for arrays in memory"):
         AnchoredSLR(whitening_width=2).fit([X], y)
-    with pytest.raises(LikewiseError, match="device='nowhere' is not to be had: "):
-        AnchoredSLR(device="nowhere").fit(X, y)
+    with pytest.raises(LikewiseError, match="device='nowhere' is not available: "):
+        AnchoredSLR(rows={"device": "nowhere"}).fit(X, y)
 
 
 @libraries
 def test_unit_rows_there_are_those_of_numpy_also_where_they_are_short(make: Any) -> None:
     X = np.vstack([rows(np.float32)[0][:5], np.zeros((1, 24)), np.full((1, 24), 1e-9)]).astype(np.float32)
-    engine = ArrayEngine(make(X), np.arange(7) % 2, 2)
-    there = tensors.FeaturesThere(engine.device, Features()).scaled(make(X))
-    np.testing.assert_allclose(to_host(there), unit_rows(X), atol=1e-7)
+    np.testing.assert_allclose(to_host(Scaling()(make(X))), normalize(X), atol=1e-7)
 
 
 @libraries
 def test_wide_rows_and_reduced_ones_are_learned_in_numpy(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
-    monkeypatch.setattr(array_api, "open_arrays", None)
-    wide = {"kernel": "linear", "ridge": 0.1, "pull": 0.0, "scaling": "unit"}
+    monkeypatch.setattr(array_api, "array_rows", None)
+    wide = {"kernel": "linear", "scaling": "unit", "fixed": {"ridge": 0.1, "pull": 0.0}}
     few, y_few = np.ascontiguousarray(X[:20]), np.arange(20) % 2
     assert_same(AnchoredSLR(**wide).fit(few, y_few), AnchoredSLR(**wide).fit(make(few), y_few), X, 1e-12)
     reduced = AnchoredSLR(**wide, whitening_width=8).fit(make(X), y)
@@ -164,17 +162,17 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make: Any) -> None:
         AnchoredSLR().fit(make(bad), y)
     with pytest.raises(LikewiseError, match="X holds zeros alone"):
         AnchoredSLR().fit(make(np.zeros_like(X)), y)
-    with pytest.raises(LikewiseError, match="expected one label a row"):
+    with pytest.raises(LikewiseError, match="expected one label per row"):
         AnchoredSLR().fit(make(X), y[1:])
 
 
 @libraries
 def test_sums_of_classes_are_numpys_however_many_there_are(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.core.device._SUMMED", 64)
+    monkeypatch.setattr(class_sums, "_SUMMED", 64)
     X, y = rows(np.float64)
     engine = ArrayEngine(make(X), y, CLASSES, np.linspace(0.5, 2, N))
-    data = EngineData(engine)
+    data = UnitRows(engine)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     np.testing.assert_allclose(data.mean, np.average(unit, axis=0, weights=np.linspace(0.5, 2, N)), atol=1e-12)
-    sums = engine.device.class_sums(make(X[engine.order]), engine.codes, engine.weights, CLASSES)
+    sums = class_sums.class_sums(make(X[engine.order]), engine.codes, engine.weights, CLASSES)
     np.testing.assert_allclose(sums, engine.class_sums(np.eye(24)), atol=1e-10)

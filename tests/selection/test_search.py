@@ -18,16 +18,17 @@ from tests.planted import planted
 from likewise import AnchoredSLR
 from likewise.core.heads import unit
 from likewise.core.kernels import Scaling
+from likewise.core.unit_rows import scaling_of
+from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.selection.scaling import Given
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_standardised_rows_are_those_of_scikit_learn_beside_a_constant(dtype: type) -> None:
     X, y = planted(200, 7, 3, dtype=dtype)
     X = X * np.logspace(-1, 3, 7, dtype=dtype) + np.logspace(1, -1, 7, dtype=dtype)
-    Z = Given(X, y, 3, None, None).scaling("standard")(X)
+    Z = scaling_of(MemoryEngine(X, y, 3), "standard")(X)
     beside = np.hstack([StandardScaler().fit_transform(X.astype(np.float64)) / np.sqrt(7), np.ones((200, 1))])
     assert Z.dtype == dtype
     np.testing.assert_allclose(Z, unit(beside), atol=1e-4 if dtype == np.float32 else 1e-12)
@@ -38,15 +39,15 @@ def test_standardised_rows_are_those_of_scikit_learn_beside_a_constant(dtype: ty
 def test_weights_mean_repetition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, y, w = rng.standard_normal((40, 3)) + 100, np.arange(40) % 2, rng.integers(0, 3, 40)
-    weighted = Given(X, y, 2, w.astype(float), None).scaling("standard")
-    repeated = Given(X.repeat(w, axis=0), y.repeat(w), 2, None, None).scaling("standard")
+    weighted = scaling_of(MemoryEngine(X, y, 2, w.astype(float)), "standard")
+    repeated = scaling_of(MemoryEngine(X.repeat(w, axis=0), y.repeat(w), 2), "standard")
     np.testing.assert_allclose(weighted(X), repeated(X), atol=1e-10)
 
 
 def test_a_column_that_does_not_vary_counts_for_nothing() -> None:
     X, y = planted(60, 5, 3)
     X[:, 2] = 1e6
-    Z = Given(X, y, 3, None, None).scaling("standard")(X)
+    Z = scaling_of(MemoryEngine(X, y, 3), "standard")(X)
     np.testing.assert_array_equal(Z[:, 2], 0)
     assert Scaling().name == "unit"
 

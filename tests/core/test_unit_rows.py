@@ -10,7 +10,7 @@ from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
 from likewise.anchored import MOST_CHOOSING
-from likewise.core.anchored_distant import EngineData
+from likewise.core.unit_rows import UnitRows, sample
 from likewise.data.disk import DiskEngine
 from likewise.data.memory import MemoryEngine
 from likewise.data.sources import NpyFile
@@ -50,35 +50,37 @@ def test_columns_with_two_sums_survive_the_way_through_a_file(tmp_path: Path, mo
     X, y = rows(np.float64)
     np.save(tmp_path / "rows.npy", X)
     monkeypatch.setattr("likewise.data.disk.HeldColumns.__init__", None)
-    monkeypatch.setattr(AnchoredSLR, "_choosing_rows", lambda self, engine: N)  # the same choice as in memory
+    monkeypatch.setattr(AnchoredSLR, "_choosing_rows", lambda self, rows: N)  # the same choice as in memory
     limit = "130kB"
-    fixed = {**ANCHORED["all pairs"], "confidence": 0.5, "scaling": "unit"}
-    model = AnchoredSLR(**fixed, memory_limit=limit).fit(tmp_path / "rows.npy", y)
-    assert_same(AnchoredSLR(**fixed).fit(X, y), model, X, 1e-8)
+    options = {**ANCHORED["all pairs"], "scaling": "unit"}
+    options["fixed"] = {**options["fixed"], "confidence": 0.5}
+    model = AnchoredSLR(**options, rows={"memory_limit": limit}).fit(tmp_path / "rows.npy", y)
+    assert_same(AnchoredSLR(**options).fit(X, y), model, X, 1e-8)
 
 
 def test_settings_are_chosen_on_a_sample_of_every_class(tmp_path: Path) -> None:
     X, y = rows()
     np.save(tmp_path / "rows.npy", X)
     engine = DiskEngine(NpyFile.open(tmp_path / "rows.npy"), y.astype(np.int32), CLASSES)
-    sample, numbers = EngineData(engine).sample(200, np.random.default_rng(0))
-    assert 190 <= len(sample.codes) <= 210
-    share = np.bincount(sample.codes) / np.bincount(y)
+    drawn, numbers = sample(engine, 200, np.random.default_rng(0))
+    assert 190 <= len(drawn.codes) <= 210
+    share = np.bincount(drawn.codes) / np.bincount(y)
     assert np.all(np.abs(share - 200 / N) < 0.02)
     assert np.all(np.diff(numbers) > 0)
-    np.testing.assert_array_equal(X[numbers], sample.X)
-    np.testing.assert_array_equal(y[numbers], sample.codes)
-    few = AnchoredSLR(kernel="linear", memory_limit="130kB")
-    assert few._choosing_rows(engine) == 130_000 // (40 * 24)
+    np.testing.assert_array_equal(X[numbers], drawn.X)
+    np.testing.assert_array_equal(y[numbers], drawn.row_codes)
+    few = AnchoredSLR(kernel="linear", rows={"memory_limit": "130kB"})
+    assert few._choosing_rows(few._open(tmp_path / "rows.npy", y)) == 130_000 // (40 * 24)
     assert few.fit(tmp_path / "rows.npy", y).score(X, y) == pytest.approx(
         AnchoredSLR(kernel="linear").fit(X, y).score(X, y), abs=0.02
     )
-    assert AnchoredSLR(kernel="linear", memory_limit="1TB")._choosing_rows(engine) == MOST_CHOOSING
+    many = AnchoredSLR(kernel="linear", rows={"memory_limit": "1TB"})
+    assert many._choosing_rows(many._open(tmp_path / "rows.npy", y)) == MOST_CHOOSING
 
 
 def test_the_memory_engine_answers_the_same_questions() -> None:
     X, y = rows(np.float64)
-    data = EngineData(MemoryEngine(X, y, CLASSES))
+    data = UnitRows(MemoryEngine(X, y, CLASSES))
     np.testing.assert_allclose(data.mean, (X / np.linalg.norm(X, axis=1, keepdims=True)).mean(axis=0), atol=1e-12)
 
 
@@ -92,7 +94,7 @@ def test_the_scaling_is_chosen_there_too(tmp_path: Path) -> None:
     X, y = rows(np.float64)
     X = X * 10.0 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1]) + 5
     np.save(tmp_path / "rows.npy", X)
-    plain = AnchoredSLR("linear", ridge=0.1).fit(X, y)
-    model = AnchoredSLR("linear", ridge=0.1).fit(tmp_path / "rows.npy", y)
+    plain = AnchoredSLR("linear", fixed={"ridge": 0.1}).fit(X, y)
+    model = AnchoredSLR("linear", fixed={"ridge": 0.1}).fit(tmp_path / "rows.npy", y)
     assert plain.setting_["scaling"] == model.setting_["scaling"] == "standard"
     assert_same(plain, model, X, 1e-8)

@@ -23,8 +23,8 @@ class Choice(NamedTuple):
 class AnchoredCheckpoint(CheckpointFile):
     """A file written when the settings are chosen and after each round.
 
-    `mean` of the unit rows stands for all of them: settings chosen on other rows are refused. A vector of the eigenbasis
-    tells whether coordinates still mean the same.
+    `mean` of the unit rows stands for all of them: settings chosen on other rows are refused. A vector of the
+    eigenbasis tells whether coordinates still mean the same.
     """
 
     def __init__(self, path: Any, facts: dict[str, Any], mean: np.ndarray) -> None:
