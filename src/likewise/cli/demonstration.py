@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL.Image import Image
 
 from likewise import SLR, AnchoredSLR, __version__
 from likewise.errors import LikewiseError
@@ -54,7 +55,7 @@ class Demonstration:
 
     data: Digits
     runs: list[Run]
-    picture: np.ndarray
+    picture: Image
     caption: str
     seed: int
 
@@ -120,7 +121,7 @@ def _named(runs: list[Run], name: str) -> Run:
 # The picture
 
 
-def _picture(data: Digits, runs: list[Run], seed: int) -> tuple[np.ndarray, str]:
+def _picture(data: Digits, runs: list[Run], seed: int) -> tuple[Image, str]:
     """Strips before and after, and the caption that says how the queries were chosen."""
     before, after = _named(runs, _BEFORE), _named(runs, _AFTER)
     everyone = np.arange(len(data.Q))

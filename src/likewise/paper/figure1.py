@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.run import Run, Task
 from likewise.paper.tables import scores
 from likewise.paper.words import listed
-from likewise.reporting.pictures import fitted, words, write_png
+from likewise.reporting.pictures import square_of_text, write_png
 from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
 
 __all__ = ["section", "tasks"]
 
 METHODS = ("FRML", "OASIS", "SLR")
 QUERIES = 8
+CELL = 72  # pixels per picture
 
 
 def tasks(run: Run) -> Iterator[Task]:
@@ -42,7 +45,7 @@ def section(run: Run) -> list[Block]:
     ]
 
 
-def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray) -> Image.Image:
     """A row a query, a panel a method; only the pictures that are shown are opened."""
     shown = sorted({int(i) for i in chosen} | {int(i) for places in found.values() for i in places[chosen].ravel()})
     place = {row: i for i, row in enumerate(shown)}
@@ -52,14 +55,14 @@ def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np
         for name, places in found.items()
     ]
     queries = [images[place[int(i)]] for i in chosen]
-    return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=72)
+    return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=CELL)
 
 
-def _picture(run: Run, row: int) -> np.ndarray:
+def _picture(run: Run, row: int) -> Any:
     """The picture of a row, or its label in letters."""
     if run.data.picture is not None:
         return run.data.picture(row)
-    return fitted(words(run.data.classes[run.data.y[row]].split(".")[-1][:10]), 72)
+    return square_of_text(run.data.classes[run.data.y[row]].split(".")[-1][:10], CELL)
 
 
 def _caption(names: list[str], differing: int, n: int) -> str:
