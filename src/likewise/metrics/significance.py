@@ -47,7 +47,7 @@ def bootstrap_interval(
         (values,),
         np.mean,
         n_resamples=n_resamples,
-        batch=max(1, _CHUNK // values.size),
+        batch=max(1, _CHUNK // (2 * values.size)),  # SciPy holds each number twice
         confidence_level=confidence,
         method="percentile",
         random_state=np.random.default_rng(random_state),
