@@ -22,12 +22,12 @@ from likewise import SLR, AnchoredSLR
 from likewise.baselines import LDA, Cosine
 from likewise.metrics import mean_average_precision
 from likewise.paper.datasets import load_dataset
-from likewise.paper.protocol import Budget, Protocol, Settings
+from likewise.paper.protocol import TrainingBudget, Protocol, ProtocolSettings
 from likewise.core.truncated_whitening import leading_directions
 
 name, path = sys.argv[1:]
 data = load_dataset("newsgroups20", path)
-train, test = Protocol(data, Settings(), Budget()).rows(0)
+train, test = Protocol(data, ProtocolSettings(), TrainingBudget()).rows(0)
 X, y, Q, y_q = normalize(data.X[train]), data.y[train], normalize(data.X[test]), data.y[test]
 before, began = mark_memory(), time.perf_counter()
 if name == "tf-idf":

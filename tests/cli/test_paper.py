@@ -16,9 +16,9 @@ from likewise.features import FeatureStore
     [
         (["nothing"], "DATASET 'nothing' is neither known nor a path: expected caltech101, imagenet50"),
         (["caltech101"], "caltech101 needs PATH: a folder of pictures"),
-        (["digits", "--methods", "SLR,Nope"], "--methods: 'Nope' is not a method here; expected some of Euclid, LMNN"),
+        (["digits", "--methods", "SLR,Nope"], "--methods: unknown method 'Nope'; expected some of Euclid, LMNN"),
         (["digits", "--splits", "0"], "--splits 0: expected 1 or more"),
-        (["digits", "--only", "table7"], "--only 'table7': table7 is not known; expected table1, table2, table3"),
+        (["digits", "--only", "table7"], "--only 'table7': unknown experiment table7; expected table1, table2, table3"),
     ],
 )
 def test_bad_words_are_one_sentence(run: Any, tmp_path: Path, words: list[str], message: str) -> None:
@@ -37,7 +37,7 @@ def test_any_store_can_be_run(run: Any, tmp_path: Path) -> None:
                  "table1,figure1", "-o", tmp_path / "out")  # fmt: skip
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "experiments on mine" in text
+    assert "experiments of the paper on mine" in text
     assert "| **SLR** |" in text
     assert (tmp_path / "out" / "figure1.png").is_file()  # labels stand for the pictures there are not
 
@@ -47,7 +47,7 @@ def test_an_earlier_run_is_moved_aside_with_a_remark(run: Any, tmp_path: Path) -
     assert run(*words).exit_code == 0
     result = run(*words)
     assert result.exit_code == 0
-    assert "the cells of an earlier run are kept in" in result.stderr
+    assert "the results of an earlier run were moved to" in result.stderr
 
 
 def test_resuming_another_run_is_refused(run: Any, tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_resuming_another_run_is_refused(run: Any, tmp_path: Path) -> None:
     assert run(*words).exit_code == 0
     result = run(*words, "--resume", "--seed", 5)
     assert result.exit_code == 2
-    assert "holds another run (seed was 0 and is 5)" in result.stderr
+    assert "has another run (seed was 0 and is 5)" in result.stderr

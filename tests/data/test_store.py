@@ -190,7 +190,7 @@ def test_meta_is_readable_json(store: Path) -> None:
 def test_opening_a_store_needs_the_core_alone(store: Path) -> None:
     script = (
         "import sys\n"
-        "for name in ('PIL', 'onnx', 'onnxruntime', 'cv2'): sys.modules[name] = None\n"
+        "for name in ('PIL', 'onnx', 'onnxruntime'): sys.modules[name] = None\n"
         "from likewise.features import FeatureStore\n"
         f"print(len(FeatureStore.open({str(store)!r})))\n"
     )

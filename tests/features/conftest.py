@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("PIL")
+from PIL import Image
 
 
 def picture(seed: int, height: int = 48, width: int = 64) -> np.ndarray:
@@ -21,20 +20,21 @@ def picture(seed: int, height: int = 48, width: int = 64) -> np.ndarray:
 
 
 def save(path: Path, image: np.ndarray, **options: object) -> Path:
-    from PIL import Image
-
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(image).save(path, **options)
     return path
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def save_photos(folder: Path) -> Path:
     """Twelve images in three folders."""
-    folder = tmp_path / "photos"
     for number in range(12):
         save(folder / "abc"[number % 3] / f"{number:02d}.png", picture(number))
     return folder
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return save_photos(tmp_path / "photos")
 
 
 def contents(store: Path) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ def test_every_reason_the_page_promises_is_in_the_code() -> None:
     source = "".join(
         path.read_text("utf-8") for path in (Path(__file__).parents[2] / "src/likewise/features").glob("*.py")
     )
-    table = PAGE.split("## When files are bad")[1].split("## In Python")[0]
+    table = PAGE.split("## Bad files")[1].split("## In Python")[0]
     for reason in re.findall(r"`((?:is|the|cannot|labels\.csv) [^`]*)`", table):
         words = max(re.split(r"[0-9…]|labels\.csv|cat, dog|: ", reason), key=len).strip()
         assert words in source, words

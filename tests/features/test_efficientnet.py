@@ -116,7 +116,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
 
 def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(efficientnet, "WEIGHTS_SHA256", "0")
-    with pytest.raises(FileFormatError, match="its checksum differs"):
+    with pytest.raises(FileFormatError, match="has another checksum than the weights this version expects"):
         efficientnet.onnx_model()
 
 
@@ -139,12 +139,12 @@ def test_the_saved_extractor_needs_no_weights(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_real_images_of_a_class_are_near_each_other(data_folder: Path) -> None:
-    """150 images of 15 classes; a wrong padding, channel order or ε falls far below."""
-    images, labels = real_images(data_folder, 15, 10)
+    """75 images of 15 classes: mAP is 0.91, with a wrongly converted network far below."""
+    images, labels = real_images(data_folder, 15, 5)
     rows = EfficientNetLite0().transform(images)
     rows -= rows.mean(axis=0)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    assert mean_average_precision(rows, rows, labels) > 0.8
+    assert mean_average_precision(rows, rows, labels) > 0.88
 
 
 def real_images(data_folder: Path, n_classes: int, n_each: int) -> tuple[list[bytes], np.ndarray]:

@@ -46,7 +46,7 @@ def test_other_files_are_listed_and_hidden_ones_passed_over(tmp_path: Path) -> N
     (tmp_path / ".DS_Store").write_text("")
     save(tmp_path / ".hidden" / "a.png", picture(0))
     assert names(tmp_path) == []
-    assert reasons(tmp_path) == {"notes.txt": "is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)"}
+    assert reasons(tmp_path) == {"notes.txt": "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"}
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "a" / "up").symlink_to(tmp_path)
     (tmp_path / "self").symlink_to(tmp_path / "self")
     assert names(tmp_path) == ["a/1.png"]
-    assert reasons(tmp_path)["a/up"] == "is a link to a folder that is read already"
+    assert reasons(tmp_path)["a/up"] == "is a link to a folder that has been read already"
     assert "self" in reasons(tmp_path)
 
 
@@ -64,7 +64,7 @@ def test_a_linked_folder_elsewhere_is_followed_once(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / "here" / name).symlink_to(tmp_path / "elsewhere")
     assert names(tmp_path / "here") == ["a/1.png"]
-    assert reasons(tmp_path / "here") == {"b": "is a link to a folder that is read already"}
+    assert reasons(tmp_path / "here") == {"b": "is a link to a folder that has been read already"}
 
 
 def test_a_real_folder_keeps_its_own_name_though_a_link_to_it_comes_first(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_real_folder_keeps_its_own_name_though_a_link_to_it_comes_first(tmp_pa
 def test_broken_links_and_pipes_are_listed(tmp_path: Path) -> None:
     (tmp_path / "gone.jpg").symlink_to(tmp_path / "nothing")
     os.mkfifo(tmp_path / "pipe.jpg")
-    assert reasons(tmp_path) == {"gone.jpg": "is a link to nothing", "pipe.jpg": "is not a regular file"}
+    assert reasons(tmp_path) == {"gone.jpg": "is a broken link", "pipe.jpg": "is not a regular file"}
 
 
 def test_an_unreadable_folder_is_listed_and_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,13 +160,13 @@ def test_images_without_a_label_labels_without_an_image_and_two_labels_are_liste
     labels, problems = labelled(tmp_path, "a.jpg,cat\nno.jpg,cat\nb.jpg,x\nb.jpg,y\n", ["a.jpg", "b.jpg", "c.jpg"])
     assert labels == {"a.jpg": "cat"}
     assert problems == {
-        "no.jpg": "labels.csv names it, but there is no such image",
+        "no.jpg": "labels.csv lists it, but there is no such image",
         "c.jpg": "labels.csv gives it no label",
         "b.jpg": "labels.csv gives it 2 labels: x, y",
     }
 
 
-@pytest.mark.parametrize(("text", "words"), [("", "is empty"), ("a.jpg\n", "has a row without a label")])
+@pytest.mark.parametrize(("text", "words"), [("", "is empty"), ("a.jpg\n", "has no label in row 1")])
 def test_label_files_that_are_none_are_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(LikewiseError, match=words):
         labelled(tmp_path, text, ["a.jpg"])
@@ -182,7 +182,7 @@ def test_a_list_of_images_is_read(tmp_path: Path) -> None:
     assert read_list(tmp_path / "list.txt", tmp_path, ["a.jpg", "b.jpg", "c.jpg"]) == ["a.jpg", "b.jpg"]
 
 
-@pytest.mark.parametrize(("text", "words"), [("no.jpg\n", "names 1 images that are not in"), ("\n", "names no image")])
+@pytest.mark.parametrize(("text", "words"), [("no.jpg\n", "lists 1 images that are not in"), ("\n", "lists no image")])
 def test_a_list_with_strangers_or_nothing_is_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "list.txt").write_text(text)
     with pytest.raises(LikewiseError, match=words):

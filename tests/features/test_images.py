@@ -145,10 +145,10 @@ def test_huge_floats_do_not_overflow() -> None:
     [
         (np.zeros((2, 3, 5), np.uint8), "has shape (2, 3, 5); expected (height, width) or (height, width, 1 to 4"),
         (np.zeros((0, 3), np.uint8), "has shape (0, 3)"),
-        (np.array([[np.nan]]), "holds NaN or infinite values"),
-        (np.array([["a"]]), "has the type"),
+        (np.array([[np.nan]]), "contains NaN or infinity"),
+        (np.array([["a"]]), "has dtype"),
         (b"", "the file is empty"),
-        (b"plain text", "is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)"),
+        (b"plain text", "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"),
         (3, "int is not an image"),
     ],
 )
@@ -253,9 +253,9 @@ def test_the_crop_is_the_middle() -> None:
 @pytest.mark.parametrize(
     ("X", "words"),
     [
-        ("a.jpg", "X is one path ('a.jpg'); give a list of paths"),
+        ("a.jpg", "X is one path ('a.jpg'); expected a list of paths"),
         (np.zeros((3, 4)), "X has shape (3, 4); expected images"),
-        ([], "X holds no image; give at least one"),
+        ([], "X is empty; expected at least one image"),
         (7, "X is int; expected a list of paths or an array of images"),
     ],
 )

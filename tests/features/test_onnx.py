@@ -171,12 +171,12 @@ def test_a_run_tells_one_model_file_from_another(tmp_path: Path, photos: Path) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"size": 9}, "size=9 is not what the model takes; it takes 8 × 8 pixels"),
+        ({"size": 9}, "size=9 does not match the model; expected 8 × 8 pixels"),
         ({"size": -1}, "size=-1 is not a size"),
         ({"size": (1, 2, 3)}, "size=(1, 2, 3) is not a size"),
-        ({"mean": "a"}, "mean='a' is not a normalisation; expected one number, or one for each of R, G and B"),
+        ({"mean": "a"}, "mean='a' is not a normalisation; expected one number, or three for R, G and B"),
         ({"mean": (1, 2)}, "mean=(1, 2) is not a normalisation"),
-        ({"std": 0}, "must be above 0"),
+        ({"std": 0}, "must be positive"),
         ({"crop": 0}, "crop=0 is not a share of the image; expected a number above 0 and at most 1"),
         ({"crop": "x"}, "crop='x' is not a share"),
         ({"output": "no"}, "output='no' is not an output of the model; it has y"),
@@ -217,5 +217,5 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
 def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     nodes = [helper.make_node("Log", ["x"], ["y"])]
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8], nodes=nodes)
-    with pytest.raises(LikewiseError, match="NaN or infinite features; are size, mean and std what it expects"):
+    with pytest.raises(LikewiseError, match="features contain NaN or infinity: check size, mean and std of the model"):
         OnnxExtractor(path, mean=1, std=1).transform(GREY)

@@ -59,7 +59,7 @@ def test_output_columns_have_names() -> None:
     [
         (0, rows(), "n_components=0 is not a number of components; expected 1 or more"),
         (3, rows(n=1), "PCA got 1 row; expected at least 2"),
-        (3, np.ones((5, 9)), "all rows are equal; PCA has nothing to find"),
+        (3, np.ones((5, 9)), "all rows are equal; expected at least two different ones"),
         (3, np.ones(5), "expected rows of numbers"),
     ],
 )

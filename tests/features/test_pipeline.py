@@ -15,7 +15,7 @@ from tests.features.conftest import contents, picture, save
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore, Pixels, extract_folder, pipeline
-from likewise.features.journal import Lock
+from likewise.utils.locks import locked
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +125,8 @@ def killed_run(photos: Path, call: str, after: int, name: str = "out.features") 
 @pytest.mark.parametrize("name", ["fsync", "replace", "unlink"])
 def test_killed_at_any_moment_and_run_again_gives_the_same_bytes(photos: Path, name: str) -> None:
     (photos / "a" / "bad.png").write_bytes(b"no image")
+    for path in sorted(photos.rglob("*.png"))[6:]:  # two batches are enough
+        path.unlink()
     clean = contents(run(photos, "clean.features")[0])
     killed = 0
     for after in range(100):
@@ -188,13 +190,13 @@ def test_rows_that_rotted_are_done_again(photos: Path) -> None:
 
 def test_two_writers_at_once_are_refused(photos: Path) -> None:
     store = photos.parent / "out.features"
-    with Lock(store), pytest.raises(LikewiseError, match="is being written by another process"):
+    with locked(store), pytest.raises(LikewiseError, match="is being written by another process"):
         run(photos)
     assert run(photos)[1].n_items == 12
 
 
 def test_a_writer_in_another_process_is_refused_too(photos: Path) -> None:
-    with Lock(photos.parent / "out.features"):
+    with locked(photos.parent / "out.features"):
         assert in_child(lambda: run(photos)) == 1
 
 
@@ -215,7 +217,7 @@ def test_bad_files_are_listed_and_the_run_goes_on(photos: Path) -> None:
     assert summary.n_skipped == 6
     found = skipped(store)
     assert found["b/empty.jpg"] == "the file is empty"
-    assert found["b/text.jpg"] == "is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)"
+    assert found["b/text.jpg"] == "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"
     assert found["c/huge.png"] == "is 300 × 300 pixels, above the limit of 50,000 pixels"
     assert found["a/truncated.png"].startswith("is damaged or truncated: ")
     assert found["a/corrupt.png"].startswith("is damaged or truncated: ")
@@ -244,7 +246,7 @@ def test_names_of_every_kind_come_back(photos: Path) -> None:
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(LikewiseError, match=r"photos holds no image \(jpg, png, webp, gif, bmp, tiff\)"):
+    with pytest.raises(LikewiseError, match=r"photos contains no image \(jpg, png, webp, gif, bmp, tiff\)"):
         run(tmp_path / "photos")
 
 
@@ -286,7 +288,7 @@ def test_new_labels_alone_compute_nothing(photos: Path) -> None:
 
 def test_a_label_file_about_other_images_is_refused(photos: Path) -> None:
     (photos / "labels.csv").write_text("x.png,cat\n")
-    with pytest.raises(LikewiseError, match=r"gives none of the 12 images in .* a label"):
+    with pytest.raises(LikewiseError, match=r"has no label for any of the 12 images in "):
         run(photos, labels=photos / "labels.csv")
 
 
@@ -331,7 +333,7 @@ def test_half_precision_halves_the_file(photos: Path) -> None:
 
 
 def test_an_unknown_type_is_refused(photos: Path) -> None:
-    with pytest.raises(LikewiseError, match="dtype='int8' is not a type of features; expected float32 or float16"):
+    with pytest.raises(LikewiseError, match="dtype='int8' is not supported; expected float32 or float16"):
         run(photos, dtype="int8")
 
 

@@ -47,9 +47,9 @@ def test_queries_that_are_no_part_of_the_gallery(monkeypatch: pytest.MonkeyPatch
 def test_a_gallery_that_is_not_as_its_labels_say_is_refused() -> None:
     Q, y = np.eye(3), np.array([0, 1, 0])
     for blocks, message in [
-        ([np.eye(3)[:2]], "the gallery gives 2 rows and y_g has 3 labels"),
-        ([np.eye(3), np.eye(3)], "the gallery gives more than the 3 rows"),
-        ([np.full((3, 3), np.nan)], "scores that are not finite"),
+        ([np.eye(3)[:2]], "the gallery has 2 rows and y_g 3 labels"),
+        ([np.eye(3), np.eye(3)], "the gallery has more than the 3 rows"),
+        ([np.full((3, 3), np.nan)], "the scores of Q with the gallery are not finite"),
     ]:
         with pytest.raises(LikewiseError, match=message):
             evaluate_blocks(Q, lambda blocks=blocks: blocks, y, y)  # type: ignore[misc]

@@ -298,35 +298,39 @@ X, y = clustered(4)
 BAD = {
     "Q contains NaN or infinity: every embedding must be finite": lambda: mean_average_precision(X * np.nan, X, y),
     "G contains NaN or infinity: every embedding must be finite": lambda: mean_average_precision(X, X / 0.0, y),
-    "Q has dtype complex128: embeddings must be real numbers": lambda: mean_average_precision(X * 1j, X, y),
-    "G has dtype object: embeddings must be real numbers": lambda: mean_average_precision(X, X.astype(object), y),
+    "Q has dtype complex128: expected real numbers": lambda: mean_average_precision(X * 1j, X, y),
+    "G has dtype object: expected real numbers": lambda: mean_average_precision(X, X.astype(object), y),
     "Q has shape (4,): expected at least one row and one column": lambda: mean_average_precision(y, X, y),
     "Q has shape (0, 8): expected at least one row and one column": lambda: mean_average_precision(X[:0], X, y),
-    "Q has rows of unequal length: embeddings are a matrix": lambda: mean_average_precision([[1.0], [1.0, 2.0]], X, y),
-    "Q has 7 columns and G 8: an inner product needs both of one width": lambda: mean_average_precision(X[:, 1:], X, y),
-    "Q has 3 rows and G 4: without y_g they must be two sides of the same rows": lambda: mean_average_precision(
+    "Q has rows of unequal length: expected a matrix": lambda: mean_average_precision([[1.0], [1.0, 2.0]], X, y),
+    "Q has 7 columns and G 8: an inner product needs the same width": lambda: mean_average_precision(X[:, 1:], X, y),
+    "Q has 3 rows and G 4: without y_g they must be two embeddings of the same rows": lambda: mean_average_precision(
         X[:3], X, y[:3]
     ),
-    "y_q has shape (3,) and Q 4 rows: expected one label a row": lambda: mean_average_precision(X, X, y[:3]),
-    "y_g has shape (4, 1) and G 4 rows: expected one label a row": lambda: mean_average_precision(X, X, y, y[:, None]),
+    "y_q has shape (3,) and Q 4 rows: expected one label per row": lambda: mean_average_precision(X, X, y[:3]),
+    "y_g has shape (4, 1) and G 4 rows: expected one label per row": lambda: mean_average_precision(
+        X, X, y, y[:, None]
+    ),
     "y_q contains NaN or infinity: every row needs a label": lambda: mean_average_precision(X, X, y * np.nan),
-    "y_q holds numbers and y_g strings: no label could match, give both sides labels of one type": (
+    "y_q holds numbers and y_g strings: no label can match, expected labels of one type": (
         lambda: mean_average_precision(X, X, y, list("abcd"))
     ),
     "the labels mix types: expected all numbers or all strings": lambda: mean_average_precision(
         X, X, np.array([1, "a", None, 2], dtype=object)
     ),
-    "no query has a relevant item: the labels of y_q are all distinct": lambda: mean_average_precision(X, X, range(4)),
-    "no query has a relevant item: the labels of y_q and y_g have none in common": lambda: evaluate(X, X, y, y + 99),
+    "no query has a relevant item: the labels in y_q are all distinct": lambda: mean_average_precision(X, X, range(4)),
+    "no query has a relevant item: the labels in y_q and y_g have none in common": lambda: evaluate(X, X, y, y + 99),
     "ties='worst' is unknown: expected 'expected', 'optimistic' or 'pessimistic'": lambda: evaluate(
         X, X, y, y, ties="worst"
     ),
-    "k holds 0: a depth is a whole number, 1 or more": lambda: precision_at_k(X, X, y, y, k=0),
-    "ks holds 2.5: a depth is a whole number, 1 or more": lambda: evaluate(X, X, y, y, ks=(1, 2.5)),
-    "n_queries=0 is below 1: pass how many queries to ask, or None for all": lambda: evaluate(X, X, y, y, n_queries=0),
-    "n_threads=0 is below 1: pass the number of threads, or None": lambda: ndcg(X, X, y, y, n_threads=0),
-    "block_bytes=0 is below 1: pass the bytes that score blocks may take": lambda: map_at_r(X, X, y, y, block_bytes=0),
-    "Q and G give scores beyond the range of their dtype: scale them, or use float64": lambda: r_precision(
+    "k holds 0: a depth is an integer, 1 or more": lambda: precision_at_k(X, X, y, y, k=0),
+    "ks holds 2.5: a depth is an integer, 1 or more": lambda: evaluate(X, X, y, y, ks=(1, 2.5)),
+    "n_queries=0 is below 1: expected a number of queries, or None for all": lambda: evaluate(X, X, y, y, n_queries=0),
+    "n_threads=0 is below 1: expected the number of threads, or None": lambda: ndcg(X, X, y, y, n_threads=0),
+    "block_bytes=0 is below 1: expected the memory for blocks of scores in bytes": lambda: map_at_r(
+        X, X, y, y, block_bytes=0
+    ),
+    "the scores of Q and G overflow their dtype: scale them, or use float64": lambda: r_precision(
         X.astype(np.float32) * 1e30, X.astype(np.float32) * 1e30, y, y
     ),
 }

@@ -82,8 +82,8 @@ def test_equal_models_have_p_one():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: bootstrap_interval([]), "per_query has shape (0,): expected one value a query, at least one"),
-        (lambda: bootstrap_interval([[0.1]]), "per_query has shape (1, 1): expected one value a query, at least one"),
+        (lambda: bootstrap_interval([]), "per_query has shape (0,): expected one value per query, at least one"),
+        (lambda: bootstrap_interval([[0.1]]), "per_query has shape (1, 1): expected one value per query, at least one"),
         (lambda: bootstrap_interval([np.nan]), "per_query contains NaN or infinity: leave out queries without a value"),
         (lambda: bootstrap_interval([0.1], confidence=95), "confidence=95 is outside (0, 1): 0.95 is usual"),
         (lambda: bootstrap_interval([0.1], n_resamples=0), "n_resamples=0 is below 1: 2000 is usual"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.paper.cells import COLUMNS, Cell, Done, Journal
+from likewise.paper.cells import COLUMNS, Cell, CellJournal, Done
 
 HEADER = {"dataset": "made", "seed": 0, "margins": (1.0, 0.0)}
 
@@ -19,10 +19,10 @@ def _done(method: str, split: int, value: float) -> Done:
 
 
 def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:
-    before = Journal(tmp_path, HEADER)
+    before = CellJournal(tmp_path, HEADER)
     before.add_command("likewise paper digits")
     before.add(_done("SLR", 0, 0.5))
-    after = Journal(tmp_path, HEADER, resume=True)
+    after = CellJournal(tmp_path, HEADER, resume=True)
     assert after.done == before.done
     assert after.commands == ["likewise paper digits"]
     assert after.extra("tables", "SLR") == {"found": [[1, 2]]}
@@ -30,20 +30,20 @@ def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 20, 100])
 def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path: Path, cut: int) -> None:
-    journal = Journal(tmp_path, HEADER)
+    journal = CellJournal(tmp_path, HEADER)
     journal.add(_done("SLR", 0, 0.5))
     journal.add(_done("SLR", 1, 0.6))
     journal.path.write_bytes(journal.path.read_bytes()[:-cut])
-    resumed = Journal(tmp_path, HEADER, resume=True)
+    resumed = CellJournal(tmp_path, HEADER, resume=True)
     assert list(resumed.done) == [("tables", "SLR", 0)]
     resumed.add(_done("SLR", 1, 0.6))
-    assert list(Journal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0), ("tables", "SLR", 1)]
+    assert list(CellJournal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0), ("tables", "SLR", 1)]
 
 
 def test_the_table_does_not_depend_on_the_order_of_work(tmp_path: Path) -> None:
     tables = []
     for folder, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
-        journal = Journal(tmp_path / folder, HEADER)
+        journal = CellJournal(tmp_path / folder, HEADER)
         for split in order:
             journal.add(_done("SLR", split, 0.5 + split))
         tables.append(journal.table.read_text())
@@ -55,26 +55,24 @@ def test_the_table_does_not_depend_on_the_order_of_work(tmp_path: Path) -> None:
 
 
 def test_another_run_is_not_taken_up(tmp_path: Path) -> None:
-    Journal(tmp_path, HEADER).add(_done("SLR", 0, 0.5))
-    with pytest.raises(
-        LikewiseError, match=r"holds another run \(seed was 0 and is 1\); choose another folder with -o"
-    ):
-        Journal(tmp_path, {**HEADER, "seed": 1}, resume=True)
+    CellJournal(tmp_path, HEADER).add(_done("SLR", 0, 0.5))
+    with pytest.raises(LikewiseError, match=r"has another run \(seed was 0 and is 1\); choose another folder with -o"):
+        CellJournal(tmp_path, {**HEADER, "seed": 1}, resume=True)
 
 
 def test_without_resume_the_earlier_results_are_moved_aside(tmp_path: Path) -> None:
-    before = Journal(tmp_path, HEADER)
+    before = CellJournal(tmp_path, HEADER)
     before.add(_done("SLR", 0, 0.5))
     kept = before.path.read_bytes()
-    after = Journal(tmp_path, HEADER)
+    after = CellJournal(tmp_path, HEADER)
     assert after.done == {}
     assert after.moved is not None
     assert after.moved.read_bytes() == kept
 
 
 def test_an_experiment_can_be_forgotten(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, HEADER)
+    journal = CellJournal(tmp_path, HEADER)
     journal.add(_done("SLR", 0, 0.5))
     journal.add(Done(("times", "SLR", 0), [Cell("times", "SLR", 0)]))
     journal.drop("times")
-    assert list(Journal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0)]
+    assert list(CellJournal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from PIL import Image
 
 from likewise.errors import LikewiseError
 from likewise.features import FeatureStore
@@ -70,14 +71,24 @@ def test_any_feature_store_is_a_data_set(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.X, X)
 
 
+def test_pictures_follow_their_rows_where_some_have_no_label(tmp_path: Path) -> None:
+    for i, name in enumerate("abc"):
+        Image.fromarray(np.full((4, 5, 3), 60 * i, np.uint8)).save(tmp_path / f"{name}.png")
+    names = [f"{name}.png" for name in "abc"]
+    facts = {"root": str(tmp_path)}
+    FeatureStore.write(tmp_path / "mine.features", np.eye(3), ["", "cat", "dog"], names, facts)
+    data = load_dataset(str(tmp_path / "mine.features"))
+    assert data.picture is not None
+    assert [int(data.picture(row)[0, 0, 0]) for row in range(len(data.y))] == [60, 120]
+
+
 def test_a_folder_of_pictures_is_turned_into_features_first(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)
     for label in ("cat", "dog"):
         (tmp_path / "photos" / label).mkdir(parents=True)
         for i in range(3):
             pixels = rng.integers(0, 256, (40, 30, 3), dtype=np.uint8)
-            image.fromarray(pixels).save(tmp_path / "photos" / label / f"{i}.png")
+            Image.fromarray(pixels).save(tmp_path / "photos" / label / f"{i}.png")
     data = load_dataset("caltech101", tmp_path / "photos", tmp_path / "work", "pixels")
     assert data.classes == ["cat", "dog"]
     assert len(data.X) == 6
@@ -89,14 +100,18 @@ def test_a_folder_of_pictures_is_turned_into_features_first(tmp_path: Path) -> N
     ("name", "path", "message"),
     [
         ("digit", None, "DATASET 'digit' is neither known nor a path: expected caltech101, imagenet50, fashion-mnist"),
-        ("digit", "x", "DATASET 'digit' is not known: expected caltech101, imagenet50"),
+        ("digit", "x", "unknown DATASET 'digit': expected caltech101, imagenet50"),
         (
             "caltech101",
             None,
-            "caltech101 needs PATH: a folder of pictures, a folder a class, or a feature store of them",
+            "caltech101 needs PATH: a folder of pictures, one folder per class, or a feature store",
         ),
         ("caltech101", "nowhere", "PATH nowhere does not exist"),
-        ("newsgroups20", None, "newsgroups20 needs PATH: an .npz of tf-idf rows in CSR form with their labels under y"),
+        (
+            "newsgroups20",
+            None,
+            "newsgroups20 needs PATH: an .npz of tf-idf rows in CSR format with their labels under y",
+        ),
     ],
 )
 def test_what_is_missing_is_said(name: str, path: str | None, message: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from likewise.paper.markdown import Code, Facts, Heading, Picture, Table, Text, to_html, to_markdown
+from likewise.paper.markdown import Code, Facts, Heading, Picture, TableBlock, Text, to_html, to_markdown
 from likewise.paper.words import duration, listed, mean_and_deviation, plural, points
 
 
 def _blocks(folder: Path) -> list[object]:
     (folder / "a.png").write_bytes(b"\x89PNG")
     return [
-        Heading("Results"), Text("x < y"), Table(["method", "mAP"], [["A", "1"], ["B", "2"]], best=1),
+        Heading("Results"), Text("x < y"), TableBlock(["method", "mAP"], [["A", "1"], ["B", "2"]], best=1),
         Picture(folder / "a.png", "A picture. It shows more."), Code("likewise paper"), Facts({"numpy": "2"}),
     ]  # fmt: skip
 

@@ -7,19 +7,19 @@ import pytest
 
 from likewise.errors import LikewiseError
 from likewise.paper.methods import at_setting, default_methods, fit, method, methods_from
-from likewise.paper.protocol import Budget, Settings
+from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 
-SETTINGS, BUDGET = Settings(rank=5), Budget.quick()
+SETTINGS, BUDGET = ProtocolSettings(rank=5), TrainingBudget.quick()
 
 
 def test_the_default_has_every_method_of_the_paper() -> None:
-    names = default_methods(6074, Settings())
+    names = default_methods(6074)
     assert {"Euclid", "LMNN", "FRML", "OASIS", "LDA", "SLR", "SLR-Fixed", "SLR-Whole"} <= set(names)
     assert {"SLR-G-3000", "SLR-C-3000"} <= set(names)
 
 
 def test_the_sketched_ones_stop_at_the_paper_s_20_000() -> None:
-    assert "SLR-C-20000" in default_methods(71_000, Settings())
+    assert "SLR-C-20000" in default_methods(71_000)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_the_sketched_ones_stop_at_the_paper_s_20_000() -> None:
     ],
 )
 def test_names_are_read_whatever_their_case(text: str, expected: list[str]) -> None:
-    assert methods_from(text, 840, SETTINGS) == expected
+    assert methods_from(text, 840) == expected
 
 
 @pytest.mark.parametrize("text", ["SLR,XYZ", "SLR-Q-7", ""])
 def test_an_unknown_name_is_said_to_be_so(text: str) -> None:
     with pytest.raises(LikewiseError, match=r"--methods.*expected some of Euclid, LMNN, FRML, OASIS, LDA, SLR"):
-        methods_from(text, 840, SETTINGS)
+        methods_from(text, 840)
 
 
 @pytest.mark.parametrize("name", ["LMNN", "FRML", "SLR", "SLR-Fixed", "SLR-C-50"])
@@ -51,7 +51,7 @@ def test_a_rival_at_the_setting_it_chose_is_the_same_model(name: str) -> None:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 4
     X = (rng.standard_normal((4, 10))[y] + rng.standard_normal((120, 10))).astype(np.float32)
-    budget = Budget(oasis_steps=500, frml_steps=60, lmnn_rounds=1, lmnn_neighbours=(2, 3))
+    budget = TrainingBudget(oasis_steps=500, frml_steps=60, lmnn_rounds=1, lmnn_neighbours=(2, 3))
     found = fit(method(name, SETTINGS, budget, 0).model, X, y)
     assert found.setting
     again = fit(at_setting(method(name, SETTINGS, budget, 0), found.setting), X, y)

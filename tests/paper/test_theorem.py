@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.paper.theorem import (
-    Regression,
+    LabelRegression,
     _error,
     asked_size,
     deviation,
@@ -36,7 +36,7 @@ def test_the_deviation_is_that_of_dense_regressions(made: tuple[np.ndarray, np.n
     """(S₁ᵀX)⁺ S₁ᵀ Y S₂ (XᵀS₂)⁺ for real Gaussian matrices, against the formula that never forms them."""
     X, y = made
     Y, M, _ = _dense(X, y)
-    problem = Regression.of(X, y)
+    problem = LabelRegression.of(X, y)
     U = X @ problem.V * problem.scale
     Z = (y[:, None] == np.arange(4)).astype(float)
     outside = np.linalg.qr(Z - U @ (U.T @ Z))[0]
@@ -49,7 +49,7 @@ def test_the_deviation_is_that_of_dense_regressions(made: tuple[np.ndarray, np.n
 def test_norms_and_bounds_are_those_of_the_dense_problem(made: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = made
     Y, M, residual = _dense(X, y)
-    problem = Regression.of(X, y)
+    problem = LabelRegression.of(X, y)
     sigma = np.linalg.svd(X, compute_uv=False)
     assert problem.residual == pytest.approx(np.linalg.norm(residual, 2), rel=1e-9)
     assert problem.norm == pytest.approx(np.linalg.norm(M, 2), rel=1e-9)
@@ -72,7 +72,7 @@ def test_epsilon_is_the_inverse_of_the_size_asked_for() -> None:
 
 def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndarray, np.ndarray]) -> None:
     """E[E Eᵀ] = k/(m - r - 1) I, the mean of an inverse Wishart matrix; and quantiles as with real sketches."""
-    problem = Regression.of(*made)
+    problem = LabelRegression.of(*made)
     r, k, m = problem.rank, len(problem.C), 40
     rng = np.random.default_rng(0)
     drawn = np.array([_error(problem, m, rng) for _ in range(4000)])
@@ -87,7 +87,7 @@ def test_errors_without_a_sketch_are_distributed_as_with_one(made: tuple[np.ndar
 
 
 def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(made: tuple[np.ndarray, np.ndarray]) -> None:
-    problem = Regression.of(*made)
+    problem = LabelRegression.of(*made)
     rng = np.random.default_rng(0)
     sizes = np.array([100, 400, 1600, 6400])
     medians = np.array([np.median(deviations(problem, int(m), 100, rng)) for m in sizes])
@@ -97,7 +97,7 @@ def test_the_deviation_falls_as_the_root_of_m_and_stays_within_the_bound(made: t
 
 
 def test_the_smallest_size_is_where_the_bound_begins_to_hold(made: tuple[np.ndarray, np.ndarray]) -> None:
-    problem = Regression.of(*made)
+    problem = LabelRegression.of(*made)
     bound = float(np.quantile(deviations(problem, 100, 500, np.random.default_rng(5)), 0.95))
     m, share = smallest_size(problem, bound, 300, np.random.default_rng(0))
     assert 85 <= m <= 118

@@ -29,7 +29,7 @@ def test_settings_may_be_overridden():
 
 @pytest.mark.parametrize("name", ["SLR-X", "slr", "SLR-G", "SLR-C-0", "SLR-G-20m"])
 def test_other_names_are_refused(name):
-    message = f"name={name!r} is no variant of the paper: expected SLR, SLR-Fixed, SLR-Whole, SLR-G-m or SLR-C-m"
+    message = f"name={name!r} is not a variant of the paper: expected SLR, SLR-Fixed, SLR-Whole, SLR-G-m or SLR-C-m"
     with pytest.raises(LikewiseError, match=re.escape(message)):
         variant(name)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from likewise.errors import LikewiseError
 from likewise.reporting.strips import HIT, MISS, QUERY, UNKNOWN, Panel, choose_queries, nearest, retrieval_strips
@@ -26,8 +27,8 @@ def test_asking_for_more_than_there_is_gets_a_sentence() -> None:
         nearest(np.eye(3), np.eye(3), 3, own=np.arange(3))
 
 
-def _count(picture: np.ndarray, colour: tuple[int, int, int]) -> int:
-    return int((picture == np.array(colour, dtype=np.uint8)).all(axis=2).sum())
+def _count(picture: Image.Image, colour: tuple[int, int, int]) -> int:
+    return int((np.asarray(picture) == np.array(colour, dtype=np.uint8)).all(axis=2).sum())
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (30, 20, 3)])
@@ -38,7 +39,7 @@ def test_frames_have_the_colours_of_hits_and_misses(shape: tuple[int, ...], n_pa
     found = np.array([[1, 2, 3], [4, 0, 1]])
     panels = [Panel(f"method {i}", found, "mAP 0.5", ["#1", "#2", "#3"] if i else ()) for i in range(n_panels)]
     picture = retrieval_strips([images[0], images[3]], images, panels, y[[0, 3]], y, cell=32)
-    assert picture.dtype == np.uint8
+    assert np.asarray(picture).dtype == np.uint8
     frame, swatch = (32 + 8) ** 2 - 32**2, 14**2
     assert _count(picture, QUERY) == 2 * frame + swatch
     assert _count(picture, HIT) == n_panels * 3 * frame + swatch

@@ -1,4 +1,4 @@
-"""`likewise demo`: learn on scikit-learn's digits, compare, and show before and after."""
+"""`likewise demo`: learn on the digits of scikit-learn, compare methods, show results before and after."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import typer
 
 from likewise.cli.console import emit_json, results, working
 from likewise.cli.options import AsJson
+from likewise.errors import LikewiseError
 
 if TYPE_CHECKING:
     from likewise.cli.demonstration import Demonstration
 
 __all__ = ["register"]
 
-_HELP = """Learn on a small set of handwritten digits, compare with the usual choices, and show before and after.
+_HELP = """Learn on handwritten digits, compare with the usual methods, and show results before and after.
 
-Takes seconds and needs no files. Writes [bold]strips.png[/bold] (what is found for a few queries before and after
+Takes seconds and needs no files. Writes [bold]strips.png[/bold] (the results of a few queries before and after
 learning), [bold]report.html[/bold] (one self-contained page) and [bold]demo.likewise[/bold] (the learned model).
 
 [bold]Examples[/bold]
@@ -36,13 +37,14 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write to.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output folder.")] = Path(
         "likewise-demo"
     ),
     seed: Annotated[int, typer.Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Learn, compare, write."""
+    _make(output)
     with working("learning on 70 % of the digits"):
         from likewise.cli.demonstration import demonstrate
 
@@ -52,11 +54,21 @@ def demo(
     _emit(shown, files) if as_json else _show(shown, files)
 
 
+def _make(folder: Path) -> None:
+    """Create the folder before learning, so that a wrong path is reported at once."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LikewiseError(f"cannot create the folder {folder}: {error.strerror or error}") from error
+
+
 def _show(shown: Demonstration, files: dict[str, Path]) -> None:
     from rich.table import Table as Grid
 
     console, data = results(), shown.data
-    console.print(f"digits: {len(data.X):,} to learn from, {len(data.Q):,} to test; each test digit ranks all others")
+    console.print(
+        f"digits: {len(data.X):,} for training, {len(data.Q):,} for testing; each test digit ranks all others"
+    )
     grid = Grid("method", "mAP", "P@1", "seconds")
     for column in grid.columns[1:]:
         column.justify = "right"

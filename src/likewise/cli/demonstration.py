@@ -1,4 +1,4 @@
-"""The demonstration: learn on scikit-learn's digits, compare with the usual choices, show before and after."""
+"""The demo: learn on the digits of scikit-learn, compare with the usual methods, show results before and after."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL.Image import Image
 
 from likewise import SLR, AnchoredSLR, __version__
-from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
 from likewise.reporting import report
 from likewise.reporting.pictures import encode_png
@@ -22,7 +22,7 @@ __all__ = ["Demonstration", "demonstrate"]
 
 _BEFORE, _AFTER = "cosine", "AnchoredSLR"
 _SHOWN = 6  # queries in the picture
-# A digit has some 53 others of its kind in the test set: these places show all of a good ranking, not its top alone.
+# A test digit has about 53 others of its class: these places show the whole of a good ranking, not only its top.
 _PLACES = (1, 2, 3, 5, 10, 20, 30, 40, 50)
 
 
@@ -38,8 +38,8 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class Run:
-    """One method after its fit: its two sides of the test digits, its figures and its seconds."""
+class DemoResult:
+    """A fitted method: its embeddings of the test digits as queries and as gallery, its scores, its fit time."""
 
     name: str
     model: Any
@@ -50,20 +50,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What was compared, and the picture of it with its caption."""
+    """The methods compared, and the picture with its caption."""
 
     data: Digits
-    runs: list[Run]
-    picture: np.ndarray
+    runs: list[DemoResult]
+    picture: Image
     caption: str
     seed: int
 
     def write(self, folder: Path, command: str) -> dict[str, Path]:
-        """Write `strips.png`, `report.html` and `demo.likewise` to the folder; the page tells to run `command`."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LikewiseError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+        """Write `strips.png`, `report.html` and `demo.likewise` to the folder; the report shows `command`."""
         files = {name: folder / name for name in ("strips.png", "report.html", "demo.likewise")}
         png = encode_png(self.picture)
         atomic_write(files["strips.png"], png)
@@ -74,7 +70,7 @@ class Demonstration:
 
 
 def demonstrate(seed: int = 0) -> Demonstration:
-    """Learn on 70 % of the digits and compare the methods on the rest."""
+    """Fit each method to 70 % of the digits and compare them on the others."""
     data = _digits(seed)
     runs = [_run(name, model, data) for name, model in _models(seed).items()]
     picture, caption = _picture(data, runs, seed)
@@ -104,15 +100,15 @@ def _models(seed: int) -> dict[str, Any]:
     }
 
 
-def _run(name: str, model: Any, data: Digits) -> Run:
+def _run(name: str, model: Any, data: Digits) -> DemoResult:
     began = time.perf_counter()
     model.fit(data.X, data.y)
     seconds = time.perf_counter() - began
     sides = model.transform_query(data.Q), model.transform(data.Q)
-    return Run(name, model, sides, evaluate(*sides, data.y_q).summary(), seconds)
+    return DemoResult(name, model, sides, evaluate(*sides, data.y_q).summary(), seconds)
 
 
-def _named(runs: list[Run], name: str) -> Run:
+def _named(runs: list[DemoResult], name: str) -> DemoResult:
     return next(run for run in runs if run.name == name)
 
 
@@ -120,8 +116,8 @@ def _named(runs: list[Run], name: str) -> Run:
 # The picture
 
 
-def _picture(data: Digits, runs: list[Run], seed: int) -> tuple[np.ndarray, str]:
-    """Strips before and after, and the caption that says how the queries were chosen."""
+def _picture(data: Digits, runs: list[DemoResult], seed: int) -> tuple[Image, str]:
+    """Strips before and after learning, and a caption that says how the queries were chosen."""
     before, after = _named(runs, _BEFORE), _named(runs, _AFTER)
     everyone = np.arange(len(data.Q))
     shown = np.array(_PLACES) - 1
@@ -140,11 +136,11 @@ def _picture(data: Digits, runs: list[Run], seed: int) -> tuple[np.ndarray, str]
 def _caption(hits: list[np.ndarray], differing: int, firsts: tuple[float, float]) -> str:
     better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
     return (
-        "Queries are framed green, results with the query's label red, others blue. Results are shown at places "
-        f"{', '.join(map(str, _PLACES[:-1]))} and {_PLACES[-1]} of each ranking. The {_SHOWN} queries are a seeded "
-        f"draw, {differing} of them among those where the number of hits at these places differs, whichever is better. "
-        f"Of all {len(hits[0])} test digits, learning has more hits there for {better}, fewer for {worse} and "
-        f"as many for {len(hits[0]) - better - worse}. The places are spread over the ranking, as mAP is; at place 1 "
+        "Queries are framed green, results with the query's label red, others blue. Results are shown at ranks "
+        f"{', '.join(map(str, _PLACES[:-1]))} and {_PLACES[-1]}. The {_SHOWN} queries are a seeded random draw, "
+        f"{differing} of them among those where the number of hits at these ranks differs, whichever method is better. "
+        f"Of all {len(hits[0])} test digits, learning gives more hits for {better}, fewer for {worse} and "
+        f"as many for {len(hits[0]) - better - worse}. The ranks cover the whole ranking, as mAP does; at rank 1 "
         f"alone, {_BEFORE} is right for {firsts[0]:.1%} of the digits and {_AFTER} for {firsts[1]:.1%}."
     )
 
@@ -158,43 +154,43 @@ def _report(demonstration: Demonstration, png: bytes, command: str) -> str:
     rows = [[run.name, run.figures["mAP"], run.figures["P@1"], run.seconds] for run in runs]
     scores = [run.figures["mAP"] for run in runs]
     low, high = _named(runs, _AFTER).figures["mAP_interval"]
-    columns = ("method", "mAP", "P@1", "seconds to fit")
+    columns = ("method", "mAP", "P@1", "fit seconds")
     parts = [
         report.heading("Before and after"),
         report.figure(png, demonstration.caption, "Retrieval strips for six digits, before and after learning"),
-        report.heading("How well each method ranks"),
+        report.heading("Ranking quality by method"),
         report.table(
-            columns, rows, bar="mAP", best=int(np.argmax(scores)), digits={"mAP": 3, "P@1": 3, "seconds to fit": 3}
+            columns, rows, bar="mAP", best=int(np.argmax(scores)), digits={"mAP": 3, "P@1": 3, "fit seconds": 3}
         ),
         report.paragraph(f"The 95 % bootstrap interval of {_AFTER}'s mAP is {low:.3f} to {high:.3f}."),
-        report.heading("What was done"),
+        report.heading("Method"),
         report.paragraph(_method_text(data)),
-        report.heading("Do it again"),
+        report.heading("Reproduce"),
         report.code(command),
         report.definitions(_versions()),
     ]
     return report.page("likewise demo", _lead(runs), parts)
 
 
-def _lead(runs: list[Run]) -> str:
+def _lead(runs: list[DemoResult]) -> str:
     before, after = (_named(runs, name).figures["mAP"] for name in (_BEFORE, _AFTER))
     return (
-        f"From labelled examples of handwritten digits, {_AFTER} learned a similarity that ranks digits it has never "
-        f"seen with a mean average precision of {after:.3f}; the cosine of the raw pixels reaches {before:.3f}."
+        f"{_AFTER} learned a similarity from labelled handwritten digits. On digits it has never seen, its mean "
+        f"average precision is {after:.3f}; the cosine of the raw pixels reaches {before:.3f}."
     )
 
 
 def _method_text(data: Digits) -> str:
     return (
-        f"scikit-learn's digits, 8 x 8 pixels as they come, were split 70/30 by class: {len(data.X):,} to learn from "
-        f"and {len(data.Q):,} to test. Every test digit is a query that ranks all other test digits, itself left out "
-        "by position; mAP is the mean average precision of these rankings and P@1 the share whose first result has "
-        "the query's label. Euclid and cosine learn nothing: they find near-copies first and lose the digit further "
-        "down, which P@1 rewards and mAP does not. LDA is shrunk by an amount it chooses on held-out training rows. "
-        "SLR-Fixed regresses once on the fixed label target; SLR adapts the target ten times, over all pairs. Both "
-        "are as in the paper: no centring, no scaling, no ridge, and ranked by the inner product itself. AnchoredSLR "
-        "clamps cosines instead, holds on to the fixed solution, and chooses its kernel and its settings on rows held "
-        "out of the training digits."
+        f"The digits of scikit-learn, 8 x 8 pixels, not preprocessed, were split 70/30 by class: {len(data.X):,} for "
+        f"training and {len(data.Q):,} for testing. Every test digit is a query that ranks all other test digits. mAP "
+        "is the mean average precision of these rankings and P@1 the share of queries whose first result has their "
+        "label. Euclid and cosine learn nothing: they find near-duplicates first and lose the digit further down, "
+        "which P@1 rewards and mAP does not. LDA chooses its shrinkage on held-out training rows. SLR-Fixed is one "
+        "regression on the fixed label target; SLR adapts the target ten times, over all pairs. Both are as in the "
+        "paper: no centring, no scaling, no ridge, and scored by the inner product. AnchoredSLR clamps cosines "
+        "instead, is regularised towards the fixed solution, and chooses its kernel and its settings on held-out "
+        "training digits."
     )
 
 

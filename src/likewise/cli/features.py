@@ -1,4 +1,4 @@
-"""`likewise features`: a folder of images to a feature store."""
+"""`likewise features`: extract a folder of images to a feature store."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from likewise.errors import LikewiseError
 
 __all__ = ["features", "register"]
 
-SKIPPED = 1  # exit code of --strict when something was left out
+SKIPPED = 1  # exit code of --strict if images were skipped
 
-_HELP = """Turn a folder of images into features, one row an image.
+_HELP = """Turn a folder of images into features, one row per image.
 
-The first folder below FOLDER is the label, or --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
-bmp and tiff at any depth. Run it again and it does only what is new or has changed; kill it at any moment and it goes
-on where it was. What could not be read is listed in [bold]skipped.csv[/bold] inside the output.
+The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
+bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files that
+could not be read are listed in [bold]skipped.csv[/bold] in the output.
 
 [bold]Extractors[/bold]
 
 \b
-  efficientnet-lite0   1,280 numbers from a neural network; no download at run time (default)
-  llc                  dense SIFT, locality-constrained codes, spatial pyramid, PCA: learned from your images
-  onnx:MODEL.onnx      any image model in the ONNX format
-  timm:NAME            any model of timm, if you have it installed
-  pixels               small pictures as they are
+  efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
+  llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
+  onnx:MODEL.onnx      any image model in ONNX format
+  timm:NAME            any timm model, if timm is installed
+  pixels               the pixels of small pictures
 
 [bold]Examples[/bold]
 
@@ -50,37 +50,37 @@ def register(app: typer.Typer) -> None:
 def features(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="NAME.features", help="Folder to write.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="NAME.features", help="Output folder.", show_default=False)
     ],
     extractor: Annotated[str, typer.Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
     labels: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="CSV of paths and labels.")] = None,
     fit_on: Annotated[
-        Path | None, typer.Option(metavar="FILE.txt", help="Images that llc learns from, one a line; default: all.")
+        Path | None, typer.Option(metavar="FILE.txt", help="llc: images to learn from, one per line; default: all.")
     ] = None,
-    words: Annotated[int | None, typer.Option(help="llc: size of the codebook; default 2048.")] = None,
-    components: Annotated[int | None, typer.Option(help="llc: width after PCA; default 1000.")] = None,
-    no_pca: Annotated[bool, typer.Option("--no-pca", help="llc: keep the pooled codes as they are.")] = False,
+    words: Annotated[int | None, typer.Option(help="llc: codebook size; default: 2048.")] = None,
+    components: Annotated[int | None, typer.Option(help="llc: number of PCA components; default: 1000.")] = None,
+    no_pca: Annotated[bool, typer.Option("--no-pca", help="llc: keep the pooled codes, without PCA.")] = False,
     size: Annotated[int | None, typer.Option(help="onnx, pixels: side in pixels.")] = None,
     mean: Annotated[str | None, typer.Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
-    std: Annotated[str | None, typer.Option(help="onnx: spread of pixels in 0..1, one number or R,G,B.")] = None,
-    crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default 0.875.")] = None,
+    std: Annotated[str | None, typer.Option(help="onnx: deviation of pixels in 0..1, one number or R,G,B.")] = None,
+    crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default: 0.875.")] = None,
     stretch: Annotated[
-        bool | None, typer.Option("--stretch/--no-stretch", help="onnx: all of both sides instead of a square.")
+        bool | None, typer.Option("--stretch/--no-stretch", help="onnx: keep all of both sides instead of a square.")
     ] = None,
-    output_name: Annotated[str | None, typer.Option(help="onnx: output to use; default the first.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float16; default as the extractor has it.")] = None,
-    max_pixels: Annotated[int, typer.Option(help="Leave out images with more pixels.")] = 100_000_000,
-    workers: Annotated[int | None, typer.Option(help="Threads; default one a core.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again if the settings differ.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything was left out.")] = False,
+    output_name: Annotated[str | None, typer.Option(help="onnx: output to use; default: the first.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: that of the extractor.")] = None,
+    max_pixels: Annotated[int, typer.Option(help="Skip images with more pixels.")] = 100_000_000,
+    workers: Annotated[int | None, typer.Option(help="Threads; default: one per core.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a store with other settings.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file was skipped.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Extract, then say what was done."""
+    """Extract the features and print a summary."""
     from likewise.features import extract_folder, make_extractor
 
     if no_pca and components is not None:
-        raise LikewiseError("--no-pca and --components exclude each other")
+        raise LikewiseError("--no-pca and --components exclude each other: expected one of them")
     asked: dict[str, Any] = {
         "n_words": words, "n_components": components, "size": size, "mean": _numbers("mean", mean),
         "std": _numbers("std", std), "crop": crop, "stretch": stretch, "output": output_name, "n_jobs": workers,
@@ -93,7 +93,7 @@ def features(
         summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
     print(json.dumps(summary.as_dict()) if as_json else _sentence(summary))
     if summary.n_skipped:
-        _note(f"{summary.n_skipped} left out; the reasons are in {output / 'skipped.csv'}")
+        _note(f"{summary.n_skipped} skipped; the reasons are in {output / 'skipped.csv'}")
     if strict and summary.n_skipped:
         raise typer.Exit(SKIPPED)
 
@@ -104,12 +104,12 @@ def _numbers(name: str, text: str | None) -> list[float] | None:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise LikewiseError(f"--{name} {text!r} is not a number or three numbers with commas between") from error
+        raise LikewiseError(f"--{name} {text!r} is not a number; expected one, or three separated by commas") from error
 
 
 def _sentence(summary: Any) -> str:
     shape = f"{summary.n_items:,} images × {summary.n_features:,} features, {summary.n_classes:,} labels"
-    changes = f"{summary.n_new:,} new, {summary.n_reused:,} as they were, {summary.n_removed:,} gone"
+    changes = f"{summary.n_new:,} new, {summary.n_reused:,} unchanged, {summary.n_removed:,} removed"
     rate = f"; {summary.seconds:.1f} s, {summary.images_per_second:.1f} images/s" if summary.n_new else ""
     return f"{summary.store}: {shape} ({changes}{rate})"
 
@@ -120,7 +120,7 @@ def _note(text: str) -> None:
 
 @contextmanager
 def _bar(quiet: bool) -> Iterator[Any]:
-    """A bar with images a second and the time left, on stderr; rich leaves colours out where NO_COLOR is set."""
+    """A progress bar on stderr with images per second and the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""`likewise paper`: the paper's tables and figures, on its data or on yours."""
+"""`likewise paper`: the tables and figures of the paper, on its data or on yours."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from likewise.cli.options import AsJson
 
 __all__ = ["register"]
 
-_HELP = """Run the paper's experiments: every rival, every table, every figure.
+_HELP = """Run the experiments of the paper: all rivals, tables and figures.
 
-DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table. The
-first two take a folder of pictures (a folder a class) or a feature store as PATH; newsgroups20 an .npz; fashion-mnist
-the folder of its files, or nothing where Debian's package dataset-fashion-mnist is installed; digits nothing.
+DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
+caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20 needs
+PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package dataset-fashion-mnist
+is installed; digits needs no PATH.
 
 Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output folder.
-Every finished cell is stored at once: kill it at any moment, and --resume goes on where it was.
+Every result is stored at once; a killed run is resumed with --resume.
 
 [bold]Examples[/bold]
 
@@ -44,42 +45,42 @@ def paper(
         str, typer.Argument(metavar="DATASET", help="A name from above, or a path.", show_default=False)
     ],
     path: Annotated[
-        Path | None, typer.Argument(metavar="[PATH]", help="Where the data set is.", show_default=False)
+        Path | None, typer.Argument(metavar="[PATH]", help="Path of the data set.", show_default=False)
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder to write to. [dim]Default: paper-DATASET.[/]"),
+        typer.Option("--output", "-o", metavar="DIR", help="Output folder. [dim]Default: paper-DATASET.[/]"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few rows, two splits, short training.")] = False,
     methods: Annotated[
         str | None, typer.Option("--methods", metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")
     ] = None,
     splits: Annotated[
-        int | None, typer.Option("--splits", metavar="N", help="Splits of 70/30. [dim]Default: 5, quick 2.[/]")
+        int | None, typer.Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the output folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the output folder.")] = False,
     only: Annotated[
         str | None,
         typer.Option(
             "--only",
             metavar="A,B,…",
-            help="table1, documents, table3 (measured anew), figure1 … figure3, theorem, corollary, choices.",
+            help="Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices.",
         ),
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
     iterations: Annotated[
-        int | None, typer.Option("--iterations", "-T", help="T. [dim]Default: 10, imagenet50 5.[/]", min=1)
+        int | None, typer.Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)
     ] = None,
     components: Annotated[
         int | None,
-        typer.Option("--components", help="Columns after PCA, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0),
+        typer.Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0),
     ] = None,
-    normalise: Annotated[bool, typer.Option("--normalise/--no-normalise", help="Scale rows to length 1.")] = True,
+    normalise: Annotated[bool, typer.Option("--normalise/--no-normalise", help="Scale rows to unit length.")] = True,
     extractor: Annotated[str, typer.Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
     seed: Annotated[int, typer.Option(help="Seed of the splits and of all methods.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Prepare, perform, report."""
+    """Prepare the run, perform it, write the report."""
     with working(f"reading {dataset}"):
         from likewise.paper.experiment import prepare
         from likewise.paper.report import write_report
@@ -90,7 +91,7 @@ def paper(
             components=components, normalise=normalise, seed=seed,
         )  # fmt: skip
     if run.journal.moved is not None:
-        note(f"the cells of an earlier run are kept in {run.journal.moved}; --resume would have gone on with them")
+        note(f"the results of an earlier run were moved to {run.journal.moved}; --resume would have continued it")
     _perform(run)
     with working("writing the report"):
         files = write_report(run)
@@ -98,7 +99,7 @@ def paper(
 
 
 def _perform(run: Any) -> None:
-    """Do what is left, with a bar on a terminal and a line a cell elsewhere."""
+    """Perform the pending tasks, with a progress bar on a terminal and one line per task elsewhere."""
     from likewise.paper.run import pending, perform
     from likewise.utils.progress import progress_bar
 
@@ -114,7 +115,7 @@ def _perform(run: Any) -> None:
 
 
 def _outcome(done: Any) -> str:
-    """The last cell's figure in a few letters."""
+    """mAP and time of the last cell."""
     if not done.cells:
         return ""
     cell = done.cells[-1]
@@ -124,7 +125,7 @@ def _outcome(done: Any) -> str:
 
 
 def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
-    from likewise.paper import documents, tables, times
+    from likewise.paper import newsgroups, tables, times
 
     return {
         "dataset": run.data.name,
@@ -137,9 +138,9 @@ def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
             for name in tables.order_of(run)
         ],
         "documents": [
-            {"method": name, "mAP": _mean(documents.scores(run, name)),
-             "training_seconds": documents.seconds(run, name)}
-            for name in documents.order_of(run)
+            {"method": name, "mAP": _mean(newsgroups.scores(run, name)),
+             "training_seconds": newsgroups.seconds(run, name)}
+            for name in newsgroups.order_of(run)
         ],
         "files": {name: str(path) for name, path in files.items()},
     }  # fmt: skip
@@ -152,11 +153,11 @@ def _mean(scores: dict[int, float]) -> float:
 def _show(run: Any, files: dict[str, Path]) -> None:
     from rich.table import Table as Grid
 
-    from likewise.paper import documents, tables, times
+    from likewise.paper import newsgroups, tables, times
     from likewise.paper.words import duration, mean_and_deviation
 
     console = results()
-    for title, page, clock in ((None, tables, times), ("sparse rows as they are", documents, documents)):
+    for title, page, clock in ((None, tables, times), ("documents as sparse rows", newsgroups, newsgroups)):
         if not page.order_of(run):
             continue
         grid = Grid("method", "mAP %", "splits", "training", title=title)

@@ -23,6 +23,7 @@ import numpy as np
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.utils.files import atomic_write
+from likewise.utils.locks import locked
 
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor
@@ -86,14 +87,12 @@ class FeatureStore:
         extractor: ImageExtractor | None = None,
     ) -> FeatureStore:
         """Make a store from arrays: a row of `features` an item; `paths` default to the row numbers."""
-        from likewise.features.journal import Lock
-
         path = Path(path)
         features = _checked_features(features)
         items = _make_items(len(features), labels, paths)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
         _make_folder(path)
-        with Lock(path):
+        with locked(path):
             for name in ("meta.json", EXTRACTOR, "skipped.csv"):  # what was there has nothing to do with these rows
                 (path / name).unlink(missing_ok=True)
             atomic_write(path / "features.npy", lambda file: np.save(file, features, allow_pickle=False))

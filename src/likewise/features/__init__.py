@@ -1,4 +1,4 @@
-"""From a folder of images to features: extractors, the run over a folder, and the feature store."""
+"""From a folder of images to features: extractors, their run over a folder, and the feature store."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: opening a store needs none of the extractors."""
+    """Import a public name on first use: opening a store needs no extractor."""
     if name not in _WHERE:
         raise AttributeError(f"module 'likewise.features' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)

@@ -1,4 +1,4 @@
-"""The contract of every extractor: a scikit-learn transformer from images to rows, saved without pickle."""
+"""Base class of the extractors: a scikit-learn transformer from images to rows, saved without pickle."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,22 +27,21 @@ __all__ = ["ImageExtractor", "load_extractor", "make_extractor"]
 class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Images in, rows of features out.
 
-    X is a list of paths, arrays or Pillow images, or one array (n, height, width[, channels]). A subclass says how
-    images become raw rows (`rows`) and, if the raw rows are not yet the features, how they become them (`finish`). What
-    has to be learned from images first is learned in `fit_images`, what has to be learned from raw rows in `fit_rows`:
-    a run over a folder then reads every image only once.
+    X is a list of paths, arrays or Pillow images, or one array (n, height, width[, channels]). A subclass computes raw
+    rows from images (`rows`) and, if these are not yet the features, features from raw rows (`finish`). It learns from
+    images in `fit_images` and from raw rows in `fit_rows`, so that a run over a folder reads each image only once.
     """
 
     name: ClassVar[str]
-    learns: ClassVar[bool] = False  # nothing to fit, unless a subclass says otherwise
-    group: ClassVar[int] = 4  # images one worker takes at a time
+    learns: ClassVar[bool] = False  # whether there is anything to fit
+    group: ClassVar[int] = 4  # images per task of a worker
     raw_dtype: ClassVar[Any] = np.float32
-    # Parameters that say how to compute, not what: they are no part of the checksum.
+    # Parameters that do not change the features: not part of the checksum.
     _incidental: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
 
     n_jobs: int | None
 
-    # -- the scikit-learn side ----------------------------------------------------------------------------------------
+    # -- scikit-learn interface ---------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what the extractor needs from the images X; y is ignored."""
@@ -69,24 +69,24 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Sessions and other live objects are made again when they are needed."""
+        """Sessions and other live objects are left out and created again when needed."""
         return {key: value for key, value in super().__getstate__().items() if not key.startswith("_live")}
 
-    # -- what a subclass gives ----------------------------------------------------------------------------------------
+    # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def at_least(self) -> int | None:
-        """Pixels a side that a large JPEG must keep when it is decoded."""
+        """Smallest side in pixels that a large JPEG may be decoded to."""
         return None
 
     def fit_images(self, sources: Sequence[Any]) -> None:
         """Learn from images what is needed to compute raw rows."""
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Raw rows of decoded images; called from several threads at once."""
+        """Raw rows of decoded images; called from several threads."""
         raise NotImplementedError
 
     def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Learn from raw rows (those with the given numbers, or all) what is needed to finish them."""
+        """Learn what `finish` needs from raw rows: those with the given numbers, or all."""
 
     def finish(self, rows: np.ndarray) -> np.ndarray:
         """Features of raw rows."""
@@ -101,15 +101,15 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         raise NotImplementedError
 
     def feature_dtype(self) -> Any:
-        """The type features are stored in unless the user wants another."""
+        """Default dtype of the stored features."""
         return np.float32
 
     def images_fitted(self) -> bool:
-        """True once `fit_images` has nothing left to learn."""
+        """Whether `fit_images` is done, or not needed."""
         return True
 
     def rows_fitted(self) -> bool:
-        """True once `fit_rows` has nothing left to learn."""
+        """Whether `fit_rows` is done, or not needed."""
         return True
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -118,7 +118,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # -- identity and files -------------------------------------------------------------------------------------------
 
     def checksum(self) -> str:
-        """SHA-256 over the class, its parameters and everything it has learned: two that agree give the same rows."""
+        """SHA-256 of the class, its parameters and everything learned: equal checksums mean equal features."""
         digest = hashlib.sha256(json.dumps(self.request(), sort_keys=True).encode())
         for key, value in sorted(vars(self).items()):
             if key.endswith("_") and isinstance(value, np.ndarray):
@@ -127,16 +127,16 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return digest.hexdigest()
 
     def request(self) -> dict[str, Any]:
-        """What was asked for, as plain JSON: the extractor's name and the parameters that change its features."""
+        """The name of the extractor and the parameters that change its features, as plain JSON."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in self._incidental}
         return {"name": self.name, "parameters": json.loads(json.dumps(parameters, default=_plain))}
 
     def describe(self) -> dict[str, Any]:
-        """What `meta.json` says about the extractor."""
+        """Description of the extractor for `meta.json`."""
         return {**self.request(), "class": type(self).__name__, "sha256": self.checksum()}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the extractor, with everything it has learned, to one file: safetensors and JSON, never pickle."""
+        """Write the extractor and everything it has learned to one file, safetensors and JSON without pickle."""
         self.prepare()
         plain = copy.copy(self)
         for name, value in self._for_file().items():
@@ -144,17 +144,17 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return save_model(plain, path)
 
     def _for_file(self) -> dict[str, Any]:
-        """Parameters as a file has them: nothing about this machine."""
+        """Parameters as stored in the file, without anything specific to this machine."""
         return {"n_jobs": None}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an extractor that `save` wrote."""
+        """Read an extractor written by `save`."""
         kinds = {name: kind for name, kind in _kinds().items() if issubclass(kind, cls)}
         return load_model(path, kinds)
 
     def prepare(self) -> None:
-        """Load or check what the extractor stands on before the first image; errors appear here, not in a worker."""
+        """Load and check models and parameters before the first image, so that errors occur here, not in a worker."""
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -187,11 +187,11 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return image
 
     def check_image(self, image: np.ndarray) -> None:
-        """Raise `ImageError` for an image the extractor can do nothing with."""
+        """Raise `ImageError` for an image that the extractor cannot use."""
 
 
 def scratch_rows(shape: tuple[int, int], dtype: Any, in_memory: int = 1 << 28) -> np.ndarray:
-    """An array to fill: in memory if it is small, else in a file that vanishes with it."""
+    """An empty array: in memory if it is small, otherwise in a temporary file that is deleted with it."""
     if shape[0] * shape[1] * np.dtype(dtype).itemsize <= in_memory:
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile() as file:
@@ -212,11 +212,11 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     kinds = {k.name: k for k in _kinds().values()}
     if kind not in kinds or bool(argument) != (kind in ("onnx", "timm")):
         raise LikewiseError(
-            f"extractor {name!r} is not known; expected efficientnet-lite0, llc, pixels, onnx:MODEL.onnx or timm:NAME"
+            f"unknown extractor {name!r}; expected efficientnet-lite0, llc, pixels, onnx:MODEL.onnx or timm:NAME"
         )
     if argument:
         parameters["model"] = argument
-    unknown = sorted(set(parameters) - set(kinds[kind]._get_param_names()))
+    unknown = sorted(set(parameters) - set(signature(kinds[kind]).parameters))
     if unknown:
         raise LikewiseError(f"extractor {kind} has no parameter {', '.join(unknown)}")
     return kinds[kind](**parameters)

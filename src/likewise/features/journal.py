@@ -1,9 +1,9 @@
-"""What a run has done so far, safe against being killed at any moment, and the step that makes it the store.
+"""The journal of an extraction, so that a killed run can be resumed, and the commit that turns it into the store.
 
-All of it lives in the folder `.work` inside the store. `rows.bin` grows by one batch of raw rows, is synced, and only
-then `journal.jsonl` grows by the line that describes them; whatever lies beyond the last whole line never happened.
-The finished files are written to `new`, the file `commit` says that they are whole, and then they are moved into place:
-a run that finds `commit` finishes the moving first.
+Everything is kept in the folder `.work` inside the store. A batch of raw rows is appended to `rows.bin` and synced,
+then the line that describes it to `journal.jsonl`; anything after the last complete line is ignored. The finished files
+are written to `new`, the file `commit` marks them as complete, and then they are moved into place; a run that finds
+`commit` finishes the move first.
 """
 
 from __future__ import annotations
@@ -20,53 +20,24 @@ import numpy as np
 
 from likewise.data.store import escape, unescape
 from likewise.errors import LikewiseError
-from likewise.features.folder import Found
+from likewise.features.folder import ImageFile
 from likewise.utils.files import atomic_write
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: one writer is then up to the user
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["Batch", "Journal", "Lock", "commit", "recover"]
+__all__ = ["Batch", "ExtractionJournal", "commit", "recover"]
 
 _FILES = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", "meta.json")
 
 
-class Lock:
-    """One writer a store: held until the process ends, however it ends."""
-
-    def __init__(self, store: Path) -> None:
-        self.store = store
-
-    def __enter__(self) -> Lock:
-        try:
-            self.store.mkdir(parents=True, exist_ok=True)
-            self.file = open(self.store / ".lock", "ab")
-        except OSError as error:
-            raise LikewiseError(f"cannot write to {self.store}: {error.strerror or error}") from error
-        try:
-            if fcntl is not None:
-                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.file.close()
-            raise LikewiseError(f"{self.store} is being written by another process; wait for it to end") from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-
 class Batch(NamedTuple):
-    """One batch that has been done: where its rows begin, the files they belong to, and the files left out."""
+    """A finished batch: the number of its first row, the files of its rows, and the files skipped."""
 
     start: int
-    done: list[Found]
-    skipped: list[tuple[Found, str]]
+    done: list[ImageFile]
+    skipped: list[tuple[ImageFile, str]]
 
 
-class Journal:
-    """The batches of a run; `header` says what made them, and a journal under another header is thrown away."""
+class ExtractionJournal:
+    """The batches of a run; `header` says how they were made, and a journal with another header is discarded."""
 
     def __init__(self, work: Path, header: dict[str, Any], width: int, dtype: Any) -> None:
         self.work = work
@@ -78,8 +49,8 @@ class Journal:
         work.mkdir(exist_ok=True)
         self._replay()
 
-    def append(self, rows: np.ndarray, done: Sequence[Found], skipped: Sequence[tuple[Found, str]]) -> None:
-        """Make a batch last: its rows first, then its line."""
+    def append(self, rows: np.ndarray, done: Sequence[ImageFile], skipped: Sequence[tuple[ImageFile, str]]) -> None:
+        """Store a batch: first its rows, then its line."""
         data = np.ascontiguousarray(rows, dtype=self.dtype).tobytes()
         _append(self.work / "rows.bin", data)
         line = {
@@ -96,23 +67,23 @@ class Journal:
             return np.empty((0, self.width), self.dtype)
         return np.memmap(self.work / "rows.bin", self.dtype, "r", shape=(self.n_rows, self.width))
 
-    def files(self) -> Iterator[Found]:
-        """Every file that has been dealt with, done or left out."""
+    def files(self) -> Iterator[ImageFile]:
+        """All files handled so far, done or skipped."""
         for batch in self.batches:
             yield from batch.done
             yield from (found for found, _ in batch.skipped)
 
-    def skipped(self) -> Iterator[tuple[Found, str]]:
-        """Every file that was left out, and why."""
+    def skipped(self) -> Iterator[tuple[ImageFile, str]]:
+        """All skipped files, with the reason."""
         for batch in self.batches:
             yield from batch.skipped
 
-    def _take(self, done: list[Found], skipped: list[tuple[Found, str]]) -> None:
+    def _take(self, done: list[ImageFile], skipped: list[tuple[ImageFile, str]]) -> None:
         self.batches.append(Batch(self.n_rows, done, skipped))
         self.n_rows += len(done)
 
     def _replay(self) -> None:
-        """Read the journal up to its last whole line, and cut both files there."""
+        """Read the journal up to its last complete line, and truncate both files there."""
         log, rows = self.work / "journal.jsonl", self.work / "rows.bin"
         lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []
         if not lines or _parsed(lines[0]) != self.header:
@@ -130,8 +101,8 @@ class Journal:
 
     def _replay_line(self, entry: Any, file: Any) -> bool:
         try:
-            done = [Found(unescape(path), size, time) for path, size, time in entry["done"]]
-            skipped = [(Found(unescape(path), size, time), why) for path, size, time, why in entry["skipped"]]
+            done = [ImageFile(unescape(path), size, time) for path, size, time in entry["done"]]
+            skipped = [(ImageFile(unescape(path), size, time), why) for path, size, time, why in entry["skipped"]]
             data = file.read(len(done) * self.width * self.dtype.itemsize)
             whole = len(data) == len(done) * self.width * self.dtype.itemsize and zlib.crc32(data) == entry["crc"]
         except (KeyError, TypeError, ValueError):
@@ -156,28 +127,28 @@ def _append(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise LikewiseError(
-            f"cannot write {path}: {error.strerror or error}; run the same command again to go on"
+            f"cannot write {path}: {error.strerror or error}; run the same command again to resume"
         ) from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Making it the store
+# Commit
 
 
 def commit(store: Path) -> None:
-    """Move everything in `.work/new` into the store, in a way that a later run can finish."""
+    """Move the files of `.work/new` into the store; a later run can finish an interrupted move."""
     atomic_write(store / ".work" / "commit", b"")
     recover(store)
 
 
 def recover(store: Path) -> None:
-    """Finish a commit that was interrupted; without one, forget half-written files."""
+    """Finish an interrupted commit; without one, delete half-written files."""
     work = store / ".work"
     if (work / "commit").exists():
         for name in _FILES:
             if (work / "new" / name).exists():
                 os.replace(work / "new" / name, store / name)
-        # the marker goes last: without it the journal would be taken for work still to be finished
+        # the marker goes last: without it the journal would look like unfinished work
         for name in ("journal.jsonl", "rows.bin", "extractor.safetensors", "request.json", "commit"):
             (work / name).unlink(missing_ok=True)
         shutil.rmtree(work, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""LLC features as the paper on SLR used them: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
+"""The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from likewise.features.workers import map_groups
 __all__ = ["LLC"]
 
 _MAX_CODEBOOK_IMAGES = 2000
-_MAX_PCA_ROWS = 10_000  # the Gram matrix of more would not fit beside everything else
+_MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
 
 
 class LLC(ImageExtractor):
     """Locality-constrained linear codes of dense SIFT over a spatial pyramid, reduced by PCA.
 
-    The codebook and the PCA are learned by `fit`, from the images it is given and no others.
+    `fit` learns the codebook and the PCA from the images it is given.
 
     Parameters
     ----------
     n_words : size of the codebook
-    n_components : width after PCA; None leaves the pooled codes as they are, n_words × 21 wide
-    patch_sizes : sides in pixels of the SIFT patches
-    step : pixels between patches
-    longest : images with a longer side are shrunk to this many pixels
-    n_neighbors : words that code a descriptor
-    beta : ridge of the coding, in units of the trace
+    n_components : number of PCA components; None keeps the pooled codes, n_words × 21 columns
+    patch_sizes : sides of the SIFT patches in pixels
+    step : distance of the patches in pixels
+    longest : larger images are reduced to this many pixels on their longer side
+    n_neighbors : words per descriptor
+    beta : ridge of the coding, relative to the trace
     levels : grids of the spatial pyramid, each level × level
-    n_descriptors : descriptors that the codebook is learned from
-    n_jobs : number of threads; None takes every core
+    n_descriptors : number of descriptors that the codebook is learned from
+    n_jobs : number of threads; None uses all cores
     random_state : seed of sampling and k-means
     """
 
@@ -77,17 +77,17 @@ class LLC(ImageExtractor):
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit_images(self, sources: Sequence[Any]) -> None:
-        """Learn the codebook by k-means from descriptors of at most 2,000 of the images."""
+        """Learn the codebook by k-means from descriptors of at most 2,000 images."""
         from sklearn.cluster import KMeans
 
         D = self._sample_descriptors(sources)
         if len(D) < self.n_words:
             raise LikewiseError(
-                f"the images gave {len(D)} descriptors, fewer than n_words={self.n_words}; "
-                "give more images or fewer words"
+                f"the images have {len(D)} descriptors, fewer than n_words={self.n_words}; "
+                "expected more images or fewer words"
             )
         kmeans = KMeans(self.n_words, init="random", n_init=1, max_iter=25, tol=0, random_state=self.random_state)
-        # With one thread the sums have one order, so an interrupted run learns the same words when it starts again.
+        # One thread: a fixed order of summation, so that a restarted run learns the same words.
         with threadpool_limits(1, user_api="openmp"):
             self.codebook_ = kmeans.fit(D).cluster_centers_.astype(np.float32)
         self.prepare()
@@ -127,7 +127,7 @@ class LLC(ImageExtractor):
         return np.concatenate(list(map_groups(work, tasks, self.n_jobs)))
 
     def _descriptors_of(self, source: Any) -> np.ndarray:
-        """Descriptors with something in them; none of an image that cannot be used, which the main pass reports."""
+        """The descriptors that are not flat; none for an unusable image, which the main pass reports."""
         try:
             image = load_image(source, self.at_least())
             self.check_image(image)
@@ -148,7 +148,7 @@ class LLC(ImageExtractor):
         return np.concatenate([D for D, _ in parts]), centres
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Pooled codes of length one, float16."""
+        """Pooled codes of unit length, float16."""
         return np.stack([self._code(image) for image in images]).astype(np.float16)
 
     def _code(self, image: np.ndarray) -> np.ndarray:
@@ -171,13 +171,15 @@ class LLC(ImageExtractor):
         for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < 1:
-                raise LikewiseError(f"{name}={value!r} is not a count; expected a whole number, 1 or more")
+                raise LikewiseError(f"{name}={value!r} is not a count; expected an integer, 1 or more")
         if self.n_neighbors > self.n_words:
-            raise LikewiseError(f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}")
+            raise LikewiseError(
+                f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
+            )
         for name in ("patch_sizes", "levels"):
             values = list(getattr(self, name))
             if not values or any(not isinstance(v, int | np.integer) or v < 1 for v in values):
-                raise LikewiseError(f"{name}={getattr(self, name)!r} must be whole numbers, 1 or more")
+                raise LikewiseError(f"{name}={getattr(self, name)!r} must be integers, 1 or more")
         if self.images_fitted() and not hasattr(self, "_live_gram"):
             gram = self.codebook_ @ self.codebook_.T
             self._live_half_norms = np.diag(gram) / 2
@@ -187,9 +189,9 @@ class LLC(ImageExtractor):
         height, width = image.shape[:2]
         scale = min(1.0, self.longest / max(height, width))
         if round(min(height, width) * scale) < min(self.patch_sizes):
-            shrunk = f" once its longest side is {self.longest}" if scale < 1 else ""
+            shrunk = f" when its longer side is reduced to {self.longest}" if scale < 1 else ""
             raise ImageError(
-                f"is {width} × {height} pixels: smaller than one patch of {min(self.patch_sizes)} pixels{shrunk}"
+                f"is {width} × {height} pixels, smaller than a patch of {min(self.patch_sizes)} pixels{shrunk}"
             )
 
     def at_least(self) -> int | None:

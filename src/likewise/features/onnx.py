@@ -17,7 +17,7 @@ __all__ = ["OnnxExtractor"]
 
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_STD = (0.229, 0.224, 0.225)
-# What ONNX's own image metadata says about the numbers a model expects: (mean, std) on pixels in 0..1.
+# Pixel ranges in the image metadata of ONNX, as (mean, std) of pixels in 0..1.
 _RANGES = {
     "NominalRange_0_255": (0.0, 1 / 255),
     "Normalized_0_1": (0.0, 1.0),
@@ -33,7 +33,7 @@ _TYPES = {
 
 
 class _Input(NamedTuple):
-    """How images enter the model: its input's name, layout and type, and the normalisation on pixels in 0..1."""
+    """The input of the model: name, layout and type, and the normalisation of pixels in 0..1."""
 
     name: str
     batch: int | None
@@ -48,21 +48,21 @@ class _Input(NamedTuple):
 
 
 class OnnxExtractor(ImageExtractor):
-    """Features from an ONNX model; its file becomes part of the saved extractor.
+    """Features from an ONNX model; the model is stored in the saved extractor.
 
-    Size, layout and type of the input are read from the model, normalisation from its metadata (`mean`, `std`, `crop`
-    and `stretch`, or ONNX's own `Image.NominalPixelRange` and `Image.BitmapPixelFormat`); parameters win, and what
-    neither says is ImageNet's usual normalisation at 224 pixels. A map or a sequence of tokens is averaged.
+    Size, layout and type of the input are read from the model, the normalisation from its metadata (`mean`, `std`,
+    `crop` and `stretch`, or `Image.NominalPixelRange` and `Image.BitmapPixelFormat` of ONNX). Parameters take
+    precedence, and the defaults are those of ImageNet at 224 pixels. Feature maps and token sequences are averaged.
 
     Parameters
     ----------
     model : path of the ONNX file
-    size : height and width in pixels, or one number for both, for a model that takes any size
-    mean, std : normalisation (pixel / 255 − mean) / std, one number or one a channel
-    crop : share of the shorter side that the middle crop keeps
-    stretch : keep that share of both sides and give up the proportions, instead of losing what lies beside the middle
+    size : height and width in pixels, or one number for both, if the model takes any size
+    mean, std : normalisation (pixel / 255 − mean) / std, one number or one per channel
+    crop : share of the shorter side kept by the centre crop
+    stretch : keep that share of both sides and change the aspect ratio instead of cropping to a square
     output : name of the output to use; the first by default
-    n_jobs : number of threads; None takes every core
+    n_jobs : number of threads; None uses all cores
     """
 
     name: ClassVar[str] = "onnx"
@@ -89,7 +89,7 @@ class OnnxExtractor(ImageExtractor):
         self.n_jobs = n_jobs
 
     def prepare(self) -> None:
-        """Read the model, start a session and find its width, once."""
+        """Read the model, start a session and determine its output width, once."""
         if hasattr(self, "_live_session"):
             return
         if not hasattr(self, "onnx_"):
@@ -103,7 +103,7 @@ class OnnxExtractor(ImageExtractor):
         self._live_width = self.rows([blank]).shape[1]
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Rows of the images, as many at a time as the model takes."""
+        """Rows of the images, in batches of the size the model takes."""
         entry = self._live_input
         cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch) for image in images)
         pixels = np.stack([_normalise(crop, entry) for crop in cropped])
@@ -111,11 +111,11 @@ class OnnxExtractor(ImageExtractor):
         parts = [self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)]
         rows = np.concatenate(parts)
         if not np.isfinite(rows).all():
-            raise LikewiseError("the model gave NaN or infinite features; are size, mean and std what it expects?")
+            raise LikewiseError("the features contain NaN or infinity: check size, mean and std of the model")
         return rows
 
     def at_least(self) -> int | None:
-        """Twice what the crop needs would be wasted; exactly what it needs is not."""
+        """The pixels that the crop needs."""
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
 
@@ -131,13 +131,13 @@ class OnnxExtractor(ImageExtractor):
         return {**super()._for_file(), "model": Path(self.model).name}
 
     def _run(self, pixels: np.ndarray, step: int) -> np.ndarray:
-        """One call of the model; the last images of a model with a fixed batch are filled up with blanks."""
+        """One call of the model; for a fixed batch size, the last batch is filled with blanks."""
         n = len(pixels)
         if n < step:
             pixels = np.concatenate([pixels, np.zeros((step - n, *pixels.shape[1:]), pixels.dtype)])
         try:
             out = self._live_session.run([self._live_output], {self._live_input.name: pixels})[0]
-        except Exception as error:  # onnxruntime's exceptions share no base class
+        except Exception as error:  # the exceptions of onnxruntime have no common base class
             raise LikewiseError(f"the model cannot be run on images: {str(error).splitlines()[0]}") from error
         return _pooled(np.asarray(out, dtype=np.float32), self._live_input.channels_last)[:n]
 
@@ -157,17 +157,17 @@ def _start(data: bytes) -> Any:
     except ImportError as error:
         raise MissingExtraError("running an ONNX model", "images") from error
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # the workers are the threads
+    options.intra_op_num_threads = 1  # the workers are threads already
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's exceptions share no base class
+    except Exception as error:  # the exceptions of onnxruntime have no common base class
         raise LikewiseError(f"not an ONNX model that onnxruntime can run: {str(error).splitlines()[0]}") from error
 
 
 def _inlined(path: Path) -> bytes:
-    """The model as one piece; weights in files beside it are taken in, so that the extractor stands alone."""
+    """The model in one piece, including weights stored in other files."""
     data = path.read_bytes()
     try:
         import onnx
@@ -175,7 +175,7 @@ def _inlined(path: Path) -> bytes:
         return data
     try:
         model = onnx.load_from_string(data)
-    except Exception as error:  # protobuf's DecodeError and onnx's own
+    except Exception as error:  # DecodeError of protobuf, or errors of onnx
         raise LikewiseError(f"model {path} is not an ONNX file: {error}") from error
     if not any(tensor.external_data for tensor in model.graph.initializer):
         return data
@@ -183,7 +183,7 @@ def _inlined(path: Path) -> bytes:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the model says about its input and output
+# Input and output of the model
 
 
 def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
@@ -214,14 +214,14 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
 
 
 def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
-    """Height and width: as given, which must agree with the model; else as the model says; else 224."""
+    """Height and width: as given, if the model agrees; otherwise as in the model; otherwise 224."""
     wanted = (given, given) if isinstance(given, int | np.integer) else tuple(given or (None, None))
     if len(wanted) != 2 or any(w is not None and not (isinstance(w, int | np.integer) and w > 0) for w in wanted):
         raise LikewiseError(f"size={given!r} is not a size; expected pixels, or height and width in pixels")
     fixed = [d if isinstance(d, int) and d > 0 else None for d in declared]
     for want, have in zip(wanted, fixed, strict=True):
         if want and have and want != have:
-            raise LikewiseError(f"size={given!r} is not what the model takes; it takes {fixed[0]} × {fixed[1]} pixels")
+            raise LikewiseError(f"size={given!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
     height, width = (want or have or 224 for want, have in zip(wanted, fixed, strict=True))
     return int(height), int(width)
 
@@ -233,7 +233,7 @@ def _normalisation(given: dict[str, Any], facts: dict[str, str]) -> tuple[np.nda
         value = given[name] if given[name] is not None else facts.get(name, default)
         values.append(_three(name, value))
     if (values[1] <= 0).any():
-        raise LikewiseError(f"std={values[1].tolist()} must be above 0")
+        raise LikewiseError(f"std={values[1].tolist()} must be positive")
     return values[0], values[1]
 
 
@@ -244,9 +244,7 @@ def _three(name: str, value: Any) -> np.ndarray:
     except (TypeError, ValueError):
         numbers = np.empty(0, np.float32)
     if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
-        raise LikewiseError(
-            f"{name}={value!r} is not a normalisation; expected one number, or one for each of R, G and B"
-        )
+        raise LikewiseError(f"{name}={value!r} is not a normalisation; expected one number, or three for R, G and B")
     return np.broadcast_to(numbers, (3,))
 
 
@@ -278,7 +276,7 @@ def _normalise(pixels: np.ndarray, entry: _Input) -> np.ndarray:
 
 
 def _pooled(out: np.ndarray, channels_last: bool) -> np.ndarray:
-    """Rows of a model's output: maps and token sequences are averaged, a flat output is taken as it is."""
+    """Rows from an output: feature maps and token sequences are averaged, a flat output is kept."""
     if out.ndim == 4:
         return out.mean(axis=(1, 2) if channels_last else (2, 3))
     if out.ndim == 3:

@@ -1,4 +1,4 @@
-"""PCA of few, very wide rows that may lie on disk."""
+"""PCA of few, very wide rows, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.extmath import randomized_range_finder
 from sklearn.utils.validation import check_is_fitted
 
 from likewise.errors import LikewiseError
 
 __all__ = ["DualPCA"]
 
-_COLUMNS = 2048  # of 2 bytes: one page of a memory-mapped float16 file a row
+_COLUMNS = 2048  # read at a time: one page per row of a memory-mapped float16 file
 _ROWS = 512
-_EXACT = 2000  # up to here a full eigendecomposition takes seconds
+_EXACT = 2000  # rows; a full eigendecomposition takes seconds
 
 
 class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Principal components through the n × n Gram matrix: 43,008 columns cost no more memory than their rows on disk.
+    """Principal components from the n × n Gram matrix, for rows too wide for a covariance matrix.
 
-    Rows may be float16 and memory-mapped; they are read block by block. Components are kept as float16 (their rounding
-    moves a projection by about 1e-4 of its length) and always used as they are kept.
+    Rows may be float16 and memory-mapped; they are read in blocks. Components are stored as float16, whose rounding
+    changes a projection by about 1e-4 of its length.
 
     Parameters
     ----------
-    n_components : number of components; lowered to the rank there can be
-    random_state : seed of the subspace iteration that takes over above 2,000 rows
+    n_components : number of components; lowered to the largest possible rank
+    random_state : seed of the randomised range finder, used above 2,000 rows
     """
 
     def __init__(self, n_components: int = 1000, random_state: int = 0) -> None:
@@ -35,7 +36,7 @@ class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, numbers: np.ndarray | None = None) -> Self:
-        """Learn from the rows of X, or from those with the given numbers."""
+        """Learn from the rows of X, or from the rows with the given numbers."""
         X = _rows(X)
         numbers = np.arange(len(X)) if numbers is None else np.asarray(numbers)
         if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
@@ -63,7 +64,7 @@ class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 
 def project(X: np.ndarray, mean: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """(X − mean) · componentsᵀ, block by block."""
+    """(X − mean) · componentsᵀ, in blocks."""
     out = np.empty((len(X), len(components)), np.float32)
     for i in range(0, len(X), _ROWS):
         out[i : i + _ROWS] = (X[i : i + _ROWS].astype(np.float32) - mean) @ components.T
@@ -73,12 +74,12 @@ def project(X: np.ndarray, mean: np.ndarray, components: np.ndarray) -> np.ndarr
 def _rows(X: Any) -> np.ndarray:
     X = X if isinstance(X, np.ndarray) else np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise LikewiseError(f"X has shape {X.shape} and type {X.dtype}; expected rows of numbers")
+        raise LikewiseError(f"X has shape {X.shape} and dtype {X.dtype}; expected rows of numbers")
     return X
 
 
 def _centred_gram(X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Column means and the Gram matrix of the centred rows, over blocks of columns."""
+    """Column means, and the Gram matrix of the centred rows, by blocks of columns."""
     mean = np.empty(X.shape[1], np.float32)
     gram = np.zeros((len(numbers), len(numbers)), np.float32)
     for j in range(0, X.shape[1], _COLUMNS):
@@ -100,22 +101,14 @@ def _components(X: np.ndarray, numbers: np.ndarray, mean: np.ndarray, weights: n
 
 
 def _leading(gram: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest eigenvalues, falling, and their eigenvectors, without directions that are only rounding."""
+    """The k largest eigenvalues, in descending order, and their eigenvectors, without those below rounding."""
     if len(gram) <= _EXACT:
         values, vectors = scipy.linalg.eigh(gram.astype(np.float64), subset_by_index=(len(gram) - k, len(gram) - 1))
     else:
-        basis = _subspace(gram, min(len(gram), k + k // 5 + 10), seed)
+        basis = randomized_range_finder(gram, size=min(len(gram), k + k // 5 + 10), n_iter=3, random_state=seed)
         values, inner = scipy.linalg.eigh((basis.T @ (gram @ basis)).astype(np.float64))
         values, vectors = values[-k:], basis @ inner[:, -k:]
     keep = values > max(values[-1], 0) * 1e-6
     if not keep.any():
-        raise LikewiseError("all rows are equal; PCA has nothing to find")
+        raise LikewiseError("all rows are equal; expected at least two different ones")
     return values[keep][::-1], vectors[:, keep][:, ::-1]
-
-
-def _subspace(gram: np.ndarray, k: int, seed: int, n_iter: int = 6) -> np.ndarray:
-    """An orthonormal basis of nearly the k leading eigenvectors, by subspace iteration."""
-    basis = np.random.default_rng(seed).standard_normal((len(gram), k), dtype=np.float32)
-    for _ in range(n_iter):
-        basis = scipy.linalg.qr(gram @ basis, mode="economic", overwrite_a=True, check_finite=False)[0]
-    return basis

@@ -1,4 +1,4 @@
-"""A folder of images to a feature store: resumable, in order, the same bytes however often it was interrupted."""
+"""Extract a folder of images to a feature store: resumable, in order, with the same bytes after interruptions."""
 
 from __future__ import annotations
 
@@ -25,22 +25,25 @@ from likewise.data.store import (
 )
 from likewise.errors import LikewiseError
 from likewise.features.base import ImageExtractor, load_extractor, make_extractor
-from likewise.features.folder import Found, Skipped, find_images, labels_from_file, labels_from_folders, read_list
+from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
 from likewise.features.images import MAX_PIXELS, ImageError, load_image
-from likewise.features.journal import Journal, Lock, commit, recover
+from likewise.features.journal import ExtractionJournal, commit, recover
 from likewise.features.workers import map_groups
 from likewise.utils.files import atomic_write
+from likewise.utils.locks import locked
 
 __all__ = ["Summary", "extract_folder"]
 
 Progress = Callable[[str, int, int], None]
-BATCH = 64  # images between two syncs: about half a second of work for EfficientNet on two cores
+# Raw rows, the files they are of, and the files skipped with the reason.
+Computed = tuple[np.ndarray, list[ImageFile], list[tuple[ImageFile, str]]]
+BATCH = 64  # images between two syncs: half a second for EfficientNet on two cores
 _BLOCK = 1024  # rows copied at a time
 
 
 @dataclass
 class Summary:
-    """What a run did."""
+    """Summary of a run."""
 
     store: str
     n_items: int
@@ -68,26 +71,26 @@ def extract_folder(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
-    """Write the features of every image below `folder` to the store `output`, doing only what is new or has changed.
+    """Write the features of all images below `folder` to the store `output`; only new and changed images are computed.
 
     Parameters
     ----------
-    folder : images, at any depth; the first folder below it is the label
+    folder : images at any depth; the first folder below it is the label
     output : folder of the store
-    extractor : an extractor, or its name as `make_extractor` takes it
-    labels : CSV of paths and labels, instead of the folders' names
-    fit_on : text file of paths, one a line, that an extractor with something to learn learns from
-    dtype : "float32" or "float16"; by default what the extractor computes in
-    max_pixels : images with more are left out
-    overwrite : start again where the store was made otherwise, instead of refusing
-    progress : called with a stage, the number of images done and the number there are
+    extractor : an extractor, or its name for `make_extractor`
+    labels : CSV of paths and labels, instead of folder names
+    fit_on : text file of paths, one per line: the images that the extractor learns from
+    dtype : "float32" or "float16"; by default that of the extractor
+    max_pixels : larger images are skipped
+    overwrite : replace a store that was made with other settings, instead of raising an error
+    progress : called with a stage, the number of images done and their total
     """
     extractor = make_extractor(extractor) if isinstance(extractor, str) else extractor
     if dtype not in (None, "float32", "float16"):
-        raise LikewiseError(f"dtype={dtype!r} is not a type of features; expected float32 or float16")
-    run = _Run(Path(folder), Path(output), extractor, dtype, max_pixels, progress or _silent)
+        raise LikewiseError(f"dtype={dtype!r} is not supported; expected float32 or float16")
+    run = _Extraction(Path(folder), Path(output), extractor, dtype, max_pixels, progress or _silent)
     run.scan(labels, fit_on)
-    with Lock(run.store):
+    with locked(run.store):
         return run.go(overwrite)
 
 
@@ -95,8 +98,8 @@ def _silent(stage: str, done: int, total: int) -> None:
     return
 
 
-class _Run:
-    """One run, step by step: scan, resume, compute, finish."""
+class _Extraction:
+    """One run: scan, resume, compute, finish."""
 
     def __init__(
         self,
@@ -116,16 +119,16 @@ class _Run:
         self.progress = progress
         self.began = time.monotonic()
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- scanning -----------------------------------------------------------------------------------------------------
 
     def scan(self, labels: Any, fit_on: Any) -> None:
-        """Find the images and their labels, and drop the images that the label file cannot place."""
+        """Find the images and their labels; drop images without a label in the label file."""
         self.progress("looking for images", 0, 0)
         ignore = [path for path in (self.store, labels, fit_on) if path is not None]
         self.found, self.skipped = find_images(self.folder, ignore)
         paths = [found.path for found in self.found]
         if not paths:
-            raise LikewiseError(f"{self.folder} holds no image (jpg, png, webp, gif, bmp, tiff)")
+            raise LikewiseError(f"{self.folder} contains no image (jpg, png, webp, gif, bmp, tiff)")
         if labels is None:
             self.labels = dict(zip(paths, labels_from_folders(paths), strict=True))
         else:
@@ -133,7 +136,7 @@ class _Run:
             self.skipped += problems
             self.found = [found for found in self.found if found.path in self.labels]
             if not self.found:
-                raise LikewiseError(f"labels {labels} gives none of the {len(paths)} images in {self.folder} a label")
+                raise LikewiseError(f"labels {labels} has no label for any of the {len(paths)} images in {self.folder}")
         self.fit_on = None if fit_on is None else read_list(fit_on, self.folder, self.labels)
 
     def go(self, overwrite: bool) -> Summary:
@@ -149,14 +152,14 @@ class _Run:
     # -- resuming -----------------------------------------------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
-        """What the user asked for; a store made from another request is not continued."""
+        """The settings of the run; a store made with others is not resumed."""
         listed = (
             None if self.fit_on is None else hashlib.sha256("\0".join(map(escape, self.fit_on)).encode()).hexdigest()
         )
         return {**self.extractor.request(), "fit_on": listed, "source": self._source_checksum()}
 
     def _source_checksum(self) -> str | None:
-        """Tells one model file from another; an extractor that learns from images has no checksum yet."""
+        """Distinguishes model files; None for an extractor that has yet to learn from images."""
         return self.extractor.checksum() if self.extractor.__sklearn_is_fitted__() else None
 
     def _open_previous(self, overwrite: bool) -> None:
@@ -173,7 +176,7 @@ class _Run:
             atomic_write(self.work / "request.json", asked)
 
     def _matching_store(self, overwrite: bool) -> FeatureStore | None:
-        """The store that is there, if it was made by the same request."""
+        """The existing store, if it was made with the same settings."""
         if not (self.store / "meta.json").exists():
             return None
         try:
@@ -188,11 +191,11 @@ class _Run:
             return None
         raise LikewiseError(
             f"{self.store} was made by another extractor or with other settings; "
-            "give another output, or --overwrite to start again"
+            "choose another output, or --overwrite to start again"
         )
 
     def _ready_extractor(self) -> None:
-        """The extractor of the store, or of the interrupted run, or a new one that learns what it needs first."""
+        """Load the extractor of the store or of the interrupted run, or fit a new one."""
         if self.extractor.__sklearn_is_fitted__():
             return
         for file in (self.store / EXTRACTOR, self.work / EXTRACTOR):
@@ -208,18 +211,18 @@ class _Run:
     def _fit_paths(self) -> list[str]:
         return [found.path for found in self.found] if self.fit_on is None else self.fit_on
 
-    def _left_to_do(self) -> list[Found]:
+    def _left_to_do(self) -> list[ImageFile]:
         header = {"extractor": self.extractor.checksum(), "request": self.asked, "max_pixels": self.max_pixels}
-        self.journal = Journal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
+        self.journal = ExtractionJournal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
         done = set(self.journal.files())
         if self.previous is not None:
-            done |= {Found(item.path, item.size, item.mtime_ns) for item in self.previous.items}
+            done |= {ImageFile(item.path, item.size, item.mtime_ns) for item in self.previous.items}
         return [found for found in self.found if found not in done]
 
     # -- computing ----------------------------------------------------------------------------------------------------
 
-    def _batches(self, todo: Sequence[Found]) -> Iterator[tuple[np.ndarray, list[Found], list[tuple[Found, str]]]]:
-        """Rows, files done and files left out, batch by batch; groups of one batch run on all threads."""
+    def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
+        """Rows, files done and files skipped of each batch; the groups of a batch run on all threads."""
         step = self.extractor.group
         groups = [
             (todo[i : min(i + step, first + BATCH)], i + step >= min(first + BATCH, len(todo)))
@@ -227,38 +230,38 @@ class _Run:
             for i in range(first, min(first + BATCH, len(todo)), step)
         ]
         rows: list[np.ndarray] = []
-        done: list[Found] = []
-        left_out: list[tuple[Found, str]] = []
+        done: list[ImageFile] = []
+        skipped: list[tuple[ImageFile, str]] = []
         for (part, good, bad), (_, last) in zip(
             map_groups(lambda group: self._group(group[0]), groups, self.extractor.n_jobs), groups, strict=True
         ):
             rows.append(part)
             done += good
-            left_out += bad
+            skipped += bad
             if last:
-                yield np.concatenate(rows), done, left_out
-                rows, done, left_out = [], [], []
+                yield np.concatenate(rows), done, skipped
+                rows, done, skipped = [], [], []
 
-    def _group(self, group: Sequence[Found]) -> tuple[np.ndarray, list[Found], list[tuple[Found, str]]]:
+    def _group(self, group: Sequence[ImageFile]) -> Computed:
         images: list[np.ndarray] = []
-        done: list[Found] = []
-        left_out: list[tuple[Found, str]] = []
+        done: list[ImageFile] = []
+        skipped: list[tuple[ImageFile, str]] = []
         for found in group:
             try:
                 image = load_image(self.folder / found.path, self.extractor.at_least(), self.max_pixels)
                 self.extractor.check_image(image)
             except ImageError as error:
-                left_out.append((found, str(error)))
+                skipped.append((found, str(error)))
                 continue
             images.append(image)
             done.append(found)
         blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
-        return (self.extractor.rows(images) if images else blank), done, left_out
+        return (self.extractor.rows(images) if images else blank), done, skipped
 
     # -- finishing ----------------------------------------------------------------------------------------------------
 
     def _finish(self, n_new: int) -> Summary:
-        """Write the finished files, if anything in them is new, and say what happened."""
+        """Write the finished files if anything has changed, and return the summary."""
         now = set(self.found)
         self.skipped += [Skipped(found.path, reason) for found, reason in self.journal.skipped() if found in now]
         self.skipped.sort(key=lambda entry: (os.fsencode(entry.path), entry.reason))
@@ -277,20 +280,20 @@ class _Run:
             self._write(places, files)
         return self._summary(places, n_new)
 
-    def _places(self, now: set[Found]) -> dict[Found, int]:
-        """Where the row of each file is: its number in the store, or −1 − its number in the journal."""
+    def _places(self, now: set[ImageFile]) -> dict[ImageFile, int]:
+        """The row of each file: its number in the store, or −1 − its number in the journal."""
         old = (
             {}
             if self.previous is None
-            else {Found(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
+            else {ImageFile(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
         )
         new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
         return {found: place for found, place in {**old, **new}.items() if found in now}
 
-    def _unchanged(self, places: dict[Found, int]) -> bool:
+    def _unchanged(self, places: dict[ImageFile, int]) -> bool:
         return self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
 
-    def _learn_from_rows(self, places: dict[Found, int]) -> None:
+    def _learn_from_rows(self, places: dict[ImageFile, int]) -> None:
         if self.extractor.rows_fitted() or not places:
             return
         self.progress("learning from features", 0, 0)
@@ -300,7 +303,7 @@ class _Run:
             raise LikewiseError("none of the images to learn from could be used")
         self.extractor.fit_rows(self.journal.rows(), np.array(numbers))
 
-    def _texts(self, order: Sequence[Found]) -> dict[str, bytes]:
+    def _texts(self, order: Sequence[ImageFile]) -> dict[str, bytes]:
         items = [Item(found.path, self.labels[found.path], found.size, found.mtime_ns) for found in order]
         meta = {
             "extractor": self.extractor.describe(),
@@ -321,7 +324,7 @@ class _Run:
             return self.previous.features.dtype
         return np.dtype(self.dtype or self.extractor.feature_dtype())
 
-    def _write(self, places: dict[Found, int], files: dict[str, bytes]) -> None:
+    def _write(self, places: dict[ImageFile, int], files: dict[str, bytes]) -> None:
         new = self.work / "new"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
@@ -332,7 +335,7 @@ class _Run:
             self.extractor.save(new / EXTRACTOR)
         commit(self.store)
 
-    def _write_features(self, file: Path, places: dict[Found, int]) -> None:
+    def _write_features(self, file: Path, places: dict[ImageFile, int]) -> None:
         order = sorted(places, key=lambda found: os.fsencode(found.path))
         shape = (len(order), self.extractor.n_features_out())
         out = np.lib.format.open_memmap(file, "w+", self._out_dtype(), shape)
@@ -357,7 +360,7 @@ class _Run:
             part = kept[i : i + _BLOCK]
             out[part] = self.previous.features[sources[part]]
 
-    def _summary(self, places: dict[Found, int], n_new: int) -> Summary:
+    def _summary(self, places: dict[ImageFile, int], n_new: int) -> Summary:
         seconds = time.monotonic() - self.began
         store = FeatureStore.open(self.store)
         reused = sum(place >= 0 for place in places.values())

@@ -1,4 +1,4 @@
-"""The plainest extractor: small pictures as they are, for comparison and for tests without any model."""
+"""Small pictures as features, for comparison and for tests without a model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Pixels"]
 
 
 class Pixels(ImageExtractor):
-    """The middle square of each image at `size` × `size` pixels, in 0..1, flattened.
+    """The central square of each image at `size` × `size` pixels, in 0..1, flattened.
 
     Parameters
     ----------
     size : side in pixels
-    colour : three channels, or brightness alone
-    n_jobs : number of threads; None takes every core
+    colour : three channels, or only brightness
+    n_jobs : number of threads; None uses all cores
     """
 
     name: ClassVar[str] = "pixels"
@@ -47,5 +47,5 @@ class Pixels(ImageExtractor):
         return int(self.size) ** 2 * (3 if self.colour else 1)
 
 
-# Brightness of R, G and B (ITU-R BT.601), as JPEG and Pillow have it.
+# Brightness of R, G and B (ITU-R BT.601), as in JPEG and Pillow.
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)

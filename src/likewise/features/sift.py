@@ -1,8 +1,8 @@
-"""Dense SIFT: the descriptors of a whole grid of patches at once, as three matrix products.
+"""Dense SIFT: the descriptors of a grid of patches by matrix products.
 
-A SIFT histogram is linear in the eight maps of gradient magnitude by orientation: each of its 4 × 4 cells is a weighted
-sum of pixels, the weight a product of one factor along x and one along y (a triangle two cells wide times a Gaussian
-over the patch). So all cells of all patches are A_y · map · A_xᵀ, with one row of A a cell of a patch.
+A SIFT histogram is linear in the eight maps of gradient magnitude by orientation. Each of its 4 × 4 cells is a weighted
+sum of pixels, and the weight is a product of a factor along x and one along y (a triangle two cells wide times a
+Gaussian over the patch). So all cells of all patches are A_y · map · A_xᵀ, with one row of A per cell of a patch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["dense_sift", "orientation_maps"]
 N_BINS = 8
 N_CELLS = 4
 WIDTH = N_BINS * N_CELLS * N_CELLS
-# Gradients below this length (grey in 0..1, summed over a patch as weighted below) are noise of flat regions and JPEG
-# blocks: such a descriptor is divided by the floor and stays short, instead of being blown up to length one.
+# Gradients below this length (grey in 0..1, weighted sum over a patch) are noise of flat regions and JPEG blocks: such
+# descriptors are divided by the floor and stay short, instead of being scaled to unit length.
 FLOOR = 0.1
 
 
@@ -35,7 +35,7 @@ def dense_sift(maps: np.ndarray, patch: int, step: int) -> tuple[np.ndarray, np.
 
 
 def orientation_maps(grey: np.ndarray) -> np.ndarray:
-    """Gradient magnitude shared out linearly between the nearest two of eight orientations, (8, height, width)."""
+    """Gradient magnitude, split linearly between the two nearest of eight orientations, (8, height, width)."""
     padded = np.pad(grey, 1, mode="edge")
     dx = padded[1:-1, 2:] - padded[1:-1, :-2]
     dy = padded[2:, 1:-1] - padded[:-2, 1:-1]
@@ -52,7 +52,7 @@ def orientation_maps(grey: np.ndarray) -> np.ndarray:
 
 
 def starts(length: int, patch: int, step: int) -> np.ndarray:
-    """First pixel of each patch along one side, the grid in the middle."""
+    """First pixel of each patch along one side, the grid being centred."""
     n = (length - patch) // step + 1 if length >= patch else 0
     offset = (length - patch - (n - 1) * step) // 2 if n else 0
     return offset + step * np.arange(n)
@@ -60,7 +60,7 @@ def starts(length: int, patch: int, step: int) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _cells(length: int, patch: int, step: int) -> np.ndarray:
-    """Weights (4 n, length) of the pixels of one side in the four cells of each patch."""
+    """Weights (4 n, length) of the pixels along one side in the four cells of each patch."""
     first = starts(length, patch, step)
     cell = patch / N_CELLS
     pixel = np.arange(length)
@@ -73,7 +73,7 @@ def _cells(length: int, patch: int, step: int) -> np.ndarray:
 
 
 def _normalised(D: np.ndarray) -> np.ndarray:
-    """Length one, no entry above 0.2, length one again (Lowe 2004); short ones stay short."""
+    """Unit length, no entry above 0.2, unit length again (Lowe 2004); short descriptors stay short."""
     length = np.sqrt(np.einsum("ij,ij->i", D, D))
     D = np.minimum(D / np.maximum(length, FLOOR)[:, None], 0.2, dtype=np.float32)
     again = np.sqrt(np.einsum("ij,ij->i", D, D))

@@ -1,4 +1,4 @@
-"""Any model of the timm collection as an extractor; optional, because PyTorch is large."""
+"""Any timm model as an extractor; optional, since PyTorch is large."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["TimmExtractor"]
 class TimmExtractor(ImageExtractor):
     """Pooled features of a pretrained timm model, by name; needs `pip install timm`.
 
-    The weights stay with timm. The saved extractor holds their checksum, so other weights under the same name are
-    refused instead of giving other features.
+    timm keeps the weights. The saved extractor holds their checksum, so that other weights under the same name raise
+    an error.
 
     Parameters
     ----------
-    model : name of the model, as `timm.list_models(pretrained=True)` has it
-    n_jobs : number of threads; None takes every core
+    model : name of the model, as listed by `timm.list_models(pretrained=True)`
+    n_jobs : number of threads; None uses all cores
     """
 
     name: ClassVar[str] = "timm"
@@ -34,14 +34,14 @@ class TimmExtractor(ImageExtractor):
         self.n_jobs = n_jobs
 
     def prepare(self) -> None:
-        """Load the model once and check that its weights are the ones this extractor was saved with."""
+        """Load the model once, and check that its weights are those of the saved extractor."""
         if hasattr(self, "_live_model"):
             return
         model, config = _load(self.model)
         found = _weights_checksum(model)
         known: np.ndarray | None = getattr(self, "weights_", None)
         if known is not None and not np.array_equal(known, found):
-            raise FileFormatError(f"timm:{self.model} has other weights now than when these features were made")
+            raise FileFormatError(f"timm:{self.model} has other weights than when this extractor was saved")
         self.weights_ = found
         self._live_config = config
         self._live_model = model
@@ -79,7 +79,7 @@ def _load(name: str) -> tuple[Any, dict[str, Any]]:
         raise LikewiseError(f"extractor timm:{name} needs timm and PyTorch: pip install timm") from error
     try:
         model = timm.create_model(name, pretrained=True, num_classes=0).eval()
-    except Exception as error:  # an unknown name, no weights, no connection: timm raises many kinds
+    except Exception as error:  # timm raises many kinds: unknown name, no weights, no connection
         raise LikewiseError(f"timm cannot load {name!r}: {str(error).splitlines()[0]}") from error
     return model, timm.data.resolve_model_data_config(model)
 

@@ -1,8 +1,8 @@
-"""Tensors out of a legacy PyTorch `.pth` file, without PyTorch and without running anything the file says.
+"""Read the tensors of a legacy PyTorch `.pth` file without PyTorch and without executing anything in it.
 
-Such a file is five pickles (magic number, protocol, system, the dictionary of tensors, the storage keys) followed by
-the storages, each a count and raw numbers. The unpickler below builds dictionaries and tensor descriptions and refuses
-every other name.
+The file has five pickles (magic number, protocol, system, the dictionary of tensors, the storage keys), followed by the
+storages, each a count and raw numbers. The unpickler below only builds dictionaries and tensor descriptions and rejects
+any other name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Restricted(pickle.Unpickler):
             return _rebuild
         if module == "torch" and name in _STORAGES:
             return name
-        raise FileFormatError(f"it asks for {module}.{name}, which a file of weights has no use for")
+        raise FileFormatError(f"it refers to {module}.{name}, which is not allowed in a file of weights")
 
     def persistent_load(self, pid: Any) -> Any:
         return pid
@@ -65,7 +65,7 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             return {name: _view(storages[t.storage[2]], t) for name, t in tensors.items()}
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # a damaged pickle raises nearly anything
+    except Exception as error:  # a damaged pickle raises almost anything
         raise FileFormatError(f"{path} is not a legacy PyTorch file of weights: {error}") from error
 
 
@@ -83,9 +83,9 @@ def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _view(storage: np.ndarray, tensor: _Tensor) -> np.ndarray:
-    """The tensor's elements; strides may be in any order, and are checked because `as_strided` does not."""
+    """The elements of the tensor; strides may be in any order, and are checked, which `as_strided` does not do."""
     last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
     if tensor.offset < 0 or min(tensor.stride, default=0) < 0 or last >= storage.size:
-        raise FileFormatError("a tensor reaches outside its storage")
+        raise FileFormatError("a tensor exceeds its storage")
     strides = [s * storage.itemsize for s in tensor.stride]
     return np.ascontiguousarray(np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides))

@@ -1,4 +1,4 @@
-"""Mean average precision and its relatives: streaming from embeddings, exact under ties."""
+"""Retrieval metrics: mean average precision and others, computed from embeddings in blocks, exact under ties."""
 
 from likewise.metrics.blocks import evaluate_blocks
 from likewise.metrics.evaluation import (

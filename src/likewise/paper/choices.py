@@ -1,4 +1,4 @@
-"""What the paper leaves open, one choice changed at a time: scaling, PCA, gallery, ridge, rank, start."""
+"""Choices that the paper leaves open, changed one at a time: scaling, PCA, gallery, ridge, rank, start."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, TableBlock, Text
 from likewise.paper.methods import fit, method
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures
 from likewise.paper.words import mean_and_deviation
 
 __all__ = ["choices", "section", "tasks"]
 
 EXPERIMENT = "choices"
-WIDEST = 5000  # columns up to which "no PCA" is tried
+WIDEST = 5000  # columns; "no PCA" is not tried above
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Settings of the protocol, parameters of the model, or the gallery, that differ from those of the tables."""
+class OpenChoice:
+    """Settings of the protocol, parameters of the model or a gallery that differ from those of the tables."""
 
     name: str
     methods: tuple[str, ...] = ("SLR",)
@@ -33,32 +33,32 @@ class Choice:
     gallery: str = "test"
 
 
-def choices(run: Run) -> list[Choice]:
-    """All that apply to this data set; the first is the one of the tables."""
+def choices(run: PaperRun) -> list[OpenChoice]:
+    """The choices that apply to this data set, first that of the tables."""
     three = ("Euclid", "SLR-Fixed", "SLR")
-    found = [Choice("as in the tables", three)]
-    found.append(Choice("rows not scaled to length 1", three, {"normalise": not run.settings.normalise}))
+    found = [OpenChoice("as in the tables", three)]
+    found.append(OpenChoice("rows not scaled to length 1", three, {"normalise": not run.settings.normalise}))
     d, wanted = run.data.X.shape[1], run.settings.components
     if wanted is not None and d > wanted:
-        found.append(Choice("PCA learned from all rows", three, {"pca_on": "all"}))
+        found.append(OpenChoice("PCA learned from all rows", three, {"pca_on": "all"}))
         if d <= min(WIDEST, run.protocol.n_train):
-            found.append(Choice(f"no PCA, {d:,} columns", three, {"components": None}))
-    found.append(Choice("test rows rank the training rows", three, gallery="train"))
-    found += [Choice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
-    found += [Choice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in _ranks(run)]
-    found.append(Choice("start from the fixed target", model={"init": "fixed"}))
+            found.append(OpenChoice(f"no PCA, {d:,} columns", three, {"components": None}))
+    found.append(OpenChoice("test rows rank the training rows", three, gallery="train"))
+    found += [OpenChoice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
+    found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in _ranks(run)]
+    found.append(OpenChoice("start from the fixed target", model={"init": "fixed"}))
     return found
 
 
-def _ranks(run: Run) -> list[int]:
+def _ranks(run: PaperRun) -> list[int]:
     k = len(np.unique(run.data.y))
     return [
         r for r in sorted({k - 1, k, 2 * k, 4 * k, 50, 200}) if 2 <= r <= run.protocol.width and r != run.settings.rank
     ]
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a choice, method and split."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per choice, method and split."""
     for split in range(run.curve_splits):
         for choice in choices(run):
             for name in choice.methods:
@@ -66,7 +66,7 @@ def tasks(run: Run) -> Iterator[Task]:
                 yield Task(key, partial(_work, run, choice, name, split))
 
 
-def _work(run: Run, choice: Choice, name: str, number: int) -> Done:
+def _work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
     split = run.protocol.split(number, **choice.protocol)
     model = method(name, run.settings, run.budget, run.settings.seed + number).model.set_params(**choice.model)
     found = fit(model, split.X, split.y)
@@ -80,8 +80,8 @@ def _work(run: Run, choice: Choice, name: str, number: int) -> Done:
 # The page
 
 
-def section(run: Run) -> list[Block]:
-    """A row a choice, a column a method."""
+def section(run: PaperRun) -> list[Block]:
+    """A table with one row per choice and one column per method."""
     columns = ("Euclid", "SLR-Fixed", "SLR")
     by_choice: dict[str, dict[str, list[float]]] = {}
     for cell in run.journal.cells(EXPERIMENT):
@@ -91,7 +91,7 @@ def section(run: Run) -> list[Block]:
     if not names:
         return []
     rows = [[name, *(_shown(by_choice[name].get(method)) for method in columns)] for name in names]
-    table = Table(["changed", *(f"{name}, mAP %" for name in columns)], rows)
+    table = TableBlock(["changed", *(f"{name}, mAP %" for name in columns)], rows)
     return [Heading("What the paper leaves open"), Text(_LEAD), table]
 
 
@@ -100,7 +100,7 @@ def _shown(scores: list[float] | None) -> str:
 
 
 _LEAD = (
-    "One choice is changed at a time, everything else as in the tables. The paper does not say whether rows are "
-    "scaled, or whether PCA saw the test rows; it takes rank 100 and no ridge. That test rows rank the training rows "
-    "is the protocol of FRML's authors. A ridge is in units of the mean eigenvalue of XᵀX."
+    "One choice is changed at a time, everything else is as in the tables. The paper does not say whether rows are "
+    "scaled, or whether PCA saw the test rows; it uses rank 100 and no ridge. Ranking the training rows for each test "
+    "row is the protocol of the authors of FRML. A ridge is in units of the mean eigenvalue of XᵀX."
 )

@@ -1,4 +1,4 @@
-"""Corollary 1 measured: how fast the alternating method reaches the optimum of the fixed target."""
+"""Corollary 1, measured: how fast the alternating method converges to the optimum of the fixed target."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from likewise.paper.cells import Cell, Done
 from likewise.paper.figure2 import watched
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.plots import Line, chart
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.variants import variant
 from likewise.slr import SLR
 
 __all__ = ["errors", "section", "tasks"]
 
 EXPERIMENT = "corollary"
-FLOOR = 1e-16  # a logarithmic axis has no zero
+FLOOR = 1e-16  # for the logarithmic axis
 
 
-def cases(run: Run) -> dict[str, tuple[int, bool]]:
-    """Rank of the iterates, and whether only half as many rows as columns are used, as the corollary has n < d."""
+def cases(run: PaperRun) -> dict[str, tuple[int, bool]]:
+    """Rank of the iterates, and whether n < d as in the corollary, with half as many rows as columns."""
     k = len(np.unique(run.data.y))
     found = {f"r = {k}, the rank of M*": (k, False), f"r = {k}, n < d": (k, True)}
     if k > 3:
@@ -30,13 +30,13 @@ def cases(run: Run) -> dict[str, tuple[int, bool]]:
     return found
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a case, on the first split."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per case, on the first split."""
     for name, (rank, few) in cases(run).items():
         yield Task((EXPERIMENT, name, 0), partial(_work, run, name, rank, few))
 
 
-def _work(run: Run, name: str, rank: int, few: bool) -> Done:
+def _work(run: PaperRun, name: str, rank: int, few: bool) -> Done:
     split = run.protocol.split(0)
     X, y = split.X.astype(np.float64), split.y
     if few:
@@ -51,7 +51,7 @@ def _work(run: Run, name: str, rank: int, few: bool) -> Done:
 
 
 def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) -> list[float]:
-    """‖M* - L_T R_Tᵀ‖_F / ‖M*‖_F for T = 1 … n_iter, M* the best matrix of that rank for the fixed label target."""
+    """‖M* - L_T R_Tᵀ‖_F / ‖M*‖_F for T = 1 … n_iter, M* being the best matrix of that rank for the fixed target."""
     best = SLR(rank, adaptive=False, init="fixed").fit(X, y).query_map()
     model = watched(variant("SLR-Fixed", rank=rank, n_iter=n_iter, random_state=seed)).fit(X, y)
     size = np.linalg.norm(best)
@@ -62,8 +62,8 @@ def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) 
 # The page
 
 
-def section(run: Run) -> list[Block]:
-    """The chart, and what it says."""
+def section(run: PaperRun) -> list[Block]:
+    """The chart and its reading."""
     names = [name for name in cases(run) if run.journal.cells(EXPERIMENT, name)]
     if not names:
         return []
@@ -75,7 +75,7 @@ def section(run: Run) -> list[Block]:
     axis = [float(cell.at) for cell in curves[names[0]]]
     lines.append(Line("e^(−T/2)", axis, np.exp(-np.array(axis) / 2).tolist(), style="--", markers=False))
     path = chart(run.folder / "corollary1.png", lines, "iteration T", "‖M* − L R′‖ / ‖M*‖", log_y=True)
-    caption = "Distance of the alternating method from the optimum of the fixed target, against the rate claimed."
+    caption = "Distance of the alternating method from the optimum of the fixed target, and the rate of the corollary."
     return [Heading("Corollary 1: convergence"), Picture(path, caption, 720), Text(_words(curves))]
 
 
@@ -86,8 +86,8 @@ def _words(curves: dict[str, list[Cell]]) -> str:
         fate = f"above the bound at T = {', '.join(map(str, over))}" if over else "below the bound at every T"
         said.append(f"{name}: {cells[0].values['value']:.2g} after the first iteration, {fate}")
     return (
-        f"{'; '.join(said)}. With a fixed target a step of the alternating method is a step of subspace iteration for "
-        "the singular vectors of UᵀYU, whose rank is the number of classes: iterates of that rank are exact after one "
-        "iteration, whatever the restricted isometry of X and whether n < d or not. At a smaller rank the rate is that "
-        "of the gap between singular values, not e^(-1/2)."
+        f"{'; '.join(said)}. With a fixed target, a step of the alternating method is a step of subspace iteration for "
+        "the singular vectors of UᵀYU, whose rank is the number of classes. Iterates of that rank are exact after one "
+        "iteration, for any restricted isometry of X and for n < d as well. At a smaller rank, the rate depends on "
+        "the gap between singular values and is not e^(-1/2)."
     )

@@ -1,4 +1,4 @@
-"""The data sets of the experiments: the paper's two, three that anyone has, or any table of features."""
+"""The data sets of the experiments: the two of the paper, three public ones, or any feature store or table."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from likewise.data.store import FeatureStore
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.tables import read_table
 
 __all__ = ["NAMES", "Dataset", "load_dataset"]
 
 Picture = Callable[[int], np.ndarray]
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
-"""Where Debian's package dataset-fashion-mnist puts it."""
+"""Folder of the Debian package dataset-fashion-mnist."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows X with class codes y, and what a report wants to tell of them.
+    """Rows X with class codes y, and facts for the report.
 
-    `picture(row)` is a uint8 image of a row, if there is one; `facts` say where the features came from.
+    `picture(row)` returns the uint8 image of a row, if there are images; `facts` describe the features.
     """
 
     name: str
@@ -45,20 +47,18 @@ class Dataset:
 def load_dataset(
     name: str, path: str | Path | None = None, work: Path | None = None, extractor: str = "llc"
 ) -> Dataset:
-    """A data set by its name; a folder of pictures is turned into features in the folder `work` first.
+    """A data set by name; the features of a folder of pictures are extracted to the folder `work` first.
 
     Parameters
     ----------
     name : one of `NAMES`, or the path of a feature store or table
-    path : where it is; digits need none, fashion-mnist none where the Debian package is installed
-    extractor : for a folder of pictures, as `likewise features` takes it
+    path : path of the data set; not needed for digits, nor for fashion-mnist if the Debian package is installed
+    extractor : for a folder of pictures, as in `likewise features`
     """
     if name in _LOADERS:
         return _LOADERS[name](name, None if path is None else _existing(path), work, extractor)
     if path is not None:
-        raise LikewiseError(
-            f"DATASET {name!r} is not known: expected {', '.join(NAMES)}, or the path of a feature store"
-        )
+        raise LikewiseError(f"unknown DATASET {name!r}: expected {', '.join(NAMES)}, or the path of a feature store")
     if not Path(name).exists():
         raise LikewiseError(
             f"DATASET {name!r} is neither known nor a path: expected {', '.join(NAMES)}, or the path of a feature store"
@@ -77,7 +77,7 @@ def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> 
 
     X, y = load_digits(return_X_y=True)
     images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
-    facts = {"features": "8 x 8 pixels as they come"}
+    facts = {"features": "8 x 8 pixels"}
     return Dataset(
         name, X.astype(np.float32), y, [str(c) for c in range(10)], "scikit-learn", images.__getitem__, facts
     )
@@ -85,21 +85,21 @@ def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> 
 
 def _newsgroups(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
     if path is None:
-        raise LikewiseError("newsgroups20 needs PATH: an .npz of tf-idf rows in CSR form with their labels under y")
-    return replace(_table(name, path), facts={"features": "tf-idf"})
+        raise LikewiseError("newsgroups20 needs PATH: an .npz of tf-idf rows in CSR format with their labels under y")
+    return replace(_table(name, path)[0], facts={"features": "tf-idf"})
 
 
 def _features(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
-    """A feature store, any table, or a folder of pictures, a folder a class."""
+    """A feature store, any table, or a folder of pictures with one folder per class."""
     if path is None:
-        raise LikewiseError(f"{name} needs PATH: a folder of pictures, a folder a class, or a feature store of them")
-    if path.is_dir() and not any((path / file).is_file() for file in ("meta.json", "features.npy", "X.npy")):
+        raise LikewiseError(f"{name} needs PATH: a folder of pictures, one folder per class, or a feature store")
+    if path.is_dir() and not any(path.glob("*.npy")):
         path = _extracted(path, work or Path(), extractor)
-    return _store(name, path) if (path / "meta.json").is_file() else _table(name, path)
+    return _store(name, path) if (path / "meta.json").is_file() else _table(name, path)[0]
 
 
 def _extracted(folder: Path, work: Path, extractor: str) -> Path:
-    """The store of a folder's features, made if it is not there; LLC is kept whole, since PCA is the protocol's."""
+    """The feature store of a folder of pictures, created if needed; LLC without PCA, which the protocol applies."""
     from likewise.features import extract_folder, make_extractor
 
     store = work / f"{extractor.split(':')[0]}.features"
@@ -109,30 +109,27 @@ def _extracted(folder: Path, work: Path, extractor: str) -> Path:
 
 
 def _store(name: str, path: Path) -> Dataset:
-    from likewise.features import FeatureStore
-
     store = FeatureStore.open(path)
-    dataset = _table(name, path)
+    dataset, names = _table(name, path)
     made = store.meta.get("extractor", {}).get("name")
     facts = {} if made is None else {"features": str(made)}
     if store.root is None or not store.image_path(0).is_file():
         return replace(dataset, facts=facts)
-    return replace(dataset, facts=facts, picture=lambda row: _photograph(store, row))
+    place = {item: row for row, item in enumerate(store.paths)}  # rows without a label are not in the data set
+    return replace(dataset, facts=facts, picture=lambda row: _photograph(store.image_path(place[names[row]])))
 
 
-def _photograph(store: Any, row: int) -> np.ndarray:
-    from likewise.features import load_image
-    from likewise.features.images import shrink
+def _photograph(path: Path) -> np.ndarray:
+    from likewise.features.images import load_image, shrink
 
-    return shrink(load_image(store.image_path(row), at_least=128), 128)
+    return shrink(load_image(path, at_least=128), 128)
 
 
-def _table(name: str, path: Path) -> Dataset:
-    from likewise.tables import read_table
-
+def _table(name: str, path: Path) -> tuple[Dataset, list[str]]:
+    """The labelled rows of any table or feature store, and their names."""
     table = read_table(path).labelled()
     classes, y = np.unique(np.asarray(table.y), return_inverse=True)
-    return Dataset(name, table.X, y, [str(c) for c in classes], path.name)
+    return Dataset(name, table.X, y, [str(c) for c in classes], path.name), table.names or []
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -143,12 +140,12 @@ def _fashion(name: str, path: Path | None, work: Path | None, extractor: str) ->
     folder = path or FASHION
     if not folder.is_dir():
         raise LikewiseError(
-            "fashion-mnist needs PATH, the folder of its four idx files, or Debian's package dataset-fashion-mnist"
+            "fashion-mnist needs PATH, the folder of its four idx files, or the Debian package dataset-fashion-mnist"
         )
     images = np.concatenate([_idx(folder, f"{part}-images-idx3-ubyte") for part in ("train", "t10k")])
     y = np.concatenate([_idx(folder, f"{part}-labels-idx1-ubyte") for part in ("train", "t10k")]).astype(np.int64)
     X = images.reshape(len(images), -1).astype(np.float32) / 255
-    facts = {"features": "28 x 28 pixels as they come"}
+    facts = {"features": "28 x 28 pixels"}
     return Dataset(name, X, y, list(_GARMENTS), "Fashion-MNIST", lambda row: 255 - images[row], facts)
 
 
@@ -156,10 +153,10 @@ _GARMENTS = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt
 
 
 def _idx(folder: Path, name: str) -> np.ndarray:
-    """An array of bytes in the idx format, compressed or not: a magic number with ndim at its end, sizes, bytes."""
+    """An array of bytes in idx format, compressed or not: a magic number ending with ndim, the shape, the bytes."""
     path = next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
     if path is None:
-        raise LikewiseError(f"{folder} holds neither {name}.gz nor {name}")
+        raise LikewiseError(f"{folder} has neither {name}.gz nor {name}")
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from likewise.paper.markdown import Block, Heading, Picture, Text
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import scores
 from likewise.paper.words import listed
-from likewise.reporting.pictures import fitted, words, write_png
+from likewise.reporting.pictures import square_of_text, write_png
 from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
 
 __all__ = ["section", "tasks"]
 
 METHODS = ("FRML", "OASIS", "SLR")
 QUERIES = 8
+CELL = 72  # pixels per picture
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """Nothing of its own: the tables keep the first results of the first split."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """None: the tables store the first results of the first split."""
     yield from ()
 
 
-def section(run: Run) -> list[Block]:
-    """The picture, and how its queries were chosen."""
+def section(run: PaperRun) -> list[Block]:
+    """The picture, with a caption that says how its queries were chosen."""
     found = {name: run.journal.extra("tables", name).get("found") for name in METHODS}
     there = {name: np.array(places) for name, places in found.items() if places}
     if not there:
@@ -36,14 +39,16 @@ def section(run: Run) -> list[Block]:
     chosen, differing = choose_queries(hits, y, QUERIES, run.settings.seed)
     path = write_png(run.folder / "figure1.png", _strips(run, there, chosen, test, y))
     return [
-        Heading("Figure 1: what is found"),
+        Heading("Figure 1: retrieved images"),
         Picture(path, _caption(list(there), differing, len(chosen)), 900 if len(there) == 3 else None),
         Text(_shares(there, hits)),
     ]
 
 
-def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A row a query, a panel a method; only the pictures that are shown are opened."""
+def _strips(
+    run: PaperRun, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray
+) -> Image.Image:
+    """One row per query and one panel per method; only the pictures shown are read."""
     shown = sorted({int(i) for i in chosen} | {int(i) for places in found.values() for i in places[chosen].ravel()})
     place = {row: i for i, row in enumerate(shown)}
     images = [_picture(run, int(test[row])) for row in shown]
@@ -52,21 +57,21 @@ def _strips(run: Run, found: dict[str, np.ndarray], chosen: np.ndarray, test: np
         for name, places in found.items()
     ]
     queries = [images[place[int(i)]] for i in chosen]
-    return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=72)
+    return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=CELL)
 
 
-def _picture(run: Run, row: int) -> np.ndarray:
-    """The picture of a row, or its label in letters."""
+def _picture(run: PaperRun, row: int) -> Any:
+    """The picture of a row, or its label as text."""
     if run.data.picture is not None:
         return run.data.picture(row)
-    return fitted(words(run.data.classes[run.data.y[row]].split(".")[-1][:10]), 72)
+    return square_of_text(run.data.classes[run.data.y[row]].split(".")[-1][:10], CELL)
 
 
 def _caption(names: list[str], differing: int, n: int) -> str:
     return (
         f"The first three results under {listed(names)}, first split. Queries are framed green, results of the query's "
-        f"class red, others blue, as in the paper. The {n} queries are a seeded draw, {differing} of them among those "
-        "where the methods differ in hits, whichever is better."
+        f"class red, others blue, as in the paper. The {n} queries are a seeded random draw, {differing} of them among "
+        "those where the methods differ in hits, whichever is better."
     )
 
 

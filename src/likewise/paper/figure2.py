@@ -1,4 +1,4 @@
-"""Figure 2: mAP after each iteration of SLR and SLR-Fixed, with SLR-Whole, which has none."""
+"""Figure 2: mAP after each iteration of SLR and SLR-Fixed, and of SLR-Whole, which has no iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from likewise.paper.cells import Cell, Done
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import method
 from likewise.paper.plots import Line, chart
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
 from likewise.paper.words import points, side
 from likewise.slr import SLR
@@ -23,11 +23,11 @@ __all__ = ["Watched", "section", "tasks", "watched"]
 
 EXPERIMENT = "figure2"
 METHODS = ("SLR", "SLR-Fixed", "SLR-Whole")
-ENOUGH = 0.5  # points of mAP that are "almost the same": below the deviation over splits in the paper
+ENOUGH = 0.5  # points of mAP that count as "almost the same": below the deviation over splits in the paper
 
 
 class Watched(SLR):
-    """SLR that keeps the factors after each iteration, so that each can be measured after one fit."""
+    """SLR that stores the factors after each iteration, so that one fit gives the whole curve."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gallery: Any = None) -> Watched:
         """As SLR."""
@@ -35,7 +35,7 @@ class Watched(SLR):
         return super().fit(X, y, sample_weight, gallery)
 
     def after_each_iteration(self) -> Iterator[Watched]:
-        """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
+        """This model after each of its iterations; at the end it is as after `fit`."""
         for A, B in self._kept:
             factors = (A, B) if self.rank is None else balanced(A, B)
             super()._set_components(self._W, *factors, self.components_.dtype)
@@ -52,18 +52,18 @@ class Watched(SLR):
 
 
 def watched(model: SLR) -> Watched:
-    """The same unfitted model, watched."""
+    """The same unfitted model as a `Watched`."""
     return Watched(**model.get_params())
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a method and split."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per method and split."""
     for split in range(run.curve_splits):
         for name in METHODS:
             yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
 
 
-def _work(run: Run, name: str, number: int) -> Done:
+def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     model = watched(method(name, run.settings, run.budget, run.settings.seed + number).model).fit(split.X, split.y)
     if not model.n_iter_:  # the closed form
@@ -77,8 +77,8 @@ def _work(run: Run, name: str, number: int) -> Done:
 # The page
 
 
-def curve(run: Run, name: str) -> tuple[list[float], np.ndarray]:
-    """Places on the axis, and mAP in per cent of each split (rows) at each of them."""
+def curve(run: PaperRun, name: str) -> tuple[list[float], np.ndarray]:
+    """Iterations, and mAP in per cent for each split (rows) and iteration (columns)."""
     cells = run.journal.cells(EXPERIMENT, name)
     places = sorted({float(cell.at) for cell in cells})
     splits = sorted({cell.split for cell in cells})
@@ -86,8 +86,8 @@ def curve(run: Run, name: str) -> tuple[list[float], np.ndarray]:
     return places, np.array([[value[split, place] for place in places] for split in splits])
 
 
-def section(run: Run) -> list[Block]:
-    """The chart, and answers to the paper's two questions."""
+def section(run: PaperRun) -> list[Block]:
+    """The chart, and answers to the two questions of the paper."""
     curves = {name: curve(run, name) for name in METHODS if run.journal.cells(EXPERIMENT, name)}
     if len(curves) < len(METHODS):
         return []

@@ -13,7 +13,7 @@ from likewise.paper.figure2 import curve as curve_of_figure2
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import fit, method
 from likewise.paper.plots import Line, chart
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
 from likewise.paper.words import points, side
 
@@ -22,18 +22,18 @@ __all__ = ["section", "sizes", "tasks"]
 EXPERIMENT = "figure3"
 KINDS = ("SLR-G", "SLR-C")
 ROOM = 2 * 10**9
-"""Bytes that a Gaussian n × m matrix may take: a larger m is left out."""
+"""Largest size of a Gaussian n × m matrix in bytes: larger m are left out."""
 
 
 def sizes(n: int, rank: int, width: int, points: int) -> list[int]:
-    """m from just above the rank of M to all n rows, in equal ratios, in two digits."""
+    """m from just above the rank of M to n, in equal ratios, rounded to two digits."""
     least = max(rank, min(width, n // 4)) * 1.2
     grid = np.geomspace(min(least, n / 2), n, points)
     return sorted({*(int(float(f"{m:.2g}")) for m in grid[:-1]), n})
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a kind, size and split; with plain SLR beside them, unless Figure 2 has it."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per kind, size and split."""
     n = run.protocol.n_train
     rank = min(run.settings.rank, run.protocol.width)
     for split in range(run.curve_splits):
@@ -44,10 +44,10 @@ def tasks(run: Run) -> Iterator[Task]:
                     yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
 
 
-def _work(run: Run, name: str, number: int) -> Done:
+def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a small m interpolates is what the figure shows
+        warnings.simplefilter("ignore")  # the figure shows that a small m interpolates
         found = fit(method(name, run.settings, run.budget, run.settings.seed + number).model, split.X, split.y)
     kind, _, m = name.rpartition("-")
     cell = Cell(EXPERIMENT, kind, number, float(m), measured(found.model, split), {}, found.seconds)
@@ -58,8 +58,8 @@ def _work(run: Run, name: str, number: int) -> Done:
 # The page
 
 
-def curve(run: Run, kind: str) -> tuple[list[float], np.ndarray, np.ndarray]:
-    """Sizes, mean mAP in per cent at each, and its standard deviation."""
+def curve(run: PaperRun, kind: str) -> tuple[list[float], np.ndarray, np.ndarray]:
+    """Sizes, and mean and standard deviation of mAP in per cent at each."""
     cells = run.journal.cells(EXPERIMENT, kind)
     by_size: dict[float, list[float]] = {}
     for cell in cells:
@@ -69,8 +69,8 @@ def curve(run: Run, kind: str) -> tuple[list[float], np.ndarray, np.ndarray]:
     return places, np.array([np.mean(by_size[m]) for m in places]), np.array(spread)
 
 
-def section(run: Run) -> list[Block]:
-    """The chart, and how near the sketches come."""
+def section(run: PaperRun) -> list[Block]:
+    """The chart, and how close the sketches come to SLR."""
     curves = {kind: curve(run, kind) for kind in KINDS if run.journal.cells(EXPERIMENT, kind)}
     if not curves:
         return []
@@ -84,18 +84,18 @@ def section(run: Run) -> list[Block]:
     path = chart(run.folder / "figure3.png", lines, "m", "mAP %", log_x=True)
     n = len({cell.split for cell in run.journal.cells(EXPERIMENT)})
     drawn = f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
-    caption = f"mAP against the size m that the data is compressed to. {drawn}"
+    caption = f"mAP against m, the size that the data is compressed to. {drawn}"
     return [Heading("Figure 3: compression"), Picture(path, caption, 720), Text(_words(run, curves, whole))]
 
 
-def _plain(run: Run) -> float | None:
-    """SLR on all pairs, on the same splits: the last place of its curve in Figure 2."""
+def _plain(run: PaperRun) -> float | None:
+    """SLR on all pairs of the same splits: the last point of its curve in Figure 2."""
     if not run.journal.cells("figure2", "SLR"):
         return None
     return float(curve_of_figure2(run, "SLR")[1][:, -1].mean())
 
 
-def _words(run: Run, curves: dict[str, tuple[list[float], np.ndarray, np.ndarray]], whole: float | None) -> str:
+def _words(run: PaperRun, curves: dict[str, tuple[list[float], np.ndarray, np.ndarray]], whole: float | None) -> str:
     said = []
     for kind, (places, mean, _) in curves.items():
         gap = "" if whole is None else f", {points(abs(mean[-1] - whole))} points {side(mean[-1] - whole)} SLR"

@@ -1,4 +1,4 @@
-"""A document of a few kinds of blocks, written as Markdown and as one HTML file."""
+"""A document made of blocks, written as Markdown and as one HTML file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from likewise.reporting import report
 
-__all__ = ["Block", "Code", "Facts", "Heading", "Picture", "Table", "Text", "to_html", "to_markdown"]
+__all__ = ["Block", "Code", "Facts", "Heading", "Picture", "TableBlock", "Text", "to_html", "to_markdown"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG that lies beside the document; `width` in CSS pixels."""
+    """A PNG file beside the document; `width` in CSS pixels."""
 
     path: Path
     caption: str
@@ -43,19 +43,19 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows of text; the first column is left-aligned, the others right; `best` is the row that stands out."""
+class TableBlock:
+    """Rows of text; the first column is left-aligned, the others right-aligned; row `best` is highlighted."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     best: int | None = None
 
 
-Block = Heading | Text | Code | Facts | Picture | Table
+Block = Heading | Text | Code | Facts | Picture | TableBlock
 
 
 def to_markdown(title: str, lead: str, blocks: Sequence[Block]) -> str:
-    """The document as Markdown; pictures are linked by their file names."""
+    """The document as Markdown, with links to its pictures."""
     return "\n\n".join([f"# {title}", lead, *map(_markdown, blocks)]) + "\n"
 
 
@@ -71,11 +71,11 @@ def _markdown(block: Block) -> str:
             return "\n".join(f"- {name}: {value}" for name, value in entries.items())
         case Picture(path, caption, _):
             return f"![{caption.split('.')[0]}]({path.name})\n\n*{caption}*"
-        case Table():
+        case TableBlock():
             return _markdown_table(block)
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(table: TableBlock) -> str:
     lines = [_bar(table.columns), _bar(["---", *["---:"] * (len(table.columns) - 1)])]
     for place, row in enumerate(table.rows):
         lines.append(_bar([f"**{cell}**" if cell else cell for cell in row] if place == table.best else row))
@@ -87,7 +87,7 @@ def _bar(cells: Sequence[str]) -> str:
 
 
 def to_html(title: str, lead: str, blocks: Sequence[Block]) -> str:
-    """The document as one HTML file with its pictures inside."""
+    """The document as one HTML file, with its pictures embedded."""
     return report.page(title, lead, [_html(block) for block in blocks])
 
 
@@ -103,5 +103,5 @@ def _html(block: Block) -> str:
             return report.definitions(entries)
         case Picture(path, caption, width):
             return report.figure(path.read_bytes(), caption, caption.split(".")[0], width)
-        case Table(columns, rows, best):
+        case TableBlock(columns, rows, best):
             return report.table(columns, rows, best=best, numeric=list(columns)[1:])

@@ -1,4 +1,4 @@
-"""Plain line charts as PNG files."""
+"""Line charts as PNG files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from likewise.utils.files import atomic_write
 
 __all__ = ["Line", "chart"]
 
-# Readable in grey too: dark to light along the list, with a marker each.
+# Readable in grey as well: from dark to light, each with its own marker.
 COLOURS = ("#1f4ed8", "#d9480f", "#2b8a3e", "#862e9c", "#5c5f66", "#0b7285")
 MARKERS = "osD^vx"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve with a name; `spread` is half the height of a band around it; a flat line has one y."""
+    """A named curve; `spread` is half the height of the band around it."""
 
     name: str
     x: Sequence[float]
@@ -35,7 +35,7 @@ class Line:
 def chart(
     path: Path, lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False
 ) -> Path:
-    """Write the lines to a PNG of 720 × 440 CSS pixels at twice their density."""
+    """Draw the lines to a PNG of 720 × 440 CSS pixels at double density."""
     figure, axes = _axes()
     axes.set(xlabel=x_label, ylabel=y_label, xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
     for place, line in enumerate(lines):
@@ -43,7 +43,7 @@ def chart(
     axes.legend(frameon=False, fontsize=9)
     _tick(axes, sorted({float(x) for line in lines for x in line.x}), log_x)
     buffer = BytesIO()
-    # no date and no version inside: the same figures give the same bytes
+    # without date and version, so that the same data gives the same bytes
     figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
     return atomic_write(path, buffer.getvalue())
 
@@ -53,7 +53,7 @@ def _axes() -> tuple[Any, Any]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError("drawing the paper's figures", "paper") from error
+        raise MissingExtraError("drawing the figures of the paper", "paper") from error
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
@@ -63,7 +63,7 @@ def _axes() -> tuple[Any, Any]:
 
 
 def _tick(axes: Any, places: list[float], log_x: bool) -> None:
-    """Whole numbers on a linear axis; on a logarithmic one of less than two decades the places themselves."""
+    """Integers on a linear axis; the positions themselves on a logarithmic axis of less than two decades."""
     if not log_x:
         axes.xaxis.get_major_locator().set_params(integer=all(place.is_integer() for place in places))
     elif places[-1] < 100 * places[0]:

@@ -1,4 +1,4 @@
-"""The protocol: splits of 70/30, PCA learned from the training rows, rows of length 1; and how much to spend."""
+"""The protocol: splits of 70/30, PCA learned from the training rows, rows of unit length; and training budgets."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sklearn.preprocessing import normalize
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import Dataset
 
-__all__ = ["Budget", "Protocol", "Settings", "Split"]
+__all__ = ["PaperSplit", "Protocol", "ProtocolSettings", "TrainingBudget"]
 
 TRAIN_SHARE = 0.7
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What decides the figures of a run: two runs with equal settings on equal data agree in every digit."""
+class ProtocolSettings:
+    """The settings that decide the results: equal settings on equal data give the same digits."""
 
     seed: int = 0
     normalise: bool = True
-    components: int | None = 1000  # of PCA, or of TruncatedSVD for sparse rows; None leaves the rows as they are
+    components: int | None = 1000  # of PCA, or of TruncatedSVD for sparse rows; None: no reduction
     pca_on: str = "train"
     rank: int = 100
     n_iter: int = 10
@@ -36,12 +36,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How much to spend: rows, steps of the rivals, places on the curves, draws."""
+class TrainingBudget:
+    """Rows, steps of the rivals, points of the curves, and random draws."""
 
     rows: int | None = None
     oasis_steps: int = 1_000_000
-    frml_steps: int = 20_000  # of five queries each, which look at up to a tenth of the other classes' rows
+    frml_steps: int = 20_000  # of five queries, each searching up to a tenth of the rows of other classes
     lmnn_rounds: int = 6
     lmnn_neighbours: tuple[int, ...] = (3, 10, 30)
     curve_splits: int = 3
@@ -49,7 +49,7 @@ class Budget:
     draws: int = 200
 
     @classmethod
-    def quick(cls) -> Budget:
+    def quick(cls) -> TrainingBudget:
         return cls(
             rows=1200,
             oasis_steps=30_000,
@@ -62,8 +62,8 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Split:
-    """Training rows X, y and test rows Q, y_q with their places in the data set."""
+class PaperSplit:
+    """Training rows X, y and test rows Q, y_q, and the numbers of the test rows in the data set."""
 
     X: np.ndarray
     y: np.ndarray
@@ -73,14 +73,14 @@ class Split:
 
 
 class Protocol:
-    """Splits of a data set, prepared when they are asked for; the last one is kept."""
+    """Splits of a data set, prepared on demand; the last one is cached."""
 
-    def __init__(self, data: Dataset, settings: Settings, budget: Budget) -> None:
+    def __init__(self, data: Dataset, settings: ProtocolSettings, budget: TrainingBudget) -> None:
         self.data = data if budget.rows is None else data.subset(_drawn(data.y, budget.rows, settings.seed))
         self.settings, self.budget = settings, budget
-        self._kept: dict[tuple[int, int | None, str], Split] = {}
+        self._kept: dict[tuple[int, int | None, str], PaperSplit] = {}
         if len(np.unique(self.data.y)) < 2:
-            raise LikewiseError(f"{data.source} has one class: the experiments need at least two to tell apart")
+            raise LikewiseError(f"{data.source} has one class: expected at least two")
 
     @property
     def n_train(self) -> int:
@@ -88,34 +88,34 @@ class Protocol:
 
     @property
     def width(self) -> int:
-        """Columns of a split's rows."""
+        """Number of columns of a split."""
         d, wanted = self.data.X.shape[1], self.settings.components
         return d if wanted is None else min(d, wanted)
 
     def rows(self, split: int) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the training and of the test rows: a random 70 % and the rest, as in the paper."""
+        """Numbers of the training and test rows: a random 70 % and the others, as in the paper."""
         order = np.random.default_rng([self.settings.seed, split]).permutation(len(self.data.y))
         return np.sort(order[: self.n_train]), np.sort(order[self.n_train :])
 
-    def split(self, number: int, **changes: Any) -> Split:
-        """A split, prepared as the settings say; `changes` are settings to differ in."""
+    def split(self, number: int, **changes: Any) -> PaperSplit:
+        """A split, prepared according to the settings; `changes` override some of them."""
         settings = replace(self.settings, **changes)
         key = number, settings.components, settings.pca_on
-        if key not in self._kept:  # scaling is quick, the principal components of wide rows may take minutes
+        if key not in self._kept:  # scaling is fast, but PCA of wide rows may take minutes
             self._kept = {key: self._reduced(number, settings)}
         split = self._kept[key]
         return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
 
-    def _reduced(self, number: int, settings: Settings) -> Split:
+    def _reduced(self, number: int, settings: ProtocolSettings) -> PaperSplit:
         train, test = self.rows(number)
         X, y = self.data.X, self.data.y
         fit_on = train if settings.pca_on == "train" else np.arange(len(y))
         reduce = _reduction(X, fit_on, settings)
-        return Split(reduce(train), y[train], reduce(test), y[test], test)
+        return PaperSplit(reduce(train), y[train], reduce(test), y[test], test)
 
 
-def _reduction(X: Any, fit_on: np.ndarray, settings: Settings) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from places to float32 rows of at most so many columns, learned from the rows `fit_on`."""
+def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from row numbers to reduced float32 rows, learned from the rows `fit_on`."""
     wanted = settings.components
     if wanted is None or X.shape[1] <= wanted:
         return lambda rows: _dense(X[rows])
@@ -140,7 +140,7 @@ def _dense(X: Any) -> np.ndarray:
 
 
 def _drawn(y: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """About `size` rows, every class in its share but with at least four, so that both sides of a split have some."""
+    """About `size` rows, stratified by class with at least four each, so that both sides of a split have some."""
     if len(y) <= size:
         return np.arange(len(y))
     rng = np.random.default_rng(seed)

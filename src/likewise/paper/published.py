@@ -1,4 +1,4 @@
-"""The figures that the paper prints, to stand beside ours."""
+"""The figures published in the paper, for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of the experiments: what is to be done, done one by one, each result stored at once."""
+"""A run of the experiments: its tasks, performed one by one, with each result stored at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.paper.cells import Done, Journal, Key
+from likewise.paper.cells import CellJournal, Done, Key
 from likewise.paper.datasets import Dataset
-from likewise.paper.protocol import Budget, Protocol, Settings
+from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget
 
-__all__ = ["EXPERIMENTS", "Run", "Task", "experiments_from", "perform"]
+__all__ = ["EXPERIMENTS", "PaperRun", "Task", "experiments_from", "perform"]
 
-# In the order of the report. Each is a module with `tasks(run)` and `section(run)`.
+# In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
+_MODULES = {"documents": "newsgroups"}
 _ALIASES = {"table1": "tables", "table2": "tables", "table3": "times", "lemma2": "theorem", "theorem1": "theorem",
             "corollary1": "corollary"}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Task:
-    """Something to do with a key that tells it from all others; `work` returns what is to be stored."""
+    """A task with a unique key; `work` returns the results to store."""
 
     key: Key
     work: Callable[[], Done]
@@ -40,13 +41,13 @@ class Task:
 
 
 @dataclass
-class Run:
+class PaperRun:
     """A run on one data set: its protocol, methods and journal."""
 
     protocol: Protocol
     methods: list[str]
     n_splits: int
-    journal: Journal
+    journal: CellJournal
     only: tuple[str, ...] = EXPERIMENTS
     loads: list[float] = field(default_factory=list)
 
@@ -55,11 +56,11 @@ class Run:
         return self.protocol.data
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ProtocolSettings:
         return self.protocol.settings
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> TrainingBudget:
         return self.protocol.budget
 
     @property
@@ -68,17 +69,17 @@ class Run:
 
     @property
     def is_small(self) -> bool:
-        """Matrices so small that BLAS threads only wait for each other: on a busy machine up to 17 times as long."""
+        """Whether the matrices are so small that several BLAS threads are slower, on a busy machine up to 17 times."""
         return self.protocol.n_train * self.protocol.width <= 200_000
 
     @property
     def curve_splits(self) -> int:
-        """Splits that the curves are drawn from."""
+        """Number of splits used for the curves."""
         return min(self.n_splits, self.budget.curve_splits)
 
 
 def header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
-    """What decides the results, to compare when a run is taken up again."""
+    """What decides the results, to be compared when a run is resumed."""
     return {
         "dataset": data.name,
         "shape": list(data.X.shape),
@@ -89,7 +90,7 @@ def header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
 
 
 def fingerprint(data: Dataset) -> str:
-    """A checksum of the labels and of up to 200 rows, spread over the data."""
+    """A checksum of the labels and of up to 200 evenly spaced rows."""
     X = data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)]
     rows = X.toarray() if sp.issparse(X) else np.asarray(X)
     digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
@@ -98,35 +99,35 @@ def fingerprint(data: Dataset) -> str:
 
 
 def experiments_from(text: str | None) -> tuple[str, ...]:
-    """Names of experiments from a list with commas, in the order of the report; all of them for None."""
+    """Experiments from a comma-separated list, in the order of the report; all of them for None."""
     if text is None:
         return EXPERIMENTS
     names = {_ALIASES.get(part.strip().lower(), part.strip().lower()) for part in text.split(",") if part.strip()}
     unknown = sorted(names - set(EXPERIMENTS))
     if unknown or not names:
         expected = "table1, table2, table3, " + ", ".join(EXPERIMENTS[2:])
-        raise LikewiseError(f"--only {text!r}: {', '.join(unknown) or 'nothing'} is not known; expected {expected}")
+        raise LikewiseError(f"--only {text!r}: unknown experiment {', '.join(unknown) or 'list'}; expected {expected}")
     return tuple(name for name in EXPERIMENTS if name in names)
 
 
 def modules(names: tuple[str, ...]) -> list[Any]:
     """The modules of experiments."""
-    return [import_module(f"likewise.paper.{name}") for name in names]
+    return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
 
 
-def pending(run: Run) -> list[Task]:
-    """What is not done yet, a split at a time, because preparing a split may take a minute."""
+def pending(run: PaperRun) -> list[Task]:
+    """The tasks not done yet, split by split, since preparing a split may take a minute."""
     tasks = [task for module in modules(run.only) for task in module.tasks(run)]
     return sorted((task for task in tasks if task.key not in run.journal.done), key=lambda task: _rank(run, task))
 
 
-def _rank(run: Run, task: Task) -> tuple[bool, int]:
-    """Times come last: they take the settings that the tables found."""
+def _rank(run: PaperRun, task: Task) -> tuple[bool, int]:
+    """Times come last, since they use the settings chosen in the tables."""
     return task.key[0] == "times", task.key[2]
 
 
-def perform(run: Run, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
-    """Do the tasks; each is stored before it is yielded."""
+def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
+    """Perform the tasks; each result is stored before it is yielded."""
     for task in tasks:
         run.loads.append(os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan"))
         with threadpool_limits(1 if run.is_small else None, "blas"):

@@ -1,13 +1,14 @@
-"""Theorem 1 measured: how far the solution of a compressed regression is from the whole one, and what the bound says.
+"""Theorem 1, measured: the distance of a compressed regression from the whole one, and the bound.
 
 With X = U Σ Vᵀ and the fixed target Y = Z Zᵀ of the labels, M = V Σ⁻¹ K Σ⁻¹ Vᵀ with K = F Fᵀ, F = UᵀZ. Split
 Z = U F + P C with P orthonormal and orthogonal to U. For Gaussian S₁, S₂ (n × m) the compressed solution is
 
     K̂ - K = F (E₂C)ᵀ + (E₁C) Fᵀ + (E₁C)(E₂C)ᵀ,   E = (SᵀU)⁺ SᵀP.
 
-SᵀU and SᵀP are independent Gaussian matrices whatever U and P are, so E can be drawn without S: by Bartlett's
-decomposition E = T⁻ᵀ N with N Gaussian, r x k, and T lower triangular, its diagonal chi with m, m - 1, ... degrees of
-freedom. A draw costs O(r²k), whatever n and m: 200 draws at the m that the theorem asks for, which is beyond any n.
+SᵀU and SᵀP are independent Gaussian matrices for any U and P, so E can be drawn without S: by the Bartlett
+decomposition, E = T⁻ᵀ N with N Gaussian, r x k, and T lower triangular with chi-distributed diagonal of m, m - 1, ...
+degrees of freedom. A draw costs O(r²k) for any n and m, so 200 draws are feasible at the m that the theorem requires,
+which is far above n.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ import scipy.linalg
 from likewise.core.whitening import whiten
 from likewise.paper.cells import Cell, Done
 from likewise.paper.markdown import Block
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 
-__all__ = ["Regression", "asked_size", "deviations", "epsilon", "factor", "section", "smallest_size", "tasks"]
+__all__ = ["LabelRegression", "asked_size", "deviations", "epsilon", "factor", "section", "smallest_size", "tasks"]
 
 EXPERIMENT = "theorem"
-DELTA = 0.05  # the bound may fail this often
+DELTA = 0.05  # probability that the bound fails
 EPSILON = 0.5  # the largest that the theorem allows
 CONSTANT = 0.25  # c of the theorem, "at least 1/4"
 
 
 @dataclass(frozen=True)
-class Regression:
-    """What the theorem needs of X and its labels, in the coordinates of X's singular vectors.
+class LabelRegression:
+    """The quantities of the theorem for X and its labels, in the coordinates of the singular vectors of X.
 
     Attributes
     ----------
@@ -54,7 +55,7 @@ class Regression:
     fitted: float
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> Regression:
+    def of(cls, X: np.ndarray, y: np.ndarray) -> LabelRegression:
         """The regression of rows X on the fixed target of their labels y."""
         W = whiten(np.asarray(X, dtype=np.float64)).W
         U = np.asarray(X, dtype=np.float64) @ W
@@ -74,7 +75,7 @@ class Regression:
 
     @property
     def gamma(self) -> float:
-        """γ = ‖Y - XMXᵀ‖ / ‖XMXᵀ‖, which the second form wants below 1."""
+        """γ = ‖Y - XMXᵀ‖ / ‖XMXᵀ‖; the second form requires γ < 1."""
         return self.residual / self.fitted
 
     @property
@@ -83,35 +84,35 @@ class Regression:
         return float(np.linalg.norm(self.G, 2) ** 2)
 
     def bounds(self, eps: float) -> tuple[float, float]:
-        """The right-hand sides of the theorem's two forms; `scale` runs from 1/σ_max to 1/σ_min."""
+        """The right-hand sides of the two forms of the theorem; `scale` ranges from 1/σ_max to 1/σ_min."""
         first = self.residual * self.scale.max() ** 2 * factor(eps)
         second = self.gamma * (self.scale.max() / self.scale.min()) ** 2 * self.norm * factor(eps)
         return first, second
 
 
 def factor(eps: float) -> float:
-    """What ε contributes to the bound: ε²(1+ε)/(1-ε) + 2ε(1+ε)^1.5/√(1-ε) + 2√(2ε)(1+ε)^1.5."""
+    """The factor of the bound that depends on ε: ε²(1+ε)/(1-ε) + 2ε(1+ε)^1.5/√(1-ε) + 2√(2ε)(1+ε)^1.5."""
     first = eps**2 * (1 + eps) / (1 - eps)
     return first + 2 * (1 + eps) ** 1.5 * (eps / np.sqrt(1 - eps) + np.sqrt(2 * eps))
 
 
 def asked_size(rank: int, eps: float = EPSILON, delta: float = DELTA) -> int:
-    """The m that the theorem asks for: (r_D + 1) log(48 r_D / δ) / (c ε²)."""
+    """The m that the theorem requires: (r_D + 1) log(48 r_D / δ) / (c ε²)."""
     return int(np.ceil((rank + 1) * np.log(48 * rank / delta) / (CONSTANT * eps**2)))
 
 
 def epsilon(m: float, rank: int, delta: float = DELTA) -> float:
-    """The ε that m rows allow."""
+    """The ε that corresponds to m."""
     return float(np.sqrt((rank + 1) * np.log(48 * rank / delta) / (CONSTANT * m)))
 
 
-def deviations(problem: Regression, m: int, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """‖M - M̂‖₂ of so many draws of the two Gaussian matrices."""
+def deviations(problem: LabelRegression, m: int, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """‖M - M̂‖₂ for random draws of the two Gaussian matrices."""
     return np.array([deviation(problem, _error(problem, m, rng), _error(problem, m, rng)) for _ in range(draws)])
 
 
-def deviation(problem: Regression, E1: np.ndarray, E2: np.ndarray) -> float:
-    """‖Σ⁻¹(K̂ - K)Σ⁻¹‖₂, a matrix of rank 2k as a product of two thin factors."""
+def deviation(problem: LabelRegression, E1: np.ndarray, E2: np.ndarray) -> float:
+    """‖Σ⁻¹(K̂ - K)Σ⁻¹‖₂, from the two thin factors of this matrix of rank 2k."""
     left, right = (problem.scale[:, None] * (E @ problem.C) for E in (E1, E2))
     P = scipy.linalg.qr(np.hstack([problem.G, left]), mode="r", check_finite=False)[0]
     Q = scipy.linalg.qr(np.hstack([right, problem.G + right]), mode="r", check_finite=False)[0]
@@ -119,8 +120,8 @@ def deviation(problem: Regression, E1: np.ndarray, E2: np.ndarray) -> float:
     return float(np.linalg.norm(P[:width] @ Q[:width].T, 2))
 
 
-def _error(problem: Regression, m: int, rng: np.random.Generator) -> np.ndarray:
-    """E = T⁻ᵀ N, (SᵀU)⁺SᵀP of a Gaussian S with m ≥ r columns."""
+def _error(problem: LabelRegression, m: int, rng: np.random.Generator) -> np.ndarray:
+    """E = T⁻ᵀ N, distributed as (SᵀU)⁺SᵀP for a Gaussian S with m ≥ r columns."""
     r = problem.rank
     T = np.tril(rng.standard_normal((r, r)), -1)
     T[np.diag_indices(r)] = np.sqrt(rng.chisquare(m - np.arange(r)))
@@ -128,8 +129,8 @@ def _error(problem: Regression, m: int, rng: np.random.Generator) -> np.ndarray:
     return scipy.linalg.solve_triangular(T, N, trans="T", lower=True, check_finite=False)
 
 
-def smallest_size(problem: Regression, bound: float, draws: int, rng: np.random.Generator) -> tuple[int, float]:
-    """The smallest m, by bisection, at which at least 95 % of the draws keep within the bound; and their share."""
+def smallest_size(problem: LabelRegression, bound: float, draws: int, rng: np.random.Generator) -> tuple[int, float]:
+    """The smallest m, by bisection, at which at least 95 % of the draws are within the bound; and their share."""
     low, high = problem.rank, asked_size(problem.rank)
 
     def share(m: int) -> float:
@@ -147,30 +148,30 @@ def smallest_size(problem: Regression, bound: float, draws: int, rng: np.random.
 
 
 def slope(places: np.ndarray, values: np.ndarray, rank: int) -> float:
-    """Slope of log ‖M - M̂‖ against log m, where m is well above the rank: near it the deviation falls faster."""
+    """Slope of log ‖M - M̂‖ against log m for m well above the rank, near which the deviation falls faster."""
     far = places >= 10 * rank
     return float(np.polyfit(np.log(places[far]), np.log(values[far]), 1)[0])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Tasks: one an m, one for the smallest m of each form
+# Tasks: one per m, and one for the smallest m of each form
 
 
 def places(rank: int, points: int) -> list[int]:
-    """m from just above the rank to four times what the theorem asks for; that m itself is among them."""
+    """m from just above the rank to four times the m of the theorem, which is among them."""
     asked = asked_size(rank)
     below = np.geomspace(1.1 * rank + 2, asked, 2 * points).astype(int).tolist()
     return [*below[:-1], asked, 2 * asked, 4 * asked]
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """The regression is that of the first split."""
-    kept: list[Regression] = []
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """Tasks on the regression of the first split."""
+    kept: list[LabelRegression] = []
 
-    def problem() -> Regression:
+    def problem() -> LabelRegression:
         if not kept:
             split = run.protocol.split(0)
-            kept.append(Regression.of(split.X, split.y))
+            kept.append(LabelRegression.of(split.X, split.y))
         return kept[0]
 
     for place in range(len(places(run.protocol.width, run.budget.curve_points))):
@@ -180,8 +181,8 @@ def tasks(run: Run) -> Iterator[Task]:
     yield Task((EXPERIMENT, "sampling", 0), partial(_sampling, run))
 
 
-def _at(run: Run, of: Callable[[], Regression], place: int) -> Done:
-    """The deviations at one m against the bound of the first form; ε above 1 has none."""
+def _at(run: PaperRun, of: Callable[[], LabelRegression], place: int) -> Done:
+    """The deviations at one m, and the bounds, which do not exist for ε ≥ 1."""
     problem = of()
     m = places(problem.rank, run.budget.curve_points)[place]
     found = deviations(problem, m, run.budget.draws, np.random.default_rng([run.settings.seed, m]))
@@ -195,7 +196,7 @@ def _at(run: Run, of: Callable[[], Regression], place: int) -> Done:
     return Done((EXPERIMENT, f"m {place}", 0), cells, {"p95": float(np.quantile(found, 0.95)), **_facts(problem)})
 
 
-def _facts(problem: Regression) -> dict[str, float]:
+def _facts(problem: LabelRegression) -> dict[str, float]:
     return {
         "rank": problem.rank,
         "gamma": problem.gamma,
@@ -205,7 +206,7 @@ def _facts(problem: Regression) -> dict[str, float]:
     }
 
 
-def _smallest(run: Run, of: Callable[[], Regression], form: int) -> Done:
+def _smallest(run: PaperRun, of: Callable[[], LabelRegression], form: int) -> Done:
     problem = of()
     bound = problem.bounds(EPSILON)[form - 1]
     rng = np.random.default_rng([run.settings.seed, 2**31 + form])
@@ -214,8 +215,8 @@ def _smallest(run: Run, of: Callable[[], Regression], form: int) -> Done:
     return Done((EXPERIMENT, name, 0), [Cell(EXPERIMENT, name, 0, float(m), {"value": share, "bound": bound})])
 
 
-def _sampling(run: Run) -> Done:
-    """Lemma 2: ‖SSᵀ - I‖₂ of a sampling matrix, which is diagonal, against the m the lemma asks for."""
+def _sampling(run: PaperRun) -> Done:
+    """Lemma 2: ‖SSᵀ - I‖₂ of a sampling matrix, where SSᵀ is diagonal."""
     n, rng = run.protocol.n_train, np.random.default_rng([run.settings.seed, 3])
     cells = []
     for m in sorted({n // 4, n // 2, n, 4 * n}):
@@ -225,8 +226,8 @@ def _sampling(run: Run) -> Done:
     return Done((EXPERIMENT, "sampling", 0), cells)
 
 
-def section(run: Run) -> list[Block]:
-    """The page, which is a module of its own."""
+def section(run: PaperRun) -> list[Block]:
+    """The section, from its own module."""
     from likewise.paper.theorem_page import section as page
 
     return page(run)

@@ -1,4 +1,4 @@
-"""Table 3: how long each method trains, one after the other on the first split, at the setting it chose."""
+"""Table 3: training time of each method on the first split, at the setting it chose."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from likewise import baselines
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, TableBlock, Text
 from likewise.paper.methods import ORDER, at_setting, default_size, fit, method, warm_up
 from likewise.paper.published import MINUTES
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.words import duration
 from likewise.reporting.words import short
 
@@ -20,16 +20,16 @@ __all__ = ["section", "tasks"]
 
 EXPERIMENT = "times"
 STEPS = "OASIS, step by step"
-"""OASIS as published, a compiled loop over rank-one updates: the blocks of ours are exact, and faster."""
+"""OASIS as published, a compiled loop over rank-one updates; our blocks are exact as well, and faster."""
 
 
 def rival(name: str) -> str:
-    """The method that a row of the table is of."""
+    """The method of a row of the table."""
     return "OASIS" if name == STEPS else name
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a method that has something to train."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per method that is trained."""
     names = [name for name in run.methods if name not in ("Euclid", "Cosine")]
     if "OASIS" in names:
         names.insert(names.index("OASIS") + 1, STEPS)
@@ -37,8 +37,8 @@ def tasks(run: Run) -> Iterator[Task]:
         yield Task((EXPERIMENT, name, 0), partial(_work, run, name))
 
 
-def _work(run: Run, name: str) -> Done:
-    """A fit without search, after a warm-up; the load of the machine is kept beside it."""
+def _work(run: PaperRun, name: str) -> Done:
+    """A fit without search, after a warm-up; the load of the machine is recorded as well."""
     split = run.protocol.split(0)
     found = method(rival(name), run.settings, run.budget, run.settings.seed)
     if name == STEPS:
@@ -50,7 +50,7 @@ def _work(run: Run, name: str) -> Done:
     return Done((EXPERIMENT, name, 0), [cell], {"load": load})
 
 
-def _setting(run: Run, name: str) -> dict[str, Any]:
+def _setting(run: PaperRun, name: str) -> dict[str, Any]:
     cells = [cell for cell in run.journal.cells("tables", rival(name)) if cell.split == 0]
     return cells[0].setting if cells else {}
 
@@ -59,14 +59,14 @@ def _setting(run: Run, name: str) -> dict[str, Any]:
 # The page
 
 
-def seconds(run: Run, name: str, column: str = "fit_seconds") -> float | None:
+def seconds(run: PaperRun, name: str, column: str = "fit_seconds") -> float | None:
     """Training time of a method on the first split."""
     cells = run.journal.cells(EXPERIMENT, name)
     return cells[0].seconds[column] if cells else None
 
 
-def section(run: Run) -> list[Block]:
-    """The table, and how far it can be trusted."""
+def section(run: PaperRun) -> list[Block]:
+    """The table, and its caveats."""
     m = default_size(run.protocol.n_train)
     order = [f"{n}-{m}" if n in ("SLR-G", "SLR-C") else n for n in ORDER]
     order.insert(order.index("OASIS") + 1, STEPS)
@@ -77,10 +77,10 @@ def section(run: Run) -> list[Block]:
     columns = ["method", "training", "times SLR", "processor time", "search before", "setting"]
     columns += ["paper, minutes", "paper, times SLR"] if theirs else []
     rows = [_row(run, name, theirs) for name in names]
-    return [Heading("Table 3: training time"), Table(columns, rows), Text(_caveat(run, names))]
+    return [Heading("Table 3: training time"), TableBlock(columns, rows), Text(_caveat(run, names))]
 
 
-def _row(run: Run, name: str, theirs: dict[str, float]) -> list[str]:
+def _row(run: PaperRun, name: str, theirs: dict[str, float]) -> list[str]:
     trained, slr = seconds(run, name) or 0.0, seconds(run, "SLR")
     cell = run.journal.cells(EXPERIMENT, name)[0]
     tuned = hasattr(baselines, rival(name))
@@ -92,21 +92,21 @@ def _row(run: Run, name: str, theirs: dict[str, float]) -> list[str]:
     return row
 
 
-def _search(run: Run, name: str, trained: float) -> str:
-    """What the first fit took beyond training, where it had something to choose."""
+def _search(run: PaperRun, name: str, trained: float) -> str:
+    """Time of the first fit beyond training, if it had a setting to choose."""
     cells = [cell for cell in run.journal.cells("tables", name) if cell.split == 0 and cell.setting]
     return duration(max(0.0, cells[0].seconds["fit_seconds"] - trained)) if cells else ""
 
 
-def _caveat(run: Run, names: list[str]) -> str:
+def _caveat(run: PaperRun, names: list[str]) -> str:
     loads = [run.journal.extra(EXPERIMENT, name).get("load") for name in names]
     known = [load for load in loads if load is not None]
     cores = os.cpu_count() or 1
     busy = max(known) if known else float("nan")
     said = (
-        "One fit a method on the first split, one after the other in this run, at the setting that the search on the "
-        "training rows chose; compiling is done before the clock starts. The search of a rival is told apart; a method "
-        "of ours that chooses does so within its training time. "
+        "One fit per method on the first split, one after the other in this run, at the setting chosen on the training "
+        "rows; compilation is not timed. The search of a rival is listed separately; our methods choose their settings "
+        "within their training time. "
     )
     if STEPS in names:
         said += (

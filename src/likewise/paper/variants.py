@@ -1,4 +1,4 @@
-"""The methods of the paper by the names it gives them."""
+"""The variants of SLR by their names in the paper."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPRESS = {"G": "gaussian", "C": "sample"}
 def variant(name: str, **parameters: Any) -> SLR:
     """An unfitted `SLR` for a name of the paper: SLR, SLR-Fixed, SLR-Whole, SLR-G-m or SLR-C-m.
 
-    m is a number such as 2000 or 20k. No ridge, all T iterations and the paper's own starts; `parameters` override.
+    m is a number such as 2000 or 20k. As in the paper: no ridge, all T iterations, its starts; `parameters` override.
 
     >>> variant("SLR-C-20k").compress_size
     20000
@@ -36,6 +36,6 @@ def _named(name: str) -> dict[str, Any]:
     match = re.fullmatch(r"SLR-([GC])-(\d+)(k?)", name)
     if match is None or int(match[2]) == 0:
         raise LikewiseError(
-            f"name={name!r} is no variant of the paper: expected {', '.join(_PLAIN)}, SLR-G-m or SLR-C-m"
+            f"name={name!r} is not a variant of the paper: expected {', '.join(_PLAIN)}, SLR-G-m or SLR-C-m"
         )
     return {"compress": _COMPRESS[match[1]], "compress_size": int(match[2]) * (1000 if match[3] else 1)}

@@ -1,4 +1,4 @@
-"""Numbers and lists as words."""
+"""Numbers and lists as text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["duration", "listed", "mean_and_deviation", "plural", "points", "side
 
 
 def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
-    """Mean ± sample standard deviation; of a single value the value alone."""
+    """Mean ± sample standard deviation; only the value if there is one."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Parts as one reads them out: a, b and c."""
+    """A list as in a sentence: a, b and c."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"
 
 
@@ -27,16 +27,16 @@ def plural(n: int, noun: str) -> str:
 
 
 def points(value: float) -> str:
-    """A difference in per cent, in as many digits as it takes to be seen."""
+    """A difference in points, with one digit, or two if it is small."""
     return f"{value:.1f}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
 def side(gap: float) -> str:
-    """Which side a difference is on."""
+    """The sign of a difference, in words."""
     return "above" if gap >= 0 else "below"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in three digits, minutes beside them where there are some."""
+    """Seconds with three digits, and minutes from two on."""
     shown = f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
     return shown if seconds < 120 else f"{shown} ({seconds / 60:.1f} min)"

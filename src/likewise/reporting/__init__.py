@@ -1,1 +1,1 @@
-"""What results are shown by, with numpy alone: pictures with words in them, retrieval strips, pages of HTML."""
+"""How results are shown: pictures, retrieval strips and HTML pages."""

@@ -1,4 +1,4 @@
-"""Retrieval strips: queries and what each method finds for them, as in the paper's Figure 1."""
+"""Retrieval strips: queries and the results of each method, as in Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from likewise.errors import LikewiseError
-from likewise.reporting.pictures import INK, Colour, above, beside, fitted, framed, padded, words
+from likewise.reporting.pictures import FRAME, INK, Colour, above, beside, blank, fitted, framed, line_of_text, padded
+from likewise.utils.top_k import top_k
 
 __all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
 
-# The paper's colours: the query green, a hit red, a miss blue.
+# The colours of the paper.
 QUERY: Colour = (34, 160, 66)
 HIT: Colour = (222, 45, 38)
 MISS: Colour = (36, 102, 226)
@@ -24,7 +26,7 @@ _RULE: Colour = (222, 224, 228)
 
 @dataclass(frozen=True)
 class Panel:
-    """What one method found: a heading, the gallery rows to show for each query, a word over each column."""
+    """The results of one method: a heading, the gallery rows to show for each query, a name for each column."""
 
     heading: str
     found: np.ndarray
@@ -33,21 +35,21 @@ class Panel:
 
 
 def nearest(Q: np.ndarray, G: np.ndarray, k: int, own: np.ndarray | None = None) -> np.ndarray:
-    """The k rows of G that score highest with each row of Q, without the query's own place `own`."""
+    """The k rows of G that score highest for each row of Q; row `own` of G is the query itself and is excluded."""
     scores = np.asarray(Q @ G.T, dtype=np.float64)
     if own is not None:
         scores[np.arange(len(scores)), own] = -np.inf
     most = scores.shape[1] - (own is not None)
     if not 1 <= k <= most:
         raise LikewiseError(f"k={k}: expected 1 to {most}, the number of items that can be found")
-    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return top_k(scores, k)
 
 
 def choose_queries(hits: Sequence[np.ndarray], y: np.ndarray, n: int, seed: int = 0) -> tuple[np.ndarray, int]:
-    """Draw n queries, two thirds of them where the methods' numbers of hits, an array a method, differ.
+    """Draw n queries, two thirds of them among those for which the methods have different numbers of hits.
 
-    Classes are spread as far as they go. Which of the methods does better plays no part. Returns the queries
-    and how many of them were drawn among the differing.
+    `hits` holds one array per method. Classes are spread as evenly as possible, and which method does better plays no
+    part. Returns the queries and how many of them were drawn among the differing ones.
     """
     table = np.asarray(hits)
     differs = (table != table[0]).any(axis=0)
@@ -65,20 +67,20 @@ def retrieval_strips(
     y_g: Any,
     *,
     cell: int = 56,
-) -> np.ndarray:
-    """One picture: a row a query, framed green, then a panel a method, hits framed red and misses blue.
+) -> Image.Image:
+    """One picture: a row per query, framed green, and a panel per method, hits framed red and misses blue.
 
-    A label of None is not known; what it would decide is framed grey.
+    None is an unknown label; results are framed grey where theirs or the query's is unknown.
     """
     if not len(queries) or not panels:
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
     asked = [framed(fitted(image, cell), QUERY) for image in queries]
     named = any(panel.columns for panel in panels)
-    columns = [_column("query", "", asked, [words(" ")] if named else [])]
+    columns = [_column("query", "", asked, [_column_names(" ", cell)] if named else [])]
     for panel in panels:
         rows = [_row(panel.found[i], gallery, _frames(y_q[i], y_g), cell) for i in range(len(queries))]
-        over = [_column_words(panel.columns or " ", asked[0].shape[1], cell)] if named else []
+        over = [_column_names(panel.columns or " ", cell)] if named else []
         columns.append(_column(panel.heading, panel.subheading, rows, over))
     body = beside(_ruled(columns), gap=cell // 4, align=1.0)
     unknown = any(label is None for label in (*y_q.tolist(), *y_g.tolist()))
@@ -86,44 +88,41 @@ def retrieval_strips(
 
 
 def _frames(label: Any, y_g: np.ndarray) -> Callable[[int], Colour]:
-    """The colour of an item's frame, for a query with this label."""
+    """The frame colour of an item, for a query with this label."""
     return lambda j: UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS
 
 
-def _row(found: np.ndarray, gallery: Sequence[Any], colour: Callable[[int], Colour], cell: int) -> np.ndarray:
+def _row(found: np.ndarray, gallery: Sequence[Any], colour: Callable[[int], Colour], cell: int) -> Image.Image:
     return beside([framed(fitted(gallery[j], cell), colour(j)) for j in found], gap=cell // 10)
 
 
-def _column(heading: str, subheading: str, rows: Sequence[np.ndarray], over: Sequence[np.ndarray] = ()) -> np.ndarray:
-    """A heading of two lines over the rows."""
-    head = [words(line or " ", colour=colour) for line, colour in ((heading, INK), (subheading, _GREY))]
-    return above([above(head, gap=6), *over, above(rows, gap=8)], gap=12)
+def _column(heading: str, subheading: str, rows: Sequence[Any], over: Sequence[Any] = ()) -> Image.Image:
+    """The rows under a heading of two lines."""
+    head = [line_of_text(line, colour=colour) for line, colour in ((heading, INK), (subheading, _GREY))]
+    return above([above(head), *over, above(rows, gap=8)], gap=8)
 
 
-def _column_words(names: Sequence[str], width: int, cell: int) -> np.ndarray:
-    """A word over the middle of each column."""
-    blank = np.full((1, width, 3), 255, dtype=np.uint8)
-    return beside([above([words(name, colour=_GREY), blank], align=0.5) for name in names], gap=cell // 10)
+def _column_names(names: Sequence[str], cell: int) -> Image.Image:
+    """A name centred over each column of results."""
+    wide = blank(1, cell + 2 * FRAME)
+    return beside([above([line_of_text(name, colour=_GREY), wide], align=0.5) for name in names], gap=cell // 10)
 
 
-def _ruled(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """A thin line between one column and the next."""
-    line = np.full((max(column.shape[0] for column in columns), 2, 3), _RULE, dtype=np.uint8)
+def _ruled(columns: Sequence[Image.Image]) -> list[Image.Image]:
+    """A thin line between each column and the next."""
+    line = blank(max(column.height for column in columns), 2, _RULE)
     return [part for column in columns for part in (line, column)][1:]
 
 
-def _legend(unknown: bool) -> np.ndarray:
-    entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label"), (UNKNOWN, "label not known")]
-    entries = entries if unknown else entries[:3]
-    swatch = [np.full((14, 14, 3), colour, dtype=np.uint8) for colour, _ in entries]
-    named = [
-        beside([square, words(text, colour=_GREY)], gap=8) for square, (_, text) in zip(swatch, entries, strict=True)
-    ]
+def _legend(unknown: bool) -> Image.Image:
+    entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label"), (UNKNOWN, "unknown label")]
+    shown = entries if unknown else entries[:3]
+    named = [beside([blank(14, 14, colour), line_of_text(text, colour=_GREY)], gap=8) for colour, text in shown]
     return beside(named, gap=28)
 
 
 def _spread(candidates: np.ndarray, y: np.ndarray, n: int, chosen: list[int]) -> list[int]:
-    """Add candidates to `chosen` until there are n, one of each class before a second of any."""
+    """Add candidates to `chosen` until there are n: one of each class before a second of any."""
     chosen = list(chosen)
     while len(chosen) < n:
         rest = [int(i) for i in candidates if int(i) not in chosen]

@@ -20,8 +20,8 @@ import numpy as np
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
-from likewise.features.journal import Lock
 from likewise.utils.files import atomic_write
+from likewise.utils.locks import locked
 
 __all__ = ["FORMAT", "check_free", "mapped", "opened", "read_faiss", "replaced"]
 
@@ -33,7 +33,7 @@ _META = "meta.json"
 
 def replaced(folder: Path, write: Callable[[Path], dict[str, Any]]) -> Path:
     """Let `write` fill a new version and return its facts, make it the current one, and return its subfolder."""
-    with Lock(folder):
+    with locked(folder):
         _forget(folder, keep=_current(folder))
         new = folder / f"{_PREFIX}{secrets.token_hex(6)}"
         new.mkdir()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from likewise.baselines import Cosine
 from likewise.cli import app
 from likewise.metrics import mean_average_precision
-from likewise.paper import documents
+from likewise.paper import newsgroups
 from likewise.paper.experiment import prepare
 from likewise.paper.run import pending, perform
 
@@ -41,7 +41,7 @@ def test_every_method_has_a_row_in_one_table(news: Path, tmp_path: Path) -> None
     assert all(0 < score <= 1 for score in found.values())
     assert found["AnchoredSLR"] > found["tf-idf cosine"]
     report = (tmp_path / "out" / "report.md").read_text()
-    assert "## Documents, sparse as they are" in report
+    assert "## Documents as sparse rows" in report
     assert "LSA 100 + LDA cosine" in report
 
 
@@ -52,15 +52,15 @@ def test_the_rows_are_measured_as_they_are_named(news: Path, tmp_path: Path) -> 
     _, test = run.protocol.rows(0)
     Q, y = run.data.X[test], run.data.y[test]
     expected = 100 * Cosine().fit(Q).score(Q, y)
-    assert documents.scores(run, "tf-idf cosine")[0] == pytest.approx(
+    assert newsgroups.scores(run, "tf-idf cosine")[0] == pytest.approx(
         expected, abs=0.02
     )  # near ties of counts fall either way
     assert mean_average_precision(Q, Q, y) != pytest.approx(expected / 100, abs=1e-4)  # lengths matter without it
-    assert documents.seconds(run, "tf-idf cosine") is None
-    assert documents.seconds(run, "LSA 100 + LDA cosine") > 0
+    assert newsgroups.seconds(run, "tf-idf cosine") is None
+    assert newsgroups.seconds(run, "LSA 100 + LDA cosine") > 0
 
 
 def test_dense_rows_have_no_such_table(tmp_path: Path) -> None:
     run = prepare("digits", None, tmp_path / "out", quick=True, only="documents")
     assert pending(run) == []
-    assert documents.section(run) == []
+    assert newsgroups.section(run) == []

@@ -1,4 +1,4 @@
-"""Documents as they are, sparse: the cosine of tf-idf, LSA, LSA + LDA, and the methods that learn from the rows."""
+"""The documents experiment, on sparse rows: cosine of tf-idf, LSA, LSA + LDA, and the methods that learn."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sklearn.preprocessing import normalize
 from likewise import baselines
 from likewise.core.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, Table, Text
+from likewise.paper.markdown import Block, Heading, TableBlock, Text
 from likewise.paper.methods import fit, method
-from likewise.paper.run import Run, Task
+from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures
 from likewise.paper.words import duration, mean_and_deviation
 
@@ -28,15 +28,15 @@ WIDTHS = (100, 300, AUTOMATIC_WIDTH)
 LEARNED = ("SLR-Fixed", "SLR", "AnchoredSLR")
 
 
-def methods(run: Run) -> list[str]:
-    """Every row of the table, for rows as wide as these."""
+def methods(run: PaperRun) -> list[str]:
+    """The methods of the table, for rows of this width."""
     widths = [p for p in WIDTHS if p < min(run.protocol.n_train, run.data.X.shape[1])]
     lsa = [f"LSA {p} {what}" for what in ("cosine", "+ LDA cosine") for p in widths]
     return [RAW, *lsa, *LEARNED]
 
 
-def tasks(run: Run) -> Iterator[Task]:
-    """A task a method and split, where the rows are sparse."""
+def tasks(run: PaperRun) -> Iterator[Task]:
+    """One task per method and split, if the rows are sparse."""
     if not sp.issparse(run.data.X):
         return
     split = lru_cache(maxsize=1)(partial(_split, run))
@@ -45,8 +45,8 @@ def tasks(run: Run) -> Iterator[Task]:
             yield Task((EXPERIMENT, name, number), partial(_work, run, split, name, number))
 
 
-class _Split:
-    """Sparse rows of length 1 to learn from and to test, and their leading directions, found once."""
+class _SparseSplit:
+    """Sparse training and test rows of unit length, and their leading directions, computed once."""
 
     def __init__(self, X: Any, y: np.ndarray, Q: Any, y_q: np.ndarray) -> None:
         self.X, self.y, self.Q, self.y_q = X, y, Q, y_q
@@ -57,14 +57,14 @@ class _Split:
         return leading_directions(self.X, None, width)[1], time.perf_counter() - began
 
 
-def _split(run: Run, number: int) -> _Split:
+def _split(run: PaperRun, number: int) -> _SparseSplit:
     train, test = run.protocol.rows(number)
     scaled = normalize if run.settings.normalise else lambda X: X
     X, y = run.data.X, run.data.y
-    return _Split(scaled(X[train]), y[train], scaled(X[test]), y[test])
+    return _SparseSplit(scaled(X[train]), y[train], scaled(X[test]), y[test])
 
 
-def _work(run: Run, split_of: Any, name: str, number: int) -> Done:
+def _work(run: PaperRun, split_of: Any, name: str, number: int) -> Done:
     split = split_of(number)
     values, setting, seconds = _measured(run, split, name, number)
     cell = Cell(EXPERIMENT, name, number, "", values, setting, seconds)
@@ -72,9 +72,9 @@ def _work(run: Run, split_of: Any, name: str, number: int) -> Done:
 
 
 def _measured(
-    run: Run, split: _Split, name: str, number: int
+    run: PaperRun, split: _SparseSplit, name: str, number: int
 ) -> tuple[dict[str, float], dict[str, Any], dict[str, float]]:
-    """Figures on the test rows, the setting that was chosen, and the seconds that learning took."""
+    """Metrics on the test rows, the chosen setting, and the training time."""
     if name == RAW:
         Q = normalize(split.Q)
         return figures(Q, Q, split.y_q), {}, {}
@@ -94,24 +94,24 @@ def _measured(
 # The page
 
 
-def order_of(run: Run) -> list[str]:
-    """The rows that are there, in their order."""
+def order_of(run: PaperRun) -> list[str]:
+    """The methods with results, in the order of the table."""
     return run.journal.methods(EXPERIMENT, methods(run))
 
 
-def scores(run: Run, name: str, measure: str = "mAP") -> dict[int, float]:
-    """A measure of a method by split, in per cent."""
+def scores(run: PaperRun, name: str, measure: str = "mAP") -> dict[int, float]:
+    """A metric of a method by split, in per cent."""
     return {cell.split: 100 * cell.values[measure] for cell in run.journal.cells(EXPERIMENT, name)}
 
 
-def seconds(run: Run, name: str) -> float | None:
-    """Seconds to learn, mean over the splits."""
+def seconds(run: PaperRun, name: str) -> float | None:
+    """Mean training time over the splits, in seconds."""
     found = [cell.seconds["fit_seconds"] for cell in run.journal.cells(EXPERIMENT, name) if cell.seconds]
     return float(np.mean(found)) if found else None
 
 
-def section(run: Run) -> list[Block]:
-    """The table; nothing for dense rows."""
+def section(run: PaperRun) -> list[Block]:
+    """The table; empty for dense rows."""
     names = order_of(run)
     if not names:
         return []
@@ -126,12 +126,12 @@ def section(run: Run) -> list[Block]:
     ]
     best = int(np.argmax([np.mean(list(scores(run, name).values())) for name in names]))
     columns = ["method", "mAP %", "P@1 %", "P@10 %", "splits", "learning"]
-    return [Heading("Documents, sparse as they are"), Text(_LEAD), Table(columns, rows, best)]
+    return [Heading("Documents as sparse rows"), Text(_LEAD), TableBlock(columns, rows, best)]
 
 
 _LEAD = (
-    "Rows are sparse, scaled to length 1, and never made dense: SLR and AnchoredSLR learn from them in their leading "
-    f"{AUTOMATIC_WIDTH:,} directions (whitening_width). LSA p is the cosine in the p leading directions of the same "
-    "training rows; LSA p + LDA learns a discriminant analysis there, its shrinkage chosen on held-out training rows. "
-    "Every test row is a query and ranks all other test rows."
+    "Rows are sparse, scaled to unit length, and never converted to dense: SLR and AnchoredSLR learn in their "
+    f"{AUTOMATIC_WIDTH:,} leading directions (whitening_width). LSA p is the cosine in the p leading directions of the "
+    "same training rows; LSA p + LDA is a discriminant analysis there, with its shrinkage chosen on held-out training "
+    "rows. Every test row is a query that ranks all other test rows."
 )

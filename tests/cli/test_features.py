@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from tests.features.conftest import save_photos
 from typer.testing import CliRunner, Result
 
 from likewise.cli.features import register
@@ -19,6 +20,11 @@ register(app)
 app.callback()(lambda: None)
 
 
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return save_photos(tmp_path / "photos")
+
+
 def run(*arguments: object, catch: bool = False) -> Result:
     return CliRunner().invoke(app, ["features", *map(str, arguments)], catch_exceptions=catch)
 
@@ -27,7 +33,7 @@ def test_a_folder_becomes_a_store(photos: Path, tmp_path: Path) -> None:
     done = run(photos, "-o", tmp_path / "s.features", "-e", "pixels", "--size", 4)
     assert done.exit_code == 0
     assert done.stdout.startswith(
-        f"{tmp_path / 's.features'}: 12 images × 48 features, 3 labels (12 new, 0 as they were, 0 gone;"
+        f"{tmp_path / 's.features'}: 12 images × 48 features, 3 labels (12 new, 0 unchanged, 0 removed;"
     )
     assert "images/s" in done.stdout
     assert len(FeatureStore.open(tmp_path / "s.features")) == 12
@@ -36,7 +42,7 @@ def test_a_folder_becomes_a_store(photos: Path, tmp_path: Path) -> None:
 def test_a_second_run_says_that_nothing_is_new(photos: Path, tmp_path: Path) -> None:
     arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
     run(*arguments)
-    assert "(0 new, 12 as they were, 0 gone)" in run(*arguments).stdout
+    assert "(0 new, 12 unchanged, 0 removed)" in run(*arguments).stdout
 
 
 def test_json_is_for_programs(photos: Path, tmp_path: Path) -> None:
@@ -46,16 +52,16 @@ def test_json_is_for_programs(photos: Path, tmp_path: Path) -> None:
     assert summary["images_per_second"] > 0
 
 
-def test_only_strict_tells_by_its_exit_code_that_something_was_left_out(photos: Path, tmp_path: Path) -> None:
+def test_only_strict_tells_by_its_exit_code_that_something_was_skipped(photos: Path, tmp_path: Path) -> None:
     (photos / "a" / "bad.jpg").write_bytes(b"")
     arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
     assert run(*arguments).exit_code == 0
     done = run(*arguments, "--strict")
     assert done.exit_code == 1
-    assert "1 left out; the reasons are in" in done.stderr
+    assert "1 skipped; the reasons are in" in done.stderr
 
 
-def test_strict_with_nothing_left_out_is_content(photos: Path, tmp_path: Path) -> None:
+def test_strict_with_nothing_skipped_is_content(photos: Path, tmp_path: Path) -> None:
     assert run(photos, "-o", tmp_path / "s.features", "-e", "pixels", "--strict").exit_code == 0
 
 
@@ -70,12 +76,15 @@ def test_llc_takes_its_settings_from_the_command_line(photos: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-e", "no"), "extractor 'no' is not known"),
+        (("-e", "no"), "unknown extractor 'no'"),
         (("-e", "llc", "--no-pca", "--components", 3), "--no-pca and --components exclude each other"),
-        (("-e", "onnx:m.onnx", "--mean", "a,b"), "--mean 'a,b' is not a number or three numbers with commas between"),
+        (
+            ("-e", "onnx:m.onnx", "--mean", "a,b"),
+            "--mean 'a,b' is not a number; expected one, or three separated by commas",
+        ),
         (("-e", "pixels", "--words", 3), "extractor pixels has no parameter n_words"),
         (("-e", "pixels", "--labels", "none.csv"), "cannot read none.csv"),
-        (("-e", "pixels", "--dtype", "int8"), "dtype='int8' is not a type of features"),
+        (("-e", "pixels", "--dtype", "int8"), "dtype='int8' is not supported"),
     ],
 )
 def test_mistakes_are_one_sentence(photos: Path, tmp_path: Path, arguments: tuple[object, ...], words: str) -> None:
