@@ -1,18 +1,18 @@
-"""The errors people see: one sentence each, naming the argument, what came and what is expected."""
+"""Errors: one sentence each, naming the argument, what was given and what is expected."""
 
 __all__ = ["FileFormatError", "LikewiseError", "MissingExtraError"]
 
 
 class LikewiseError(ValueError):
-    """Bad input, said in one sentence."""
+    """Invalid input, explained in one sentence."""
 
 
 class FileFormatError(LikewiseError):
-    """A file that is truncated, altered, foreign or of a newer format."""
+    """A file that is truncated, altered, of another kind, or of a newer format."""
 
 
 class MissingExtraError(LikewiseError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}': pip install 'likewise[{extra}]'")

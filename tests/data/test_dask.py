@@ -20,6 +20,7 @@ from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, row
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

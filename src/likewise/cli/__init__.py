@@ -1,13 +1,12 @@
-"""The command line: one verb a module, each calling the public API only.
+"""The command line: one module per verb, each calling the public API only.
 
-A verb is a module of this package with a function `register(app)`. Heavy imports belong inside the functions, so that
-`likewise --help` answers at once.
+A verb is a module of this package with a function `register(app)`. Heavy imports go inside its functions, so that
+`likewise --help` stays fast.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -17,11 +16,11 @@ from likewise.cli.console import Verbs
 
 __all__ = ["app", "main"]
 
-# In the order in which one uses them, which is also the order of the help.
+# In order of use, which is also their order in the help.
 VERBS = ("demo", "features", "fit", "evaluate", "compare", "index", "search", "serve", "doctor", "paper")
 
 _EPILOG = (
-    "Exit codes: 0 done; 1 doctor found something serious; 2 bad input or usage; 3 a fault of likewise; "
+    "Exit codes: 0 success; 1 doctor found a serious problem; 2 bad input or usage; 3 a bug in likewise; "
     "130 stopped by Ctrl-C."
 )
 
@@ -37,8 +36,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"likewise {__version__}")
         raise typer.Exit
 
@@ -46,18 +45,17 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the whole traceback of an error.")
+        bool, typer.Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the full traceback of an error.")
     ] = False,
 ) -> None:
-    """Options before the verb; `Verbs` reads `debug` from the context."""
+    """Options that precede the verb; `Verbs` reads `debug` from the context."""
 
 
 for _verb in VERBS:
-    if find_spec(f"likewise.cli.{_verb}") is not None:
-        import_module(f"likewise.cli.{_verb}").register(app)
+    import_module(f"likewise.cli.{_verb}").register(app)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What every verb shares: results on stdout, everything else on stderr, errors in one sentence."""
+"""Output shared by all verbs: results on stdout, everything else on stderr, errors as one sentence."""
 
 from __future__ import annotations
 
@@ -20,63 +20,63 @@ from likewise.errors import LikewiseError
 __all__ = ["FAULT", "INTERRUPTED", "SERIOUS", "WRONG", "Verbs", "emit_json", "note", "results", "working"]
 
 SERIOUS, WRONG, FAULT, INTERRUPTED = 1, 2, 3, 130
-_PATIENCE = 2.0  # seconds after which one wants to see that something is going on
+_SPINNER_DELAY = 2.0  # seconds before a spinner appears: shorter work needs none
 
 
 class Verbs(TyperGroup):
-    """A group of commands whose errors are one sentence on stderr and an exit code."""
+    """A group of commands that reports an error as one sentence on stderr and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb."""
+        """Run a verb; warnings and errors become lines on stderr."""
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: note(f"warning: {_sentence(message)}")
             try:
                 return super().invoke(ctx)
             except (KeyboardInterrupt, MemoryError, OSError, ValueError, ArithmeticError) as error:
-                _give_up(ctx, error)
+                _exit_with(ctx, error)
             except Exception as error:
                 if type(error).__module__.startswith(("typer", "click")):
-                    raise  # usage errors and exits, which typer itself reports
-                _give_up(ctx, error)
+                    raise  # usage errors and exits: typer reports these itself
+                _exit_with(ctx, error)
 
 
-def _give_up(ctx: Any, error: BaseException) -> None:
-    """Say what happened and leave with the code that goes with it."""
+def _exit_with(ctx: Any, error: BaseException) -> None:
+    """Report the error and exit with its code; with --debug, let the traceback through."""
     if isinstance(error, BrokenPipeError) or (ctx.params.get("debug") and not isinstance(error, KeyboardInterrupt)):
         raise error
-    words, code = _verdict(error)
-    note(words)
+    message, code = _diagnose(error)
+    note(message)
     raise typer.Exit(code) from None
 
 
-def _verdict(error: BaseException) -> tuple[str, int]:
+def _diagnose(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "stopped by Ctrl-C", INTERRUPTED
     if isinstance(error, MemoryError):
-        return f"error: out of memory: {_sentence(error) or 'the data does not fit'}", WRONG
+        return f"error: out of memory: {_sentence(error)}", WRONG
     if isinstance(error, LikewiseError | ValueError | OSError):
         return f"error: {_sentence(error)}", WRONG
     kind = type(error).__name__
-    return f"error: {kind}: {_sentence(error)} (this is a fault; likewise --debug shows where)", FAULT
+    return f"error: {kind}: {_sentence(error)} (a bug in likewise; likewise --debug shows the traceback)", FAULT
 
 
 def _sentence(error: BaseException | Warning | str) -> str:
-    """The first line; some libraries add paragraphs of advice on their own functions."""
+    """The first line of a message: some libraries append paragraphs of advice."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def note(text: str) -> None:
-    """A remark on stderr; never styled, so that paths stay whole and can be copied."""
+    """Print a line on stderr; never styled or wrapped, so that paths can be copied."""
     print(f"likewise: {text}", file=sys.stderr)
 
 
 def results() -> Console:
-    """The console for results, which go to stdout."""
+    """The console for results, on stdout."""
     return Console(highlight=False)
 
 
 def emit_json(value: Any) -> None:
-    """A result for programs."""
+    """Print a result as JSON on stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
@@ -86,12 +86,12 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show on stderr, where that is a terminal, that something is going on, if it goes on for more than 2 s."""
+    """Show a spinner on stderr, if that is a terminal and the work takes more than two seconds."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     bar.add_task(text, total=None)
-    timer = threading.Timer(_PATIENCE, bar.start)
+    timer = threading.Timer(_SPINNER_DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:
