@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
+from likewise.models import model_class, register
 from likewise.persistence import load_model, save_model
 from likewise.utils.arrays import as_given, to_host
+from likewise.utils.onnx_graph import Graph, onnx_file
 
 __all__ = ["SimilarityModel", "checked_side", "project"]
 
@@ -56,7 +58,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; called on the base class it reads any model."""
-        return load_model(path, {name: model for name, model in _models().items() if issubclass(model, cls)})
+        return load_model(path, cls._subclass, cls.__name__)
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -101,22 +103,39 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    # -- what a subclass may say about itself -------------------------------------------------------------------------
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side."""
+        return type(self)._query_side is SimilarityModel._query_side
+
+    def to_onnx(self) -> bytes:
+        """Both sides as an ONNX file: input `rows` (n, d), outputs `query` and `gallery` (n, r), all float32."""
+        check_is_fitted(self)
+        # Kernel features are nearly dependent: their coefficients are large and cancel, and float32 would keep three
+        # or four digits of the result.
+        exact = getattr(self, "landmarks_", None) is not None
+        return onnx_file(self._write_onnx, int(self.n_features_in_), np.float64 if exact else np.float32)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """Add the two sides of `rows` to a graph and return their names."""
+        raise LikewiseError(f"{type(self).__name__} has no ONNX export: it does not implement _write_onnx")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register(cls)
+
+    @classmethod
+    def _subclass(cls, name: str) -> type | None:
+        found = model_class(name)
+        return found if found is not None and issubclass(found, cls) else None
+
 
 def project(X: Any, components: np.ndarray) -> np.ndarray:
     """X @ components.T in X's own precision, dense whether X is sparse or not."""
     product = X @ components.T.astype(X.dtype, copy=False)
     return product.toarray() if sp.issparse(product) else np.asarray(product)
-
-
-def _models() -> dict[str, type]:
-    """Every model by name that has been imported."""
-    found: dict[str, type] = {}
-    stack: list[type] = [SimilarityModel]
-    while stack:
-        model = stack.pop()
-        found[model.__name__] = model
-        stack.extend(model.__subclasses__())
-    return found
 
 
 def checked_side(X: Any, width: int, name: str, what: str) -> Any:

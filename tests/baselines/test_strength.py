@@ -55,5 +55,6 @@ def test_the_setting_chosen_is_the_best_of_those_tried(digits):
     X, y, *_ = digits
     model = LDA().fit(X, y)
     tried = model.cv_results_
-    assert model.shrinkage_ == tried["settings"][int(np.argmax(tried["score"]))]["shrinkage"]
-    assert len(tried["score"]) == len(model.grid)
+    assert model.shrinkage_ == tried["params"][int(np.argmax(tried["mean_test_score"]))]["shrinkage"]
+    assert tried["rank_test_score"][tried["params"].index({"shrinkage": model.shrinkage_})] == 1
+    assert len(tried["mean_test_score"]) == len(model.grid)

@@ -10,7 +10,6 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.retrieval.graphs import onnx_graph
 from likewise.retrieval.index import Index
 from likewise.utils.files import atomic_write
 
@@ -54,7 +53,7 @@ def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
 
 def to_onnx(model: SimilarityModel, path: str | os.PathLike[str]) -> Path:
     """Both sides of the model as an ONNX graph: input `rows`, outputs `query` and `gallery`."""
-    return atomic_write(path, onnx_graph(model))
+    return atomic_write(path, model.to_onnx())
 
 
 def query_map(model: SimilarityModel) -> np.ndarray:

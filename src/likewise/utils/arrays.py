@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["as_given", "check_dense", "is_foreign", "is_torch", "namespace", "to_host"]
+__all__ = ["as_given", "check_dense", "dense", "is_foreign", "is_torch", "namespace", "to_host"]
 
 
 def is_torch(X: Any) -> bool:
@@ -56,3 +57,8 @@ def check_dense(X: Any) -> None:
     """Refuse a sparse tensor in words."""
     if str(X.layout) != "torch.strided":
         raise LikewiseError(f"X is a torch tensor of layout {X.layout}: expected a dense one, or SciPy's CSR")
+
+
+def dense(X: Any) -> np.ndarray:
+    """X as a dense NumPy array."""
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
