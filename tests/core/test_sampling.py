@@ -16,6 +16,15 @@ def test_a_sample_keeps_every_class(size, seed):
     np.testing.assert_array_equal(sample_by_class(y, None, np.random.default_rng(0)), np.arange(97))
 
 
+def test_a_sample_keeps_classes_in_their_share_and_small_ones_whole():
+    codes = np.repeat([0, 1, 2], [900, 90, 4])
+    kept = sample_by_class(codes, 100, np.random.default_rng(0), least=4)
+    np.testing.assert_array_equal(np.bincount(codes[kept]), [91, 9, 4])
+    assert len(np.unique(kept)) == len(kept)
+    for most in (None, 994):
+        np.testing.assert_array_equal(sample_by_class(codes, most, np.random.default_rng(0)), np.arange(994))
+
+
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 3), st.integers(1, 3), st.integers(0, 99))
 def test_a_holdout_takes_its_share_and_leaves_some(sizes, least, spare, seed):
     rng = np.random.default_rng(seed)
