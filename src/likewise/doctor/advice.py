@@ -27,7 +27,7 @@ ADVICE: dict[str, tuple[str, str]] = {
     ),
     "column-scale": (
         "Euclid, cosine and a ridge (alpha) see only the large columns; the small ones carry no weight.",
-        "AnchoredSLR standardises them if that helps; for others use sklearn.preprocessing.StandardScaler or logarithms.",
+        "AnchoredSLR standardises them if that helps; else use sklearn.preprocessing.StandardScaler or logarithms.",
     ),
     "constant-columns": (
         "They carry no information; a constant that is not zero adds the same to every raw score.",
