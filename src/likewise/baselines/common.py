@@ -87,7 +87,8 @@ class Baseline(SimilarityModel):
         given, grid = getattr(self, name), self._grids[name]
         if not isinstance(given, str):
             return [given]
-        values = list(getattr(self, grid))
+        values = getattr(self, grid)
+        values = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if not values:
             raise LikewiseError(f"{grid} is empty: expected at least one value of {name} to try")
         allowed = self._parameter_constraints[name][0]
