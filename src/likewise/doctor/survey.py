@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigvalsh
 
 from likewise.tables.table import is_missing, is_sparse
+from likewise.utils.arrays import dense
 
 __all__ = ["Survey", "survey"]
 
@@ -267,7 +268,7 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     for start in range(0, max(n, d), step):
         stop = start + step
         block = X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
-        block = (block.toarray() if is_sparse(block) else np.asarray(block)).astype(np.float64, copy=False)
+        block = dense(block).astype(np.float64, copy=False)
         G += block.T @ block if d <= n else block @ block.T
     return G
 
