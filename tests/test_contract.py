@@ -29,11 +29,12 @@ from likewise.baselines import (
     Whitening,
     WithInput,
 )
+from likewise.baselines.common import Baseline
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from tests.planted import planted
 
-# Each with the little work that is enough to tell right from wrong.
+# Each with as little work as can tell right from wrong.
 MODELS: list[SimilarityModel] = [
     SLR(rank=3, n_iter=2),
     Euclid(),
@@ -44,29 +45,41 @@ MODELS: list[SimilarityModel] = [
     RCA(metric="distance", shrinkage=0.1, normalize=False),
     LDA(grid=(0.1, 0.5)),
     RidgeOneHot(grid=(0.1, 1.0)),
-    LogisticPosterior(grid=(0.1,), max_iter=20),
+    LogisticPosterior(grid=(0.1,), temperatures=(0.5, 1.0), max_iter=20),
     LDA(grid=(0.1, 0.5), holdout="classes"),
-    LDAPosterior(grid=(0.1, 0.5)),
+    LDAPosterior(grid=(0.1, 0.5), temperatures=(1.0, 2.0)),
     Kernelised("lda", n_landmarks=30, grid=(0.01, 0.1)),
     Kernelised("ridge", n_landmarks=30, grid=(0.01, 0.1)),
     Kernelised("logistic", n_landmarks=30, grid=(0.1,), widths=(1.0,)),
-    SVMPosterior(grid=(10.0,), widths=(1.0,)),
-    WithInput("ridge", weights=(0.5,)),
-    NCA(grid=(0.3, 1.0), max_iter=5),
+    SVMPosterior(grid=(10.0,), widths=(1.0,), temperatures=(0.1, 0.2)),
+    WithInput("ridge", weights=(0.5,), holdout="rows"),
+    NCA(grid=(0.3, 1.0), max_iter=3),
     OASIS(n_steps=500),
-    FRML(rank=3, n_iter=50),
-    LMNN(rank=3, n_rounds=2, n_iter=4, k=2),
+    FRML(rank=3, n_iter=20, grid=(0.1, 1.0)),
+    LMNN(rank=3, n_rounds=2, n_iter=4, k=2, n_pilot=1),
 ]
 LEARNED = [model for model in MODELS if not isinstance(model, Euclid | Cosine)]
 SEEDED = [model for model in LEARNED if "random_state" in model.get_params()]
+SEARCHED = [model for model in LEARNED if isinstance(model, Baseline)]
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
 every_learned_model = pytest.mark.parametrize("model", LEARNED, ids=repr)
 
 
+FITTED: dict[str, SimilarityModel] = {}
+
+
 @pytest.fixture(scope="module")
 def rows() -> tuple[np.ndarray, np.ndarray]:
     return planted(90, 8, 4)
+
+
+@pytest.fixture
+def fitted(model, rows) -> SimilarityModel:
+    """The model learned from the rows, once for all tests that only ask it."""
+    if repr(model) not in FITTED:
+        FITTED[repr(model)] = clone(model).fit(*rows)
+    return FITTED[repr(model)]
 
 
 @every_model
@@ -79,29 +92,43 @@ def test_fit_returns_the_model_and_leaves_its_parameters_alone(model, rows):
 
 
 @every_model
-def test_similarity_is_the_inner_product_of_two_sides_of_one_width(model, rows):
-    X, y = rows
-    model = clone(model).fit(X, y)
-    Q, G = model.transform_query(X[:5]), model.transform(X[5:12])
-    assert Q.shape[1] == G.shape[1] == len(model.get_feature_names_out())
-    np.testing.assert_allclose(model.similarity(X[:5], X[5:12]), Q @ G.T, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.similarity(X), model.similarity(X, X), rtol=1e-6, atol=1e-9)
+def test_similarity_is_the_inner_product_of_two_sides_of_one_width(fitted, rows):
+    X, _ = rows
+    Q, G = fitted.transform_query(X[:5]), fitted.transform(X[5:12])
+    assert Q.shape[1] == G.shape[1] == len(fitted.get_feature_names_out())
+    np.testing.assert_allclose(fitted.similarity(X[:5], X[5:12]), Q @ G.T, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fitted.similarity(X), fitted.similarity(X, X), rtol=1e-6, atol=1e-9)
 
 
 @every_model
-def test_score_is_the_mean_average_precision_of_rows_among_themselves(model, rows):
-    X, y = rows
-    model = clone(model).fit(X, y)
-    expected = mean_average_precision(model.transform_query(X), model.transform(X), y)
-    assert model.score(X, y) == pytest.approx(expected, abs=1e-12)
-    assert 0 < model.score(X, y) <= 1
+def test_a_model_knows_whether_its_two_sides_are_equal(fitted, rows):
+    X, _ = rows
+    assert fitted.symmetric == np.array_equal(fitted.transform_query(X), fitted.transform(X))
 
 
 @every_model
-def test_a_fit_can_be_repeated(model, rows):
+def test_score_is_the_mean_average_precision_of_rows_among_themselves(fitted, rows):
     X, y = rows
-    first, second = (clone(model).fit(X, y).similarity(X) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    expected = mean_average_precision(fitted.transform_query(X), fitted.transform(X), y)
+    assert fitted.score(X, y) == pytest.approx(expected, abs=1e-12)
+    assert 0 < fitted.score(X, y) <= 1
+
+
+@pytest.mark.parametrize("model", SEARCHED, ids=repr)
+def test_what_was_tried_is_told_in_the_schema_of_scikit_learn(fitted):
+    tried = fitted.cv_results_
+    assert {"params", "mean_test_score", "std_test_score", "rank_test_score"} <= set(tried)
+    assert len({len(column) for column in tried.values()}) == 1
+    best = tried["params"][int(np.argmin(tried["rank_test_score"]))]
+    chosen = {**vars(getattr(fitted, "base_", fitted)), **vars(fitted)}
+    assert all(chosen[f"{name}_"] == value for name, value in best.items() if f"{name}_" in chosen)
+    assert len(tried["params"]) == 1 or "split0_test_score" in tried
+
+
+@every_model
+def test_a_fit_can_be_repeated(model, fitted, rows):
+    X, y = rows
+    np.testing.assert_array_equal(clone(model).fit(X, y).similarity(X), fitted.similarity(X))
 
 
 @pytest.mark.parametrize("model", SEEDED, ids=repr)
@@ -113,38 +140,38 @@ def test_a_random_state_object_is_taken_as_a_seed(model, rows):
 
 
 @every_model
-def test_a_saved_model_ranks_bit_for_bit_as_before(model, rows, tmp_path):
-    X, y = rows
-    model = clone(model).fit(X, y)
-    path = model.save(tmp_path / "model.likewise")
-    for again in (load(path), type(model).load(path)):
-        assert type(again) is type(model)
-        np.testing.assert_array_equal(again.similarity(X), model.similarity(X))
+def test_a_saved_model_ranks_bit_for_bit_as_before(fitted, rows, tmp_path):
+    X, _ = rows
+    path = fitted.save(tmp_path / "model.likewise")
+    for again in (load(path), type(fitted).load(path)):
+        assert type(again) is type(fitted)
+        np.testing.assert_array_equal(again.similarity(X), fitted.similarity(X))
 
 
 @every_model
 def test_float32_stays_float32(model, rows):
     X, y = rows
-    model = clone(model).fit(X.astype(np.float32), y)
-    assert model.transform(X.astype(np.float32)).dtype == np.float32
-    assert model.similarity(X.astype(np.float32)).dtype == np.float32
-    assert np.isfinite(model.similarity(X.astype(np.float32))).all()
+    X = X.astype(np.float32)
+    model = clone(model).fit(X, y)
+    assert model.transform(X).dtype == np.float32
+    assert model.similarity(X).dtype == np.float32
+    assert np.isfinite(model.similarity(X)).all()
 
 
 @every_model
-def test_labels_may_be_strings(model, rows):
+def test_labels_may_be_strings(model, fitted, rows):
     X, y = rows
     names = np.array(["ant", "bee", "cat", "dog"])[y]
-    numbers, words = (clone(model).fit(X, labels) for labels in (y, names))
-    np.testing.assert_array_equal(numbers.similarity(X), words.similarity(X))
-    assert words.score(X, names) == numbers.score(X, y)
+    words = clone(model).fit(X, names)
+    np.testing.assert_array_equal(fitted.similarity(X), words.similarity(X))
+    assert words.score(X, names) == fitted.score(X, y)
 
 
 @every_model
-def test_sparse_rows_are_as_good_as_dense_ones(model, rows):
+def test_sparse_rows_are_as_good_as_dense_ones(model, fitted, rows):
     X, y = rows
-    dense, sparse = clone(model).fit(X, y), clone(model).fit(sp.csr_array(X), y)
-    np.testing.assert_allclose(sparse.similarity(sp.csr_array(X)), dense.similarity(X), rtol=1e-3, atol=1e-3)
+    sparse = clone(model).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.similarity(sp.csr_array(X)), fitted.similarity(X), rtol=1e-3, atol=1e-3)
 
 
 @every_model
@@ -162,10 +189,9 @@ def test_an_unfitted_model_says_so(model, rows):
 
 
 @every_model
-def test_rows_of_another_width_are_refused(model, rows):
-    X, y = rows
+def test_rows_of_another_width_are_refused(fitted, rows):
     with pytest.raises(ValueError, match=r"X has 7 features, but .* is expecting 8 features"):
-        clone(model).fit(X, y).similarity(X[:, :7])
+        fitted.similarity(rows[0][:, :7])
 
 
 @every_learned_model
@@ -178,8 +204,9 @@ def test_one_class_is_refused(model, rows):
 @every_learned_model
 def test_two_classes_are_ranked(model):
     X, y = planted(80, 5, 2)
-    assert np.isfinite(clone(model).fit(X, y).similarity(X)).all()
-    assert clone(model).fit(X, y).score(X, y) > 0.55
+    model = clone(model).fit(X, y)
+    assert np.isfinite(model.similarity(X)).all()
+    assert model.score(X, y) > 0.55
 
 
 @every_learned_model
@@ -192,7 +219,7 @@ def test_classes_of_one_and_rows_fewer_than_columns_are_no_obstacle(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", {type(model): model for model in MODELS[1:]}.values(), ids=repr)
+@pytest.mark.parametrize("model", {type(model): model for model in reversed(MODELS[1:])}.values(), ids=repr)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass(model):
     check_estimator(model)

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from sklearn.base import clone
+from sklearn.decomposition import PCA
 
 import likewise
 from likewise import SLR
 from likewise.base import SimilarityModel
+from likewise.baselines import LDA, Cosine, Kernelised, RidgeOneHot
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.persistence import read_card, read_tensors, write_tensors
 from likewise.utils import files
@@ -36,6 +39,68 @@ def test_a_model_comes_back_bit_by_bit(model, tmp_path):
     assert back.history_ == model.history_
     assert type(likewise.load(path)) is SLR
     assert SimilarityModel.load(path).rank_ == 2
+
+
+class Twice(SimilarityModel):
+    """A model as a parameter, and a fitted copy of it as an attribute."""
+
+    def __init__(self, inner=None):
+        self.inner = inner
+
+    def fit(self, X, y):
+        self.inner_, self.n_features_in_ = clone(self.inner).fit(X, y), X.shape[1]
+        return self
+
+    def _gallery_side(self, X):
+        return self.inner_._gallery_side(X)
+
+
+def test_models_inside_models_come_back(tmp_path):
+    X, y = planted(60, 5, 3)
+    model = Twice(Twice(Kernelised("ridge", width=1.0, n_landmarks=20, random_state=1))).fit(X, y)
+    path = model.save(tmp_path / "m.likewise")
+    for back in (likewise.load(path), Twice.load(path)):
+        np.testing.assert_array_equal(back.similarity(X), model.similarity(X))
+        assert type(back.inner_.inner_.base_) is RidgeOneHot
+        assert back.get_params()["inner__inner__random_state"] == 1
+        assert back.inner_.inner_.base_.alpha_ == model.inner_.inner_.base_.alpha_
+        assert back.inner_.inner_.cv_results_["params"] == model.inner_.inner_.cv_results_["params"]
+
+
+def test_a_model_inside_a_model_has_a_card_and_tensors_of_its_own(tmp_path):
+    X, y = planted(60, 5, 3)
+    tensors, card = read_tensors(Twice(LDA(shrinkage=0.1)).fit(X, y).save(tmp_path / "m.likewise"))
+    assert card["models"]["inner_"]["class"] == "LDA"
+    assert card["models"]["inner"]["parameters"]["shrinkage"] == 0.1
+    assert "inner_.components_" in tensors
+    assert card["format"] == 2
+
+
+def test_a_file_without_nested_models_can_be_read_by_the_version_before(model, tmp_path):
+    assert read_card(model.save(tmp_path / "m.likewise"))["format"] == 1
+
+
+def test_what_no_file_can_name_is_refused_when_saving(tmp_path):
+    X, y = planted(60, 5, 3)
+    model = Twice(Cosine()).fit(X, y)
+    model.inner_ = PCA(2)
+    with pytest.raises(LikewiseError, match="cannot save a value of type PCA: a model file holds arrays and"):
+        model.save(tmp_path / "m.likewise")
+
+
+def test_an_unknown_model_inside_a_model_gets_a_sentence(tmp_path):
+    inner = {"class": "Nobody", "parameters": {}, "state": {}}
+    card = {"class": "Twice", "parameters": {}, "state": {}, "models": {"inner_": inner}}
+    write_tensors(tmp_path / "m", {"x": np.ones(3)}, card)
+    with pytest.raises(FileFormatError, match="the model in inner_ is of class Nobody, which is not known"):
+        likewise.load(tmp_path / "m")
+
+
+def test_our_class_is_not_replaced_by_another_of_its_name(tmp_path):
+    X, y = planted(60, 5, 3)
+    path = LDA(shrinkage=0.1).fit(X, y).save(tmp_path / "m.likewise")
+    type("LDA", (Twice,), {})
+    assert type(likewise.load(path)) is LDA
 
 
 def test_the_card_tells_what_the_model_is(model, tmp_path):
@@ -90,17 +155,17 @@ def test_foreign_files_get_a_sentence(tmp_path):
     write_tensors(tmp_path / "codebook", {"x": np.ones(3)}, {"class": "LLC"})
     with pytest.raises(FileFormatError, match="codebook holds LLC, not SLR"):
         SLR.load(tmp_path / "codebook")
+    with pytest.raises(FileFormatError, match="codebook holds LLC, not a similarity model"):
+        likewise.load(tmp_path / "codebook")
     with pytest.raises(LikewiseError, match="nowhere does not exist"):
         SLR.load(tmp_path / "nowhere")
     with pytest.raises(LikewiseError, match="is not a file"):
         SLR.load(tmp_path)
 
 
-def test_a_newer_format_asks_for_an_upgrade(tmp_path, monkeypatch):
-    monkeypatch.setattr("likewise.persistence.FORMAT", 99)
-    write_tensors(tmp_path / "new", {"x": np.ones(3)}, {"class": "SLR"})
-    monkeypatch.undo()
-    with pytest.raises(FileFormatError, match=r"new has format 99; likewise .* reads up to 1: upgrade it"):
+def test_a_newer_format_asks_for_an_upgrade(tmp_path):
+    write_tensors(tmp_path / "new", {"x": np.ones(3)}, {"class": "SLR", "format": 99})
+    with pytest.raises(FileFormatError, match=r"new has format 99; likewise .* reads up to 2: upgrade it"):
         read_tensors(tmp_path / "new")
 
 

@@ -11,7 +11,7 @@ _WHERE = {
     "SimilarityModel": "base",
     "compare": "comparison",
     "fit_map": "mapping",
-    "load": "models",
+    "load": "persistence",
     "merge": "data.running_sums",
     "open_rows": "data.rows",
 }
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
-    from likewise.models import load
+    from likewise.persistence import load
     from likewise.slr import SLR
 
 

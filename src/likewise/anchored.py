@@ -35,6 +35,7 @@ from likewise.selection.search import (
 )
 from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
+from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions
@@ -275,3 +276,15 @@ class AnchoredSLR(SimilarityModel):
 
     def _centred(self, X: Any) -> np.ndarray:
         return np.asarray(dense(X) - self.centre_, dtype=X.dtype)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """Both sides of `rows` in an ONNX graph."""
+        x = rows
+        if self.shift_ is not None:
+            x = graph.beside([graph.times(graph.plus(x, -self.shift_), self.factor_), graph.filled(x, 1.0)])
+        x = graph.unit(x)
+        x = x if self.reduction_ is None else graph.unit(graph.mapped(x, self.reduction_.T))
+        features = graph.kernel(x, self.landmarks_, self.gamma_)
+        z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)
+        head = Head(**self.head_, means=self.class_means_)
+        return 2 * (head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre_))),)

@@ -16,8 +16,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from likewise.data.rows import Rows, checked_options, memory_rows, open_rows, where
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
+from likewise.models import model_class, register
 from likewise.persistence import load_model, save_model
 from likewise.utils.arrays import as_given, to_host
+from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
 
 __all__ = ["SimilarityModel", "checked_side", "flat_parameters", "moved_parameters", "project"]
@@ -60,7 +62,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; called on the base class it reads any model."""
-        return load_model(path, {name: model for name, model in _models().items() if issubclass(model, cls)})
+        return load_model(path, cls._subclass, cls.__name__)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; one that moved into a dict (`moved_parameters`) is set there, with a warning."""
@@ -120,6 +122,34 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    # -- what a subclass may say about itself -------------------------------------------------------------------------
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side."""
+        return type(self)._query_side is SimilarityModel._query_side
+
+    def to_onnx(self) -> bytes:
+        """Both sides as an ONNX file: input `rows` (n, d), outputs `query` and `gallery` (n, r), all float32."""
+        check_is_fitted(self)
+        # Kernel features are nearly dependent: their coefficients are large and cancel, and float32 would keep three
+        # or four digits of the result.
+        exact = getattr(self, "landmarks_", None) is not None
+        return onnx_file(self._write_onnx, int(self.n_features_in_), np.float64 if exact else np.float32)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """Add the two sides of `rows` to a graph and return their names."""
+        raise LikewiseError(f"{type(self).__name__} has no ONNX export: it does not implement _write_onnx")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register(cls)
+
+    @classmethod
+    def _subclass(cls, name: str) -> type | None:
+        found = model_class(name)
+        return found if found is not None and issubclass(found, cls) else None
+
 
 def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """For an `__init__` some of whose keywords became entries of a dict parameter.
@@ -169,17 +199,6 @@ def project(X: Any, components: np.ndarray) -> np.ndarray:
     """X @ components.T in X's own precision, dense whether X is sparse or not."""
     product = X @ components.T.astype(X.dtype, copy=False)
     return product.toarray() if sp.issparse(product) else np.asarray(product)
-
-
-def _models() -> dict[str, type]:
-    """Every model by name that has been imported."""
-    found: dict[str, type] = {}
-    stack: list[type] = [SimilarityModel]
-    while stack:
-        model = stack.pop()
-        found[model.__name__] = model
-        stack.extend(model.__subclasses__())
-    return found
 
 
 def checked_side(X: Any, width: int, name: str, what: str) -> Any:

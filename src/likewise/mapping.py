@@ -1,4 +1,4 @@
-"""From one embedding model to another: `fit_map(old, new)`, so that a change of encoder does not empty an index."""
+"""From one embedding model to another: `fit_map(old, new)`, so that an index survives a change of encoder."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, checked_side, project
-from likewise.core.heads import unit
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import dense
+from likewise.utils.onnx_graph import Graph
 from likewise.utils.random import generator
+from likewise.utils.validation import Interval, StrOptions, check_array, check_is_fitted
 
 __all__ = ["EmbeddingMap", "fit_map"]
 
@@ -24,8 +25,8 @@ HELD_SHARE = 0.2
 class EmbeddingMap(SimilarityModel):
     """A linear map from the space of one embedding model to that of another, learned from items embedded by both.
 
-    The gallery side takes rows of the old space and maps them; the query side takes rows of the new space and leaves
-    them as they are. So an index of old rows, mapped once, is searched by queries of the new encoder.
+    The gallery side takes rows of the old space and maps them; the query side takes rows of the new space unchanged.
+    So an index of old rows, mapped once, is searched by queries of the new encoder.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class EmbeddingMap(SimilarityModel):
         Least squares with a ridge, or the map with orthonormal rows or columns, which keeps lengths and angles.
     alpha : float or None, default=None
         Ridge, in units of the mean eigenvalue of the old rows' Gram matrix; None chooses it by the cosine between
-        mapped and true rows of a fifth that is held out.
+        mapped and true rows on a held-out fifth.
     random_state : int, RandomState or None, default=None
         Seed of the holdout.
 
@@ -75,7 +76,7 @@ class EmbeddingMap(SimilarityModel):
     def score(self, X: Any, y: Any) -> float:
         """Mean cosine between mapped rows X of the old space and rows y of the new one."""
         mapped, new = self.transform(X), self._validated_query(y)
-        return float(np.mean(np.sum(unit(mapped) * unit(new), axis=1)))
+        return float(np.mean(np.sum(normalize(mapped) * normalize(new), axis=1)))
 
     def _map(self, old: np.ndarray, new: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.method == "procrustes":
@@ -90,16 +91,18 @@ class EmbeddingMap(SimilarityModel):
         held, seen = np.split(order, [max(1, round(HELD_SHARE * len(old)))])
         mean, new_mean = old[seen].mean(axis=0), new[seen].mean(axis=0)
         maps = _ridge(old[seen] - mean, new[seen] - new_mean, RIDGES)
-        goal = unit(new[held])
-        scores = [float(np.sum(unit((old[held] - mean) @ T + new_mean) * goal)) for T in maps]
+        goal = normalize(new[held])
+        scores = [float(np.sum(normalize((old[held] - mean) @ T + new_mean) * goal)) for T in maps]
         return RIDGES[int(np.argmax(scores))]
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        shift = self.new_mean_ - self.components_ @ self.mean_
-        return project(X, self.components_) + shift.astype(X.dtype)
+        return project(X, self.components_) + self._shift().astype(X.dtype)
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+        return dense(X)
+
+    def _shift(self) -> np.ndarray:
+        return self.new_mean_ - self.components_ @ self.mean_
 
     def _validated_gallery(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -112,6 +115,13 @@ class EmbeddingMap(SimilarityModel):
     @property
     def _n_features_out(self) -> int:
         return self.n_new_features_
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """`query` takes rows of the new space, `gallery` of the old one; both spaces must have one width."""
+        if self.n_features_in_ != self.n_new_features_:
+            widths = f"{self.n_features_in_} and {self.n_new_features_}"
+            raise LikewiseError(f"the map is between spaces of {widths} columns: an ONNX graph has one input")
+        return rows, graph.plus(graph.mapped(rows, self.components_.T), self._shift())
 
 
 def fit_map(
@@ -137,7 +147,7 @@ def _checked(X: Any, name: str) -> np.ndarray:
 
 
 def _ridge(old: np.ndarray, new: np.ndarray, alphas: tuple[float, ...]) -> list[np.ndarray]:
-    """(G + αI)⁻¹ oldᵀ new for each α through one eigendecomposition; directions that are rounding are left out."""
+    """(G + αI)⁻¹ oldᵀ new for each α through one eigendecomposition, without directions that are only rounding."""
     old, new = old.astype(np.float64, copy=False), new.astype(np.float64, copy=False)
     values, V = scipy.linalg.eigh(old.T @ old, driver="evd", check_finite=False)
     kept = values > max(values[-1], 0.0) * len(old) * np.finfo(float).eps

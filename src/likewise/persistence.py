@@ -1,7 +1,8 @@
 """Save and load models: one safetensors file with a JSON card inside, never pickle.
 
 The tensors are the fitted arrays; the card holds everything else: class, constructor parameters, scalar and label
-attributes, versions, the shape of the data, and a checksum over all of it.
+attributes, versions and the shape of the data. A checksum covers both. A model inside a model, as a parameter or as a
+fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under `models`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,29 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 import sklearn
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
+from sklearn.base import BaseEstimator
 
 import likewise
+from likewise import persistence_format1
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.models import model_class
 from likewise.utils.files import atomic_write
 
-__all__ = ["FORMAT", "load_model", "read_card", "read_tensors", "save_model", "write_tensors"]
+if TYPE_CHECKING:
+    from likewise.base import SimilarityModel
 
-FORMAT = 1
+__all__ = ["FORMAT", "load", "load_model", "read_card", "read_tensors", "save_model", "write_tensors"]
+
+FORMAT = 2  # 1 knows no models inside a model, and is still written where there are none
 _KEY = "likewise"
 _MARK = "__ndarray__"
 
@@ -37,13 +45,14 @@ _MARK = "__ndarray__"
 def write_tensors(path: str | os.PathLike[str], tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    text = json.dumps({"format": FORMAT, **card}, ensure_ascii=False, sort_keys=True)
+    oldest = 2 if "models" in card else 1
+    text = json.dumps({"format": oldest, **card}, ensure_ascii=False, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
     return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
 
 
 def _ordered(data: bytes) -> bytes:
-    """The same file with its header in order: safetensors shuffles the metadata, so equal models differed in bytes."""
+    """The same file with sorted metadata: safetensors shuffles it, and equal models would differ in bytes."""
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
     metadata = header.pop("__metadata__")
@@ -92,33 +101,71 @@ def _checksum(tensors: dict[str, np.ndarray], text: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Models: parameters and everything that ends in an underscore
+# Models: parameters and every attribute that ends in an underscore
 
 
 def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
     """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
-    tensors, state = _split(_fitted_state(model))
-    card = {
-        "class": type(model).__name__,
-        "parameters": _to_json(_plain_parameters(model)),
-        "state": state,
-        "data": _describe_data(model),
-        "metrics": metrics or {},
-        "versions": _versions(),
-    }
-    return write_tensors(path, tensors, card)
+    tensors, card = _packed(model)
+    facts = {"data": _describe_data(model), "metrics": metrics or {}, "versions": _versions()}
+    return write_tensors(path, tensors, {**card, **facts})
 
 
-def load_model(path: str | os.PathLike[str], registry: dict[str, type]) -> Any:
-    """Rebuild a model whose class is in `registry` from the file that `save_model` wrote."""
+def load(path: str | os.PathLike[str]) -> SimilarityModel:
+    """Read any saved model, whatever its class."""
+    model: SimilarityModel = load_model(path, model_class, "a similarity model")
+    return model
+
+
+def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None], expected: str) -> Any:
+    """Rebuild what `save_model` wrote; `find` gives the class by its name, None if it is not `expected`."""
     tensors, card = read_tensors(path)
-    if card.get("class") not in registry:
-        expected = " or ".join(sorted(registry))
+    kind = find(card.get("class", ""))
+    if kind is None:
         raise FileFormatError(f"{path} holds {card.get('class', 'no model')}, not {expected}")
-    model = registry[card["class"]](**_from_json(card["parameters"]))
-    for name, value in {**tensors, **_from_json(card["state"])}.items():
+    if card["format"] == 1:
+        tensors, card = persistence_format1.nested(tensors, card)
+    return _unpacked(kind, tensors, card)
+
+
+def _packed(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Tensors and card of a model, those of the models inside it included."""
+    parameters, state = _plain_parameters(model), _fitted_state(model)
+    inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
+    tensors, plain = _split({name: value for name, value in state.items() if name not in inner})
+    parameters = _to_json({name: value for name, value in parameters.items() if name not in inner})
+    card: dict[str, Any] = {"class": type(model).__name__, "parameters": parameters, "state": plain}
+    for name, value in inner.items():
+        its_tensors, its_card = _packed(value)
+        tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
+        card.setdefault("models", {})[name] = its_card
+    return tensors, card
+
+
+def _is_model(value: Any) -> bool:
+    """Whether a value is a model that a file can name."""
+    return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
+
+
+def _unpacked(kind: type, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Any:
+    """A model of a class from its tensors and card."""
+    inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
+    parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
+    model = kind(**_from_json(card["parameters"]), **parameters)
+    own = {name: value for name, value in tensors.items() if "." not in name}
+    fitted = {name: value for name, value in inner.items() if name.endswith("_")}
+    for name, value in {**own, **_from_json(card["state"]), **fitted}.items():
         setattr(model, name, value)
     return model
+
+
+def _inner(name: str, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Any:
+    """The model that the attribute `name` holds."""
+    kind = model_class(card["class"])
+    if kind is None:
+        raise FileFormatError(f"the model in {name} is of class {card['class']}, which is not known")
+    start = f"{name}."
+    return _unpacked(kind, {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}, card)
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -131,7 +178,7 @@ def _fitted_state(model: Any) -> dict[str, Any]:
 
 
 def _plain_parameters(model: Any) -> dict[str, Any]:
-    """Constructor parameters; a random generator has no place in a file and is left out."""
+    """Constructor parameters; a random generator cannot be written and becomes None."""
     parameters = model.get_params(deep=False)
     seed = parameters.get("random_state")
     if seed is not None and not isinstance(seed, int | np.integer):

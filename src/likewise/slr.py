@@ -31,6 +31,7 @@ from likewise.errors import LikewiseError
 from likewise.supervision.fitting import fit_taught
 from likewise.supervision.lessons import is_plain
 from likewise.utils.arrays import to_host
+from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.random import generator
 
@@ -382,3 +383,11 @@ class SLR(PartialFits, SimilarityModel):
         else:
             self.query_components_ = np.eye(M.shape[0], dtype=dtype)
             self.components_ = np.ascontiguousarray(M, dtype=dtype)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """Both sides of `rows` in an ONNX graph."""
+        widths = self.query_components_.shape[1], self.components_.shape[1]
+        if widths[0] != widths[1]:
+            raise LikewiseError(f"SLR has sides of {widths[0]} and {widths[1]} columns: an ONNX graph has one input")
+        rows = graph.unit(rows) if getattr(self, "unit_rows_", False) else rows
+        return graph.mapped(rows, self.query_components_.T), graph.mapped(rows, self.components_.T)

@@ -103,6 +103,6 @@ def test_its_authors_figure_is_reached_under_their_protocol(data_folder):
     fold = loadmat(data_folder / "in300_folds.mat", squeeze_me=True, struct_as_record=False)["folds"][0]
     X, y, Q, y_q = fold.Ktrain.T, fold.Ytrain, fold.Ktest.T, fold.Ytest
     assert mean_average_precision(Q, X, y_q, y) < 0.5
-    model = FRML(rank=2, lam=0.7, step=1e4, batch=2, n_iter=100_000, decay=0.0, rescale=False, normalize=False)
+    model = FRML(rank=2, lam=0.7, step=1e4, batch=2, n_iter=20_000, decay=0.0, rescale=False, normalize=False)
     model.fit(X, y)
     assert mean_average_precision(model.transform_query(Q), model.transform(X), y_q, y) >= 0.78

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -12,7 +10,6 @@ from sklearn.svm import SVC
 
 from likewise.baselines import LDA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
 from likewise.core.kernels import mean_square_distance
-from likewise.selection.tuning import choose, class_holdouts
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -44,8 +41,8 @@ def test_all_rows_as_landmarks_make_the_features_inner_products_the_kernel(some:
 def test_the_width_taken_is_that_of_the_best_held_out_score(some: Digits) -> None:
     X, y, *_ = some
     model = Kernelised("ridge", widths=(30.0, 1.0), random_state=0).fit(X, y)
-    best = int(np.argmax(model.cv_results_["score"]))
-    assert model.cv_results_["settings"][best] == {"width": model.width_, "alpha": model.base_alpha_}
+    best = int(np.argmax(model.cv_results_["mean_test_score"]))
+    assert model.cv_results_["params"][best] == {"width": model.width_, "alpha": model.base_.alpha_}
     assert model.width_ == 1.0
 
 
@@ -84,45 +81,13 @@ def test_a_weight_of_one_is_the_centred_cosine_and_of_nothing_the_base_alone(som
     S = WithInput("ridge", weight=1.0).fit(X, y).similarity(Q)
     np.testing.assert_allclose(S, Cosine(centre=True).fit(rows).similarity(queries), atol=1e-12)
     model = WithInput("ridge", weight=0.0, holdout="rows").fit(X, y)
-    alpha = model.cv_results_["settings"][int(np.argmax(model.cv_results_["score"]))]["alpha"]
+    alpha = model.cv_results_["params"][int(np.argmax(model.cv_results_["mean_test_score"]))]["alpha"]
     np.testing.assert_allclose(model.similarity(Q), RidgeOneHot(alpha).fit(X, y).similarity(Q), atol=1e-12)
-
-
-def test_holdouts_by_class_share_no_class_and_leave_something_to_find() -> None:
-    y = np.repeat(np.arange(9), [1, 1, 1, 5, 6, 7, 8, 2, 3])
-    parts = class_holdouts(y, 0)
-    assert len(parts) >= 4
-    for train, held in parts:
-        assert not set(y[train]) & set(y[held])
-        assert np.bincount(y[held]).max() > 1
-
-
-def test_choosing_by_class_scores_on_classes_not_learned_from() -> None:
-    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.repeat(np.arange(6), 10)
-    X[:, 0] = y
-    learned = []
-
-    def fit(rows: np.ndarray, codes: np.ndarray) -> Any:
-        learned.append(set(rows[:, 0]))
-        assert set(codes) == set(range(len(learned[-1])))
-
-        def candidate(setting: dict[str, Any]) -> Any:
-            def sides(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                assert not set(rows[:, 0]) & learned[-1]
-                Z = normalize(np.column_stack([rows[:, setting["column"]] - 2.5, np.ones(len(rows))]))
-                return Z, Z
-
-            return sides
-
-        return candidate
-
-    best, results = choose([{"column": 1}, {"column": 0}], fit, X, y, 0, "classes")
-    assert best == {"column": 0}
-    assert results["score"][1] == pytest.approx(1.0)
-    assert len(learned) == 8
 
 
 def test_fewer_than_four_classes_are_chosen_by_rows() -> None:
     X, y = np.random.default_rng(0).standard_normal((30, 3)), np.repeat(np.arange(3), 10)
     by_class, by_row = LDA(holdout="classes", random_state=0).fit(X, y), LDA(random_state=0).fit(X, y)
-    assert by_class.cv_results_ == by_row.cv_results_
+    for name in ("params", "split0_test_score", "mean_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(by_class.cv_results_[name], by_row.cv_results_[name])
+    assert "split1_test_score" not in by_class.cv_results_

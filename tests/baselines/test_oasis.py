@@ -91,5 +91,5 @@ def test_w_can_be_made_symmetric_and_positive_at_the_end(digits):
 def test_what_was_tried_is_kept(digits):
     X, y, *_ = digits
     model = OASIS(n_steps=5000, grid=(0.001, 1.0)).fit(X, y)
-    assert model.cv_results_["settings"] == [{"C": 0.001}, {"C": 1.0}]
-    assert [0.001, 1.0][int(np.argmax(model.cv_results_["score"]))] == model.C_
+    assert model.cv_results_["params"] == [{"C": 0.001}, {"C": 1.0}]
+    assert [0.001, 1.0][int(np.argmax(model.cv_results_["mean_test_score"]))] == model.C_

@@ -62,4 +62,4 @@ def test_classes_of_one_alone_cannot_be_compared(run: Any, tmp_path: Path) -> No
     np.savez(tmp_path / "x.npz", X=np.eye(4), y=[0, 0, 1, 2])
     result = run("compare", tmp_path / "x.npz")
     assert result.exit_code == 2
-    assert "the largest class of y has 2 rows: it takes three" in result.stderr
+    assert "the largest class of y has 2 rows: expected at least three" in result.stderr

@@ -47,4 +47,4 @@ def test_a_table_without_labels_is_examined_too(run: Any, files: Path) -> None:
 def test_healthy_data_is_called_so(run: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=np.random.default_rng(0).normal(size=(60, 3)), y=np.arange(60) % 3)
     result = run("doctor", tmp_path / "d.npz")
-    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "Nothing found that will hurt.")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "No problems found.")

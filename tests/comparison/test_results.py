@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from likewise.comparison.results import Comparison, Contest, Outcome, Run, Standing
+from likewise.comparison.results import Comparison, Contest, MethodRun, Outcome, Standing
 
 RNG = np.random.default_rng(0)
 BASE = RNG.uniform(0.3, 0.7, 200)
@@ -17,7 +17,7 @@ def outcome(label: str, score: float, kind: str = "linear", ours: bool = False, 
     """A method whose every query is better by `score` than the common base, but for a little noise of its own."""
     noise = np.random.default_rng(len(label)).normal(0, 0.01, len(BASE))
     precision = BASE + score + noise - noise.mean()
-    run = Run(0.9, float(more.get("seconds", 1.0)), int(more.get("width", 10)), {}, precision)
+    run = MethodRun(0.9, float(more.get("seconds", 1.0)), int(more.get("width", 10)), {}, precision)
     return Outcome(label, label, kind, ours, [run])
 
 
@@ -61,7 +61,7 @@ def test_a_posterior_comes_with_a_warning_and_gives_way_to_a_cosine_as_good() ->
     rival, posterior = outcome("logistic", 0.02, "posterior"), outcome("ours, posterior", 0.05, "posterior", ours=True)
     found = standing(rival, posterior, outcome("ours, cosine", 0.03, "kernel", ours=True))
     assert found.recommendation().startswith("ours, posterior, by 3.0 points of mAP over logistic")
-    assert found.recommendation().endswith("if nothing of another class will ever be searched")
+    assert found.recommendation().endswith("if only classes of training will ever be searched")
     found = standing(rival, posterior, outcome("ours, cosine", 0.049, "kernel", ours=True))
     assert found.recommendation() == "ours, cosine, by 2.9 points of mAP over logistic (p < 0.001)"
 
@@ -88,7 +88,7 @@ def test_what_failed_comes_last_and_takes_no_part() -> None:
 
 
 def test_several_splits_are_averaged_and_their_queries_pooled() -> None:
-    runs = [Run(0.5, 1.0, 3, {}, np.array([0.2, 0.4])), Run(0.7, 3.0, 3, {}, np.array([0.6, 0.8]))]
+    runs = [MethodRun(0.5, 1.0, 3, {}, np.array([0.2, 0.4])), MethodRun(0.7, 3.0, 3, {}, np.array([0.6, 0.8]))]
     found = Outcome("m", "m", "linear", False, runs)
     assert found.mean_average_precision == pytest.approx(0.5)
     assert found.deviation == pytest.approx(np.std([0.3, 0.7], ddof=1))

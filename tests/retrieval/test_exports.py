@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from tests.retrieval.conftest import MODELS, Digits
 
-from likewise import SLR, AnchoredSLR
+from likewise import SLR, AnchoredSLR, fit_map
 from likewise.base import SimilarityModel
 from likewise.baselines import (
     OASIS,
@@ -27,7 +28,6 @@ from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
 from likewise.retrieval import Index, Teacher
 from likewise.retrieval.exports import export, query_map
-from likewise.retrieval.graphs import onnx_graph
 
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
@@ -49,7 +49,7 @@ MORE: dict[str, Any] = {
 
 def assert_the_graph_agrees(model: Any, rows: np.ndarray) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    session = runtime.InferenceSession(onnx_graph(model), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
     rows = np.vstack([rows, np.zeros_like(rows[:1])]).astype(np.float32)
     sides = session.run(["query", "gallery"], {"rows": rows})
     expected = model.transform_query(rows.astype(np.float64)), model.transform(rows.astype(np.float64))
@@ -99,8 +99,8 @@ def test_two_widths_are_searched_but_have_no_graph_of_one_input(digits: Digits) 
     np.testing.assert_array_equal(index.search(X[:9], 5)[0], expected)
     with pytest.raises(LikewiseError, match="queries have 64 numbers and the gallery 32: a row of the gallery cannot"):
         index.search_rows([0])
-    with pytest.raises(LikewiseError, match="SLR compares rows of widths 64 and 32, which an ONNX graph"):
-        onnx_graph(model)
+    with pytest.raises(LikewiseError, match="SLR has sides of 64 and 32 columns: an ONNX graph has one input"):
+        model.to_onnx()
     assert query_map(model).shape == (64, 32)
 
 
@@ -115,10 +115,28 @@ def test_a_prior_makes_rows_unit_in_the_graph_too(digits: Digits) -> None:
 
 def test_a_model_that_cannot_be_written_is_named() -> None:
     class Odd(SimilarityModel):
-        n_features_in_ = 3
+        def fit(self, X: Any, y: Any) -> Odd:
+            self.n_features_in_ = 3
+            return self
 
-    with pytest.raises(LikewiseError, match="Odd cannot be written as an ONNX graph"):
-        onnx_graph(Odd())
+    with pytest.raises(LikewiseError, match="Odd has no ONNX export: it does not implement _write_onnx"):
+        Odd().fit(None, None).to_onnx()
+    with pytest.raises(NotFittedError):
+        Odd().to_onnx()
+
+
+def test_a_map_between_spaces_of_one_width_has_a_graph(digits: Digits) -> None:
+    X = digits[0][:200]
+    assert_the_graph_agrees(fit_map(X, X[:, ::-1] + 1.0, alpha=0.1), X[:50])
+    with pytest.raises(LikewiseError, match="the map is between spaces of 64 and 32 columns: an ONNX graph has one"):
+        fit_map(X, X[:, :32], alpha=0.1).to_onnx()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_knows_whether_its_sides_are_equal(fitted: dict[str, Any], digits: Digits, name: str) -> None:
+    model, rows = fitted[name], digits[2][:50]
+    query, gallery = model.transform_query(rows), model.transform(rows)
+    assert model.symmetric == (query.shape == gallery.shape and np.array_equal(query, gallery))
 
 
 def test_a_bilinear_similarity_folds_into_the_query(fitted: dict[str, Any], digits: Digits) -> None:

@@ -58,11 +58,11 @@ def test_what_is_missing_or_does_not_fit_is_said(fitted: dict[str, Any], digits:
     with pytest.raises(LikewiseError, match="has no collection 'nowhere': build it first"):
         MilvusIndex(fitted["lda"], uri, "nowhere")
     MilvusIndex.build(fitted["lda"], G, uri=uri, collection="fits").close()
-    with pytest.raises(LikewiseError, match="has a collection 'fits' already: set overwrite=True"):
+    with pytest.raises(LikewiseError, match="already has a collection 'fits': set overwrite=True"):
         MilvusIndex.build(fitted["lda"], G, uri=uri, collection="fits")
     with pytest.raises(LikewiseError, match="holds vectors of width 9; the model makes 64"):
         MilvusIndex(fitted["cosine"], uri, "fits")
-    with pytest.raises(LikewiseError, match="items is None; a collection needs the ids"):
+    with pytest.raises(LikewiseError, match="items is None: expected the ids"):
         MilvusIndex(fitted["lda"], uri, "fits").add(G, None)
 
 

@@ -1,4 +1,4 @@
-"""The rivals, each an estimator with the contract of SLR: similarity is an inner product of two sides."""
+"""The usual methods as similarity models: estimators with the interface of SLR."""
 
 from likewise.baselines.appended import WithInput
 from likewise.baselines.frml import FRML

@@ -1,4 +1,4 @@
-"""Compile an inner loop with numba where it is installed; the same Python runs, slower, where it is not."""
+"""Compile inner loops with numba if it is installed; otherwise the same Python runs, slower."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """`function`, compiled by numba at its first call: importing the module costs nothing and needs no numba."""
+    """`function`, compiled by numba at its first call, so that importing a module neither needs numba nor waits."""
 
     @cache
     def best() -> Callable[..., Any]:
@@ -33,5 +33,5 @@ def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
     options = {"nogil": True, "fastmath": True}
     try:
         return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder that could hold the cache may be written to
+    except RuntimeError:  # no writable folder for the cache
         return numba.njit(**options)(function)

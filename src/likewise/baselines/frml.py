@@ -9,18 +9,16 @@ on the positive semidefinite matrices of rank r.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
-from likewise.baselines.common import AUTO, COUNT, POSITIVE, SHARE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, LinearBaseline, linear_sides
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
-from likewise.selection.tuning import Setting, Sides, choose
+from likewise.selection.grid import Params, Sides
 from likewise.utils.random import generator
 
 __all__ = ["FRML"]
@@ -31,26 +29,42 @@ class FRML(LinearBaseline):
 
     Parameters
     ----------
-    rank : int
-        Width r of the map; lowered to the rank of X where that is smaller.
-    step : float or "auto"
+    rank : int, default=100
+        Width r of the map; lowered to the rank of X if that is smaller.
+    step : float or "auto", default="auto"
         First step n₀; steps fall as n₀/(1 + decay·t/n_iter). "auto" takes the best of `grid` on held-out training rows
         after `pilot * n_iter` steps.
-    lam : float
+    lam : float, default=0.01
         Weight λ of the pull between rows of one class against the ranking loss.
     n_iter, batch : int
-        Steps, and rows drawn for each.
-    effort : float
-        Share ρ of the other classes' rows that is drawn at most in search of a violator.
-    trust : float
-        Longest step that the retraction, an expansion of second order, is asked to follow: the norm of s, which is the
-        relative change of M, is kept below it. Without a bound (`inf`) a step too long makes L collapse.
-    rescale : bool
-        Scale X to a mean squared nearest-neighbour distance of 1, which gives `step` a meaning across data sets.
-    normalize : bool
-        Scale rows to length 1 first.
+        Number of steps, and rows drawn for each.
+    effort : float, default=0.1
+        Share ρ of the other classes' rows that is drawn, at most, in search of a violator.
+    decay : float, default=9.0
+        Decay of the step size, as above.
+    trust : float, default=1.0
+        Trust region: the norm of s, the relative change of M in one step, is kept below it, because the retraction is
+        an expansion of second order. Without a bound (`inf`) a step that is too long makes L collapse.
+    rescale : bool, default=True
+        Scale X to a mean squared nearest-neighbour distance of 1, so that `step` means the same for all data.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Steps to try.
+    pilot : float, default=0.1
+        Share of `n_iter` that each of them is tried for.
+    random_state : int, RandomState or None, default=None
+        Seed of the draws and of the holdout.
+
+    Attributes
+    ----------
+    step_ : float
+        Step used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"step": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "rank": [COUNT],
         "step": [POSITIVE, AUTO],
@@ -58,7 +72,7 @@ class FRML(LinearBaseline):
         "n_iter": [COUNT],
         "batch": [COUNT],
         "effort": [SHARE],
-        "decay": [Interval(Real, 0, None, closed="left")],
+        "decay": [NOT_NEGATIVE],
         "trust": [POSITIVE],
         "rescale": ["boolean"],
         "normalize": ["boolean"],
@@ -100,24 +114,22 @@ class FRML(LinearBaseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
         X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
+        rows = self._rows(X)
         mean = rows.mean(axis=0)
         scale = neighbour_scale(rows) if self.rescale else 1.0
         scaled = (rows - mean) * rows.dtype.type(scale)
-        settings = [{"step": s} for s in (self.grid if self.step == "auto" else [self.step])]
-        best, self.cv_results_ = choose(settings, self._pilot, scaled, codes, self.random_state)
-        self.step_ = float(best["step"])
+        self.step_ = float(self._best(self._pilot, scaled, codes)["step"])
         L = self._learn(scaled, codes, self.step_, self.n_iter) * scale
         self.components_ = np.ascontiguousarray(L.T, dtype=X.dtype)
         self.offset_ = self.components_ @ mean
         self.metric_ = "distance"
         return self
 
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         steps = max(1, round(self.pilot * self.n_iter))
 
-        def candidate(setting: Setting) -> Sides:
-            L = self._learn(X, y, setting["step"], steps)
+        def candidate(params: Params) -> Sides:
+            L = self._learn(X, y, params["step"], steps)
             return linear_sides(L.T, np.zeros(L.shape[1]), "distance")
 
         return candidate
@@ -131,7 +143,7 @@ class FRML(LinearBaseline):
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
         batches = _batches(np.flatnonzero(size > 1), self.batch, rng)
-        with threadpool_limits(1, "blas"):  # products this small only lose by threads
+        with threadpool_limits(1, "blas"):  # threads only slow down products this small
             for t in range(n_iter):
                 q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
@@ -140,7 +152,7 @@ class FRML(LinearBaseline):
 
 
 def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """`size` of the rows at a time, in one random order after the other."""
+    """`size` rows at a time, from one random order after the other."""
     left = rng.permutation(rows)
     while True:
         while len(left) < size:
@@ -163,7 +175,7 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Differences q (c, d), their images z = qL and weights w of a gradient Σ w q qᵀ; X is sorted by class.
 
-    `first` and `size` tell for each row where its class starts and how many it has.
+    `first` and `size` say where the class of each row starts and how many rows it has.
     """
     n, d = X.shape
     q = np.empty((2 * len(anchors), d), dtype=X.dtype)
@@ -181,7 +193,7 @@ def draw(
         most = max(1, int(effort * others))
         draws, piece, found = 0, 2, False
         while draws < most and not found:
-            piece = min(2 * piece, most - draws, 64)  # many at once: one product instead of as many reads of L
+            piece = min(2 * piece, most - draws, 64)  # several at once: one product instead of many reads of L
             k = (first[i] + size[i] + (rng.random(piece) * others).astype(np.int64)) % n
             differences = X[i] - X[k]
             images = np.dot(differences, L)
@@ -206,7 +218,7 @@ def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trus
     L += (p − ½Lh₁ + (−½p + ⅜Lh₁)s) hᵀ.
     """
     LtL = L.T @ L
-    # A direction that the data give up on shrinks to nothing: keep the system solvable.
+    # Unused directions of L shrink to zero: keep the system solvable.
     LtL.flat[:: len(LtL) + 1] += 1e-7 * np.trace(LtL) + 1e-30
     h = np.linalg.solve(LtL, z.T)
     s = (h.T @ h) * delta

@@ -8,7 +8,7 @@ import numpy as np
 
 from likewise.baselines.common import AUTO, COUNT, HOLDOUT, SHARE
 from likewise.baselines.scatter import Scatter, Spectrum, scatter, within
-from likewise.selection.searched import SearchedLinear, Solver
+from likewise.baselines.searched import SearchedLinear, Solver
 
 __all__ = ["LDA"]
 
@@ -22,17 +22,28 @@ class LDA(SearchedLinear):
 
     Parameters
     ----------
-    shrinkage : float or "auto"
+    shrinkage : float or "auto", default="auto"
         a in (1 − a)S_w + a·mean(S_w)·I. "auto" takes the best of `grid` on held-out training rows.
-    n_components : int or None
-        Directions kept; at most, and by default, the number of classes less one.
-    normalize : bool
-        Scale rows to length 1 first.
-    holdout : "rows" or "classes"
-        What is held out to choose by; "classes" for galleries of classes that are not in training.
+    n_components : int or None, default=None
+        Directions kept, at most the number of classes minus one; None keeps all of them.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Shrinkages to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+    holdout : {"rows", "classes"}, default="rows"
+        What is held out for the search; "classes" for galleries of classes that are not in training.
+
+    Attributes
+    ----------
+    shrinkage_ : float
+        Shrinkage used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
-    _searched = "shrinkage"
+    _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "shrinkage": [SHARE, AUTO],
         "n_components": [COUNT, None],

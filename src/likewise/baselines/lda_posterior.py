@@ -6,31 +6,45 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from likewise.base import project
-from likewise.baselines.common import AUTO, POSITIVE, SHARE, Baseline, unit_rows
+from likewise.baselines.common import AUTO, POSITIVE, SHARE, Baseline
 from likewise.baselines.lda import discriminants
 from likewise.baselines.logistic import posterior
 from likewise.baselines.scatter import Scatter, scatter, within
-from likewise.selection.tuning import Setting, Sides, choose
+from likewise.selection.grid import Params, Sides
+from likewise.utils.onnx_graph import Graph
 
 __all__ = ["LDAPosterior"]
 
 
 class LDAPosterior(Baseline):
-    """√softmax(score / τ), score_k = z·μ_k − ½|μ_k|² + log(n_k / n): one Gaussian a class, with a shared covariance.
+    """√softmax(score / τ), score_k = z·μ_k − ½|μ_k|² + log(n_k / n): one Gaussian per class with a shared covariance.
 
-    z are the discriminant directions of unit rows, in which the classes' covariance is the identity. A unit vector as
-    wide as there are classes; classes that were not seen in training cannot be told apart by it.
+    z are the discriminant directions of unit rows, in which the classes' covariance is the identity. The embedding is
+    a unit vector with one entry per class; it cannot separate classes that were not in training.
 
     Parameters
     ----------
-    shrinkage, temperature : float or "auto"
+    shrinkage, temperature : float or "auto", default="auto"
         a in (1 − a)S_w + a·mean(S_w)·I, and τ. "auto" searches `grid` and `temperatures` on held-out training rows.
-    normalize : bool
-        Scale rows to length 1 first.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid, temperatures : sequence of float
+        Shrinkages and temperatures to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+
+    Attributes
+    ----------
+    shrinkage_, temperature_ : float
+        Values used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid", "temperature": "temperatures"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "shrinkage": [SHARE, AUTO],
         "temperature": [POSITIVE, AUTO],
@@ -59,37 +73,37 @@ class LDAPosterior(Baseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the classes' means and their covariance from rows X and labels y."""
         X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
-        best, self.cv_results_ = choose(self._settings(), self._candidates, rows, codes, self.random_state)
+        rows = normalize(X) if self.normalize else X
+        best = self._best(self._candidates, rows, codes)
         self.shrinkage_, self.temperature_ = float(best["shrinkage"]), float(best["temperature"])
         classes = scatter(rows, codes)
         weights, bias = _scores(classes, discriminants(classes, within(rows, codes, classes), self.shrinkage_))
         self.components_, self.intercept_ = weights.astype(X.dtype), bias.astype(X.dtype)
         return self
 
-    def _settings(self) -> list[Setting]:
-        grid = self.grid if self.shrinkage == "auto" else (self.shrinkage,)
-        temperatures = self.temperatures if self.temperature == "auto" else (self.temperature,)
-        return [{"shrinkage": a, "temperature": t} for a in grid for t in temperatures]
-
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         classes = scatter(X, y)
         covariance = within(X, y, classes)
 
-        def candidate(setting: Setting) -> Sides:
-            weights, bias = _scores(classes, discriminants(classes, covariance, setting["shrinkage"]))
+        def candidate(params: Params) -> Sides:
+            weights, bias = _scores(classes, discriminants(classes, covariance, params["shrinkage"]))
             weights, bias = weights.astype(X.dtype), bias.astype(X.dtype)
-            return lambda rows: 2 * (posterior(project(rows, weights) + bias, setting["temperature"]),)
+            return lambda rows: 2 * (posterior(project(rows, weights) + bias, params["temperature"]),)
 
         return candidate
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        rows = unit_rows(X) if self.normalize else X
+        rows = normalize(X) if self.normalize else X
         return posterior(project(rows, self.components_) + self.intercept_.astype(rows.dtype), self.temperature_)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        rows = graph.unit(rows) if self.normalize else rows
+        scores = graph.plus(graph.mapped(rows, self.components_.T), self.intercept_)
+        return 2 * (graph.posterior(scores, self.temperature_),)
 
 
 def _scores(classes: Scatter, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (k, d) and intercepts (k,) of the classes' scores as functions of the rows as they come."""
+    """Weights (k, d) and intercepts (k,) of the classes' scores as linear functions of the rows."""
     means = (classes.centres - classes.mean) @ directions.T
     weights = means @ directions
     bias = np.log(classes.sizes / classes.sizes.sum()) - np.einsum("ij,ij->i", means, means) / 2

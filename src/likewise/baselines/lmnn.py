@@ -4,8 +4,8 @@ With d the squared distance after the map L (r×d) and T(i) the k nearest rows o
 
     μ Σ_{i, j ∈ T(i)} d_ij + (1 − μ) Σ_{i, j ∈ T(i), l of another class} [1 + d_ij − d_il]₊
 
-by L-BFGS over a working set of impostors l, looked up anew every few iterations. Both sums are over weighted pairs, so
-the gradient goes through a sparse graph Laplacian and no outer product is ever formed.
+by L-BFGS over a working set of impostors l, updated every few iterations. Both sums are over weighted pairs, so the
+gradient goes through a sparse graph Laplacian and no outer product is ever formed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances, unit_rows
+from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances
 from likewise.baselines.scatter import principal_directions
-from likewise.selection.tuning import Setting, Sides, choose, stratified_subset
+from likewise.core.sampling import sample_by_class
+from likewise.selection.grid import Params, Sides
 from likewise.utils.random import generator
 
 __all__ = ["LMNN"]
@@ -33,23 +34,37 @@ class LMNN(LinearBaseline):
 
     Parameters
     ----------
-    rank : int
+    rank : int, default=100
         Rows r of the map, which starts from the leading principal directions.
-    k : int or "auto"
-        Target neighbours of a row, 3 in the paper; a class with fewer other members has as many as it has.
-    mu : float or "auto"
+    k : int or "auto", default="auto"
+        Target neighbours per row, 3 in the paper; fewer where the class is smaller.
+    mu : float or "auto", default="auto"
         Weight of the pull against the push, .5 in the paper. "auto" for either takes the best of `grid_k` and
         `grid_mu` on held-out training rows after `n_pilot` rounds.
     n_rounds, n_iter : int
-        Times that impostors are looked up, and L-BFGS iterations between two of them.
-    max_impostors : int
-        Nearest impostors of a row that the working set holds.
-    max_rows : int or None
-        Rows whose triplets a round takes into account; with more training rows they are drawn anew each round.
-    normalize : bool
-        Scale rows to length 1 first.
+        Updates of the working set of impostors, and L-BFGS iterations after each.
+    max_impostors : int, default=50
+        Impostors per row in the working set, the nearest ones.
+    max_rows : int or None, default=10000
+        Rows whose triplets a round uses; if there are more, each round draws others. None uses all.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid_k, grid_mu : sequences of int and of float
+        Values of k and mu to try.
+    n_pilot : int, default=2
+        Rounds that each of them is tried for.
+    random_state : int, RandomState or None, default=None
+        Seed of the draws and of the holdout.
+
+    Attributes
+    ----------
+    k_, mu_ : int and float
+        Values used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "rank": [COUNT],
         "k": [COUNT, AUTO],
@@ -96,9 +111,9 @@ class LMNN(LinearBaseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
         X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
+        rows = self._rows(X)
         mean = rows.mean(axis=0)
-        best, self.cv_results_ = choose(self._settings(), self._pilot, rows - mean, codes, self.random_state)
+        best = self._best(self._pilot, rows - mean, codes)
         self.k_, self.mu_ = int(best["k"]), float(best["mu"])
         L = self._learn(rows - mean, codes, self.k_, self.mu_, self.n_rounds)
         self.components_ = L.astype(X.dtype)
@@ -106,14 +121,9 @@ class LMNN(LinearBaseline):
         self.metric_ = "distance"
         return self
 
-    def _settings(self) -> list[Setting]:
-        ks = self.grid_k if self.k == "auto" else (self.k,)
-        mus = self.grid_mu if self.mu == "auto" else (self.mu,)
-        return [{"k": k, "mu": mu} for mu in mus for k in ks]
-
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
-        def candidate(setting: Setting) -> Sides:
-            L = self._learn(X, y, setting["k"], setting["mu"], self.n_pilot)
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        def candidate(params: Params) -> Sides:
+            L = self._learn(X, y, params["k"], params["mu"], self.n_pilot)
             return linear_sides(L, np.zeros(len(L)), "distance")
 
         return candidate
@@ -123,7 +133,7 @@ class LMNN(LinearBaseline):
         T = target_neighbours(X, y, k)
         L = _start(X, T, self.rank)
         for _ in range(n_rounds):
-            anchors = stratified_subset(y, self.max_rows, rng)
+            anchors = sample_by_class(y, self.max_rows, rng)
             problem = working_set(L, X, y, T, anchors, self.max_impostors)
             if not len(problem.impostors):
                 break
@@ -135,7 +145,7 @@ class LMNN(LinearBaseline):
 class Triplets:
     """Target pairs (i, j) and impostor pairs (i, l); a triplet is one of each with the same i."""
 
-    targets: np.ndarray  # (n, k) rows j, −1 where a class has too few members or i is no anchor
+    targets: np.ndarray  # (n, k) rows j, −1 where a class has too few rows or i is not an anchor
     anchors: np.ndarray  # (p,) row i of each impostor pair
     impostors: np.ndarray  # (p,) its row l
 
@@ -153,7 +163,7 @@ def target_neighbours(X: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
 
 
 def working_set(L: np.ndarray, X: np.ndarray, y: np.ndarray, T: np.ndarray, rows: np.ndarray, most: int) -> Triplets:
-    """The triplets of `rows` that violate the margin under L, at most the `most` nearest impostors of a row."""
+    """The triplets of `rows` that violate the margin under L, with at most the `most` nearest impostors per row."""
     Z = X @ L.T.astype(X.dtype)
     rows = rows[T[rows, 0] >= 0]
     reach = 1 + np.where(T >= 0, pair_distances(Z, T), -np.inf).max(axis=1)
@@ -164,7 +174,7 @@ def working_set(L: np.ndarray, X: np.ndarray, y: np.ndarray, T: np.ndarray, rows
 
 
 def _impostors(Z: np.ndarray, y: np.ndarray, rows: np.ndarray, reach: np.ndarray, most: int) -> np.ndarray:
-    """Pairs (i, l), as two lines, with l of another class nearer to i than `reach`."""
+    """Pairs (i, l), as a matrix of two rows, with l of another class nearer to i than `reach`."""
     D = squared_distances(Z[rows], Z)
     D[y[rows][:, None] == y] = np.inf
     most = min(most, D.shape[1])
@@ -207,7 +217,7 @@ def _gradient(Z: np.ndarray, X: np.ndarray, problem: Triplets, pull: np.ndarray,
 
 
 def _distances(Z: np.ndarray, i: np.ndarray, l: np.ndarray) -> np.ndarray:
-    """‖z_i − z_l‖² of pairs, in pieces that stay in the cache."""
+    """‖z_i − z_l‖² of pairs, in pieces that fit in the cache."""
     D = np.empty(len(i), Z.dtype)
     for at in range(0, len(i), 4096):
         piece = slice(at, at + 4096)

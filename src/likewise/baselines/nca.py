@@ -1,4 +1,4 @@
-"""Neighbourhood components analysis: scikit-learn's, under the contract of the others."""
+"""Neighbourhood components analysis: scikit-learn's, as a similarity model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
-from likewise.selection.tuning import Setting, Sides, choose, stratified_subset
+from likewise.core.sampling import sample_by_class
+from likewise.selection.grid import Params, Sides
 from likewise.utils.random import generator
 
 __all__ = ["NCA"]
@@ -20,20 +21,38 @@ __all__ = ["NCA"]
 class NCA(LinearBaseline):
     """Minus the squared distance after the map that makes nearest neighbours agree in class (Goldberger et al. 2004).
 
-    Its cost grows with n²d, so at most `max_rows` training rows, drawn by class, on their `n_inputs` leading principal
-    components are given to it.
+    Its cost grows with n²d, so it learns from at most `max_rows` training rows, drawn by class, and from their
+    `n_inputs` leading principal components.
 
     Parameters
     ----------
-    n_components : int or None
-        Width of the map; None is the number of classes less one, which lets it start from discriminant directions.
-    scale : float or "auto"
+    n_components : int or None, default=None
+        Width of the map; None is the number of classes minus one, which lets it start from discriminant directions.
+    scale : float or "auto", default="auto"
         Root mean square distance to the nearest other row at the start: it sets how far neighbourhoods reach. "auto"
         takes the best of `grid` on held-out training rows.
-    normalize : bool
-        Scale rows to length 1 first.
+    n_inputs : int, default=200
+        Principal components given to it.
+    max_rows : int or None, default=4000
+        Training rows, at most; None is all of them.
+    max_iter : int, default=50
+        L-BFGS iterations, at most.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Scales to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the sample and of the holdout.
+
+    Attributes
+    ----------
+    scale_ : float
+        Scale used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [COUNT, None],
         "scale": [POSITIVE, AUTO],
@@ -68,24 +87,22 @@ class NCA(LinearBaseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows X and labels y."""
         X, codes = self._training_data(X, y)
-        rows = unit_rows(X) if self.normalize else X
+        rows = self._rows(X)
         mean = rows.mean(axis=0)
         directions = principal_directions(rows - mean, self.n_inputs)
         Z = (rows - mean) @ directions.T
         Z *= neighbour_scale(Z)
-        subset = stratified_subset(codes, self.max_rows, self.random_state)
-        settings = [{"scale": s} for s in (self.grid if self.scale == "auto" else [self.scale])]
-        best, self.cv_results_ = choose(settings, self._candidates, Z[subset], codes[subset], self.random_state)
-        self.scale_ = float(best["scale"])
+        subset = sample_by_class(codes, self.max_rows, generator(self.random_state))
+        self.scale_ = float(self._best(self._candidates, Z[subset], codes[subset])["scale"])
         L = self._learn(Z[subset], codes[subset], self.scale_)
         self.components_ = (L @ directions).astype(X.dtype)
         self.offset_ = self.components_ @ mean
         self.metric_ = "distance"
         return self
 
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
-        def candidate(setting: Setting) -> Sides:
-            L = self._learn(X, y, setting["scale"])
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        def candidate(params: Params) -> Sides:
+            L = self._learn(X, y, params["scale"])
             return linear_sides(L, np.zeros(len(L)), "distance")
 
         return candidate
@@ -93,7 +110,7 @@ class NCA(LinearBaseline):
     def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
         r = len(self.classes_) - 1 if self.n_components is None else self.n_components
         seed = int(generator(self.random_state).integers(2**31))
-        init = "auto" if Z.any() else "identity"  # rows that do not differ have no directions to start from
+        init = "auto" if Z.any() else "identity"  # equal rows have no directions to start from
         model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
         self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
         return np.asarray(model.components_)

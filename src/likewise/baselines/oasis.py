@@ -3,32 +3,35 @@
 Steps: a query p, a relevant p⁺, an irrelevant p⁻; z = p⁺ − p⁻; loss l = 1 − pᵀWz. If l > 0 then
 W ← W + τ p zᵀ with τ = min(C, l / (‖p‖²‖z‖²)).
 
-Done step by step this reads the d×d matrix once a step and writes it once a violated step: memory traffic is all its
+Step by step, this reads the d×d matrix in every step and writes it in every violated one: memory traffic is its whole
 cost. The triplets do not depend on W, so a block of them can be drawn ahead: with W₀ the matrix before the block,
 
     p_iᵀ W z_i = p_iᵀ W₀ z_i + Σ_{j < i} τ_j (p_iᵀp_j)(z_jᵀz_i),
 
 so one product with W₀, two Gram matrices and a short recursion give every τ of the block exactly, and one product adds
-all its updates. Same steps, same result but for rounding, at the speed of matrix products.
+all its updates: the same steps and, up to rounding, the same result at the speed of matrix products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.preprocessing import normalize
 
 from likewise.base import project
-from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline, unit_rows
+from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline
 from likewise.baselines.compiling import compiled
-from likewise.selection.tuning import Setting, Sides, choose
+from likewise.selection.grid import Params, Sides
+from likewise.utils.arrays import dense
+from likewise.utils.onnx_graph import Graph
 from likewise.utils.random import generator
+from likewise.utils.validation import StrOptions
 
 __all__ = ["OASIS"]
 
-Triplets = tuple[np.ndarray, np.ndarray, np.ndarray]
+TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class OASIS(Baseline):
@@ -36,20 +39,36 @@ class OASIS(Baseline):
 
     Parameters
     ----------
-    C : float or "auto"
+    C : float or "auto", default="auto"
         Aggressiveness: the largest step. "auto" takes the best of `grid` on held-out training rows after
         `pilot * n_steps` steps.
-    n_steps : int
-        Triplets seen.
-    normalize : bool
-        Scale rows to length 1 first, as its authors do.
-    symmetrize, psd : bool
+    n_steps : int, default=1000000
+        Number of triplets.
+    normalize : bool, default=True
+        Scale rows to unit length first, as its authors do.
+    symmetrize, psd : bool, default=False
         Make W symmetric, or also positive semidefinite, at the end.
-    engine : "blocked" or "steps"
-        Exact blocks through matrix products, or one compiled step after the other, as published (needs numba to
-        be fast). Both see the same triplets.
+    grid : sequence of float
+        Values of C to try.
+    pilot : float, default=0.1
+        Share of `n_steps` that each of them is tried for.
+    engine : {"blocked", "steps"}, default="blocked"
+        Exact blocks through matrix products, or one compiled step after the other, as published (slow without
+        numba). Both see the same triplets.
+    random_state : int, RandomState or None, default=None
+        Seed of the triplets and of the holdout.
+
+    Attributes
+    ----------
+    W_ : (d, d) array
+        The bilinear form.
+    C_ : float
+        Aggressiveness used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"C": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [POSITIVE, AUTO],
         "n_steps": [COUNT],
@@ -88,18 +107,16 @@ class OASIS(Baseline):
         """Learn W from rows X and labels y."""
         X, codes = self._training_data(X, y)
         rows = self._rows(X).astype(np.float32)
-        settings = [{"C": C} for C in self.grid] if self.C == "auto" else [{"C": self.C}]
-        best, self.cv_results_ = choose(settings, self._pilot, rows, codes, self.random_state)
-        self.C_ = float(best["C"])
+        self.C_ = float(self._best(self._pilot, rows, codes)["C"])
         W = self._learn(rows, codes, self.C_, self.n_steps)
         self.W_ = _finish(W, self.symmetrize or self.psd, self.psd)
         return self
 
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Any:
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         steps = max(1, round(self.pilot * self.n_steps))
 
-        def candidate(setting: Setting) -> Sides:
-            W = self._learn(X, y, setting["C"], steps)
+        def candidate(params: Params) -> Sides:
+            W = self._learn(X, y, params["C"], steps)
             return lambda rows: (rows @ W, rows)
 
         return candidate
@@ -110,17 +127,20 @@ class OASIS(Baseline):
         return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)
 
     def _rows(self, X: Any) -> Any:
-        return unit_rows(X) if self.normalize else X
+        return normalize(X) if self.normalize else X
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        rows = self._rows(X)
-        return np.asarray(rows) if isinstance(rows, np.ndarray) else rows.toarray()
+        return dense(self._rows(X))
 
     def _query_side(self, X: Any) -> np.ndarray:
         return project(self._rows(X), self.W_.T)
 
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        rows = graph.unit(rows) if self.normalize else rows
+        return graph.mapped(rows, self.W_), rows
 
-def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) -> Iterator[Triplets]:
+
+def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) -> Iterator[TripletBlock]:
     """Blocks of row numbers (p, p⁺, p⁻): p uniform, p⁺ uniform in its class, p⁻ uniform outside of it."""
     n = len(y)
     order = np.argsort(y, kind="stable")
@@ -135,7 +155,7 @@ def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) 
         yield order[p], order[positive], order[negative]
 
 
-def learn_blocked(X: np.ndarray, blocks: Iterator[Triplets], C: float) -> np.ndarray:
+def learn_blocked(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
     """W after all triplets, a block at a time."""
     W = np.eye(X.shape[1], dtype=X.dtype)
     for p, positive, negative in blocks:
@@ -160,7 +180,7 @@ def steps_of_block(scores: np.ndarray, H: np.ndarray, C: float) -> np.ndarray:
     return tau
 
 
-def learn_steps(X: np.ndarray, blocks: Iterator[Triplets], C: float) -> np.ndarray:
+def learn_steps(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
     """W after all triplets, one rank-one update after the other, in place."""
     W = np.eye(X.shape[1], dtype=X.dtype)
     for p, positive, negative in blocks:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
-from likewise.baselines.common import AUTO, HOLDOUT
+from likewise.baselines.common import AUTO, HOLDOUT, NOT_NEGATIVE
 from likewise.baselines.scatter import Spectrum, scatter, spectrum
-from likewise.selection.searched import SearchedLinear, Solver
+from likewise.baselines.searched import SearchedLinear, Solver
 
 __all__ = ["RidgeOneHot"]
 
@@ -23,18 +21,29 @@ class RidgeOneHot(SearchedLinear):
 
     Parameters
     ----------
-    alpha : float or "auto"
+    alpha : float or "auto", default="auto"
         Ridge in units of the mean eigenvalue of the covariance. "auto" takes the best of `grid` on held-out training
         rows.
-    normalize : bool
-        Scale rows to length 1 first.
-    holdout : "rows" or "classes"
-        What is held out to choose by; "classes" for galleries of classes that are not in training.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Ridges to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+    holdout : {"rows", "classes"}, default="rows"
+        What is held out for the search; "classes" for galleries of classes that are not in training.
+
+    Attributes
+    ----------
+    alpha_ : float
+        Ridge used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
-    _searched = "alpha"
+    _grids: ClassVar[dict[str, str]] = {"alpha": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, None, closed="left"), AUTO],
+        "alpha": [NOT_NEGATIVE, AUTO],
         "normalize": ["boolean"],
         "grid": ["array-like"],
         "random_state": ["random_state"],
@@ -56,12 +65,12 @@ class RidgeOneHot(SearchedLinear):
         self.holdout = holdout
 
     def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
-        return _Problem.of(X, y).solve
+        return _RidgeProblem.of(X, y).solve
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """All that the regression needs of the data, whatever the ridge."""
+class _RidgeProblem:
+    """What the regression needs of the data, for any ridge."""
 
     mean: np.ndarray
     priors: np.ndarray
@@ -69,7 +78,7 @@ class _Problem:
     moments: np.ndarray  # (k, q): XᵀY / n of the centred rows, in the eigenbasis
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> _Problem:
+    def of(cls, X: np.ndarray, y: np.ndarray) -> _RidgeProblem:
         classes = scatter(X, y)
         covariance = spectrum(X - classes.mean.astype(X.dtype))
         priors = classes.sizes / len(y)

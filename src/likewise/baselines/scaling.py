@@ -1,4 +1,4 @@
-"""Scales that the distance learners depend on."""
+"""The scale of the data, on which distance learners depend."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from likewise.baselines.common import squared_distances
 __all__ = ["neighbour_scale"]
 
 SAMPLE = 2000
-"""Rows whose nearest neighbours are looked up: a mean over them is within a few per cent of that over all."""
+"""Rows whose nearest neighbours are searched: their mean is within a few per cent of the mean over all rows."""
 
 
 def neighbour_scale(X: np.ndarray) -> float:
-    """The factor that brings the mean squared distance to the nearest other row to 1."""
+    """The factor that makes the mean squared distance to the nearest other row 1."""
     some = np.unique(np.linspace(0, len(X) - 1, min(SAMPLE, len(X))).astype(int))
     D = squared_distances(X[some], X)
     D[np.arange(len(some)), some] = np.inf

@@ -1,4 +1,4 @@
-"""Means and covariances by class, and their spectra: what whitening, RCA and LDA are made of."""
+"""Class means and within-class covariances, and their spectra, for whitening, RCA, LDA and ridge regression."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
+
+from likewise.core.class_sums import class_sums
 
 __all__ = ["Scatter", "Spectrum", "principal_directions", "scatter", "spectrum", "within"]
 
@@ -21,7 +23,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A covariance as eigenvalues (q,), ascending, and eigenvectors (d, q); q < d where rows are fewer than columns."""
+    """A covariance as eigenvalues (q,), ascending, and eigenvectors (d, q); q < d if rows are fewer than columns."""
 
     values: np.ndarray
     vectors: np.ndarray
@@ -34,10 +36,9 @@ class Spectrum:
 
 
 def scatter(X: np.ndarray, y: np.ndarray) -> Scatter:
-    """Class sums in float64 whatever the precision of X."""
+    """Means in float64, whatever the precision of X."""
     sizes = np.bincount(y)
-    order = np.argsort(y, kind="stable")
-    sums = np.add.reduceat(X[order], np.cumsum(sizes) - sizes, axis=0, dtype=np.float64)
+    sums = class_sums(X, y, None, len(sizes))
     return Scatter(sums.sum(axis=0) / len(y), sums / sizes[:, None], sizes)
 
 

@@ -1,34 +1,36 @@
-"""What one has before learning anything: Euclidean distance and cosine."""
+"""Similarities without learning: Euclidean distance and cosine."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.utils.validation import validate_data
+from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
-from likewise.baselines.common import distance_sides, unit_rows
+from likewise.baselines.common import distance_sides
+from likewise.utils.arrays import dense
+from likewise.utils.onnx_graph import Graph
+from likewise.utils.validation import validate_data
 
 __all__ = ["Cosine", "Euclid"]
 
 
 class _Unlearned(SimilarityModel):
-    """Takes no more from the training rows than their mean; labels are ignored."""
+    """Takes only the mean from the training rows; labels are ignored."""
 
     mean_: np.ndarray
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Remember the width and the mean of X; y is not used."""
+        self._validate_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         self.n_samples_ = X.shape[0]
         self.mean_ = np.asarray(X.mean(axis=0)).ravel()
         return self
 
     def _centred(self, X: Any) -> np.ndarray:
-        X = X.toarray() if sp.issparse(X) else X
-        return np.asarray(X - self.mean_.astype(X.dtype, copy=False))
+        return dense(X) - self.mean_.astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -42,19 +44,34 @@ class Euclid(_Unlearned):
     Rows are centred first: distances do not change, and float32 loses fewer digits.
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+
     def _gallery_side(self, X: Any) -> np.ndarray:
         return distance_sides(self._centred(X))[1]
 
     def _query_side(self, X: Any) -> np.ndarray:
         return distance_sides(self._centred(X))[0]
 
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        return graph.compared(graph.plus(rows, -self.mean_), "distance")
+
 
 class Cosine(_Unlearned):
-    """Cosine of the rows, or with `centre=True` of the rows less the training mean."""
+    """Cosine of the rows.
+
+    Parameters
+    ----------
+    centre : bool, default=False
+        Subtract the mean of the training rows first.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"centre": ["boolean"]}
 
     def __init__(self, centre: bool = False) -> None:
         self.centre = centre
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        Z = unit_rows(self._centred(X) if self.centre else X)
-        return Z.toarray() if sp.issparse(Z) else Z
+        return dense(normalize(self._centred(X) if self.centre else X))
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        return graph.compared(graph.plus(rows, -self.mean_) if self.centre else rows, "cosine")

@@ -1,37 +1,50 @@
-"""An RBF support vector machine as an embedding: its decision values, one a class, tempered."""
+"""An RBF support vector machine as an embedding: a tempered softmax of its decision values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 from sklearn.svm import SVC
 
-from likewise.baselines.common import AUTO, POSITIVE, Baseline, unit_rows
+from likewise.baselines.common import AUTO, POSITIVE, Baseline
 from likewise.baselines.kernel import drawn_kernel
 from likewise.baselines.logistic import posterior
 from likewise.core.kernels import Features
-from likewise.selection.tuning import Setting, Sides, choose
+from likewise.selection.grid import Params, Sides
+from likewise.utils.onnx_graph import Graph
 
 __all__ = ["SVMPosterior"]
 
 
 class SVMPosterior(Baseline):
-    """√softmax(f / τ) of the decision values f of one RBF support vector machine a class, on unit rows.
+    """√softmax(f / τ) of the decision values f of one RBF support vector machine per class, on unit rows.
 
-    A unit vector as wide as there are classes; the inner product is the similarity. Classes that were not seen in
-    training cannot be told apart by it. Cost and memory grow with n².
+    The embedding is a unit vector with one entry per class; the inner product is the similarity. It cannot separate
+    classes that were not in training. Cost and memory grow with n².
 
     Parameters
     ----------
-    C, width, temperature : float or "auto"
+    C, width, temperature : float or "auto", default="auto"
         Penalty; γ in units of 1 / mean squared distance; τ. "auto" searches `grid`, `widths` and `temperatures` on
         held-out training rows.
+    grid, widths, temperatures : sequence of float
+        Values of C, widths and temperatures to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+
+    Attributes
+    ----------
+    C_, width_, temperature_ : float
+        Values used.
+    cv_results_ : dict
+        Settings tried and their scores, in scikit-learn's schema.
     """
 
+    _grids: ClassVar[dict[str, str]] = {"width": "widths", "C": "grid", "temperature": "temperatures"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [POSITIVE, AUTO],
         "width": [POSITIVE, AUTO],
@@ -63,8 +76,8 @@ class SVMPosterior(Baseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the settings and learn from all rows."""
         X, codes = self._training_data(X, y)
-        rows = unit_rows(X)
-        best, self.cv_results_ = choose(self._settings(), self._candidates, rows, codes, self.random_state)
+        rows = normalize(X)
+        best = self._best(self._candidates, rows, codes)
         self.C_, self.width_, self.temperature_ = (float(best[name]) for name in ("C", "width", "temperature"))
         features = drawn_kernel(rows, self.width_, None, self.random_state)
         weights, bias = _machines(rows, codes, features, self.C_)
@@ -73,27 +86,27 @@ class SVMPosterior(Baseline):
         self.components_, self.intercept_ = np.ascontiguousarray(weights[:, support]), bias
         return self
 
-    def _settings(self) -> list[Setting]:
-        asked = {"width": self.widths, "C": self.grid, "temperature": self.temperatures}
-        options = [grid if getattr(self, name) == "auto" else (getattr(self, name),) for name, grid in asked.items()]
-        return [dict(zip(asked, values, strict=True)) for values in product(*options)]
-
-    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Setting], Sides]:
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         @lru_cache(maxsize=1)  # temperatures vary fastest and share the machines
         def machines(width: float, C: float) -> tuple[Features, np.ndarray, np.ndarray]:
             features = drawn_kernel(X, width, None, self.random_state)
             return features, *_machines(X, y, features, C)
 
-        def candidate(setting: Setting) -> Sides:
-            features, weights, bias = machines(setting["width"], setting["C"])
-            return lambda rows: 2 * (posterior(features(rows) @ weights.T + bias, setting["temperature"]),)
+        def candidate(params: Params) -> Sides:
+            features, weights, bias = machines(params["width"], params["C"])
+            return lambda rows: 2 * (posterior(features(rows) @ weights.T + bias, params["temperature"]),)
 
         return candidate
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        rows = unit_rows(X)
+        rows = normalize(X)
         scores = Features(self.landmarks_, self.gamma_)(rows) @ self.components_.T.astype(rows.dtype, copy=False)
         return posterior(scores + self.intercept_.astype(rows.dtype, copy=False), self.temperature_)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        features = graph.kernel(graph.unit(rows), self.landmarks_, self.gamma_)
+        scores = graph.plus(graph.mapped(features, self.components_.T), self.intercept_)
+        return 2 * (graph.posterior(scores, self.temperature_),)
 
 
 def _machines(rows: np.ndarray, codes: np.ndarray, features: Features, C: float) -> tuple[np.ndarray, np.ndarray]:

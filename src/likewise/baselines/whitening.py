@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from likewise.baselines.common import AUTO, HOLDOUT, SHARE
 from likewise.baselines.scatter import Spectrum, scatter, spectrum, within
-from likewise.selection.searched import SearchedLinear, Solver
+from likewise.baselines.searched import SearchedLinear, Solver
+from likewise.utils.validation import StrOptions
 
 __all__ = ["RCA", "Whitening"]
 
@@ -19,7 +19,7 @@ GRID = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7, 0.9, 1.0)
 class _Whitener(SearchedLinear):
     """Map rows through a shrunk inverse square root of a covariance."""
 
-    _searched = "shrinkage"
+    _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "shrinkage": [SHARE, AUTO],
         "normalize": ["boolean"],
@@ -62,7 +62,24 @@ class _Whitener(SearchedLinear):
 
 
 class Whitening(_Whitener):
-    """PCA-whitening of (unit) rows, then the cosine; `shrinkage` a mixes in a·mean(eigenvalue)·I."""
+    """PCA-whitening of (unit) rows, compared by cosine.
+
+    Parameters
+    ----------
+    shrinkage : float or "auto", default="auto"
+        a in (1 − a)S + a·mean(S)·I, where S are the eigenvalues of the covariance. "auto" takes the best of `grid` on
+        held-out training rows.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    metric : {"cosine", "distance"}, default="cosine"
+        How whitened rows are compared.
+    grid : sequence of float
+        Shrinkages to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+    holdout : {"rows", "classes"}, default="rows"
+        What is held out for the search; "classes" for galleries of classes that are not in training.
+    """
 
     def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:
         mean = X.mean(axis=0, dtype=np.float64)
@@ -72,8 +89,9 @@ class Whitening(_Whitener):
 class RCA(_Whitener):
     """Relevant component analysis: whitening by the covariance within classes.
 
-    With the cosine, its default here, it is known as within-class covariance normalisation (WCCN); with
-    `metric="distance"` it is the Mahalanobis distance of Bar-Hillel et al. 2003.
+    With the cosine, the default here, it is known as within-class covariance normalisation (WCCN); with
+    `metric="distance"` it is the Mahalanobis distance of Bar-Hillel et al. 2003. Its parameters are those of
+    `Whitening`.
     """
 
     def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:

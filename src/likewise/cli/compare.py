@@ -1,4 +1,4 @@
-"""`likewise compare`: what would each of the usual methods reach on my data, and which should I take?"""
+"""`likewise compare`: how well do the usual methods rank my data, and which should I use?"""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["register"]
 
 _HELP = """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
 
-All learn from the same rows and choose their settings there alone; the rows held out then rank each other. Known
+All learn from the same rows and tune their settings on them alone; then the held-out rows rank each other. Known
 classes: 30 % of the rows of each class are held out. New classes: half of the classes are. Printed are mAP with a
-bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each rival.
-Large data is sampled, by class. A method that fails is a row with the reason.
+bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each method.
+Large data is sampled by class. A method that fails is listed with the reason.
 
 [bold]Examples[/bold]
 
@@ -43,17 +43,18 @@ def compare(
     label_column: LabelColumn = None,
     features: FeatureName = None,
     methods: Annotated[
-        str | None, typer.Option("--methods", metavar="NAMES", help="Some methods only, separated by commas.")
+        str | None, typer.Option("--methods", metavar="NAMES", help="Only these methods, separated by commas.")
     ] = None,
-    splits: Annotated[int, typer.Option(help="Splits to average over.", min=1)] = 1,
+    splits: Annotated[int, typer.Option(help="Number of random splits to average over.", min=1)] = 1,
     test_size: Annotated[float, typer.Option(help="Share of each class that is held out.")] = 0.3,
     no_seen: Annotated[bool, typer.Option("--no-seen", help="Leave out the table for known classes.")] = False,
     no_unseen: Annotated[bool, typer.Option("--no-unseen", help="Leave out the table for new classes.")] = False,
-    max_rows: Annotated[int, typer.Option(help="Sample larger data to so many rows; 0 takes all.", min=0)] = 10_000,
-    small: Annotated[int, typer.Option(help="NCA and the SVM run up to so many training rows.", min=0)] = 3_000,
-    seed: Annotated[int, typer.Option(help="Seed of the splits and of every method.", min=0)] = 0,
+    max_rows: Annotated[int, typer.Option(help="Sample larger data to this many rows; 0 uses all.", min=0)] = 10_000,
+    small: Annotated[int, typer.Option(help="Most training rows for NCA and the SVM.", min=0)] = 3_000,
+    seed: Annotated[int, typer.Option(help="Seed of the splits and all methods.", min=0)] = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="HTML", help="Also write a page.", show_default=False)
+        Path | None,
+        typer.Option("--output", "-o", metavar="HTML", help="Also write a report.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +97,7 @@ def _write(output: Path, found: object, source: str) -> None:
 
 
 def _check_writable(output: Path | None) -> None:
-    """Say now, not after minutes of comparing, that the page has no place to go."""
+    """Raise before minutes of work if the report cannot be written."""
     if output is None:
         return
     if not output.parent.is_dir():

@@ -1,4 +1,4 @@
-"""`likewise doctor`: what in the data will hurt."""
+"""`likewise doctor`: problems in the data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_HELP = """Explain what in the data will hurt, and what to do about it.
+_HELP = """Find problems in the data that hurt a model, and say what to do about them.
 
 Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and repeated
-columns, the label among the features, classes of one, imbalance, rank, condition number and fewer rows than columns.
-Exits with 1 if something serious was found.
+columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows than
+columns. Exits with 1 if something serious was found.
 
 [bold]Examples[/bold]
 
@@ -85,7 +85,7 @@ def _size(findings: Findings) -> str:
 
 def _conclusion(findings: Findings) -> Text:
     if not findings.findings:
-        return Text("\nNothing found that will hurt.", style="green")
+        return Text("\nNo problems found.", style="green")
     counts = {kind: sum(finding.severity == kind for finding in findings) for kind in _MARKS}
     names = {"serious": "serious", "warning": "warnings", "note": "notes"}
     return Text("\n" + ", ".join(f"{counts[kind]} {names[kind]}" for kind in _MARKS), style="bold")

@@ -1,4 +1,4 @@
-"""The table one wants for one's own data: what would the usual choices have reached?"""
+"""Compare the usual methods with AnchoredSLR on one's own data."""
 
 from likewise.comparison.results import Comparison, Contest, Outcome, Standing
 from likewise.comparison.run import compare

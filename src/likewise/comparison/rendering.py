@@ -20,13 +20,13 @@ __all__ = ["as_text", "html_page", "html_parts", "show"]
 
 _TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
 _NOTES = (
-    "mAP and P@1 are × 100. Intervals are 95 % bootstraps over queries; fit s are the seconds of the fit, choosing "
-    "included; width is the number of columns in an index. Every method chose its settings on training rows alone. "
-    "Lead is that of AnchoredSLR over the row in points of mAP, linear against linear, kernel against kernel, "
-    "posterior against posterior, and p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than "
-    "0.3 points; a loss is marked."
+    "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "
+    "tuning included; width is the number of columns in an index. Every method tuned its settings on training rows "
+    "only. Lead is AnchoredSLR's lead over the method in points of mAP, linear against linear, kernel against kernel, "
+    "posterior against posterior; p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than 0.3 "
+    "points; a loss is marked."
 )
-_OVERLAP = "Rows are tested in several splits, so that the p-values, pooled over them, are on the bold side."
+_OVERLAP = "Rows recur as queries in several splits, so the pooled p-values are somewhat too small."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
 
 
@@ -39,13 +39,13 @@ def lead(contest: Contest | None) -> tuple[str, str]:
 
 
 def points(difference: float, digits: int = 1) -> str:
-    """A difference in mAP × 100, with its sign unless it rounds to nothing."""
+    """A difference in mAP × 100, with its sign unless it rounds to zero."""
     words = f"{100 * difference:+.{digits}f}"
     return words.replace("-", "−") if float(words) else words[1:]
 
 
 def size(comparison: Comparison, standing: Standing) -> str:
-    """What was learned from and what was searched."""
+    """How many rows were learned from and searched."""
     times = "" if comparison.n_splits == 1 else f", {comparison.n_splits} splits"
     learned, searched = standing.n_classes
     return (
@@ -59,7 +59,7 @@ def size(comparison: Comparison, standing: Standing) -> str:
 
 
 def show(comparison: Comparison, console: Console) -> None:
-    """Print the tables, what they mean, and the recommendation."""
+    """Print the tables, how to read them, and the recommendation."""
     for name, standing in comparison.standings.items():
         console.print(Text(_TITLES[name], style="bold"))
         console.print(Text(size(comparison, standing), style="dim"))
@@ -75,14 +75,14 @@ def show(comparison: Comparison, console: Console) -> None:
 
 
 def as_text(comparison: Comparison, width: int = 110) -> str:
-    """What `show` prints, without colours."""
+    """The text that `show` prints, without colours."""
     console = Console(file=io.StringIO(), width=width, force_terminal=False, no_color=True)
     show(comparison, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
-    """The table; a narrow terminal does without kinds, and without intervals where there are deviations."""
+    """The table; on a narrow terminal without kinds, and without intervals if there are deviations."""
     several = comparison.n_splits > 1
     columns = _columns(several)
     kept = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
@@ -100,7 +100,7 @@ def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
 
 
 def _remarks(standing: Standing) -> list[str]:
-    """Why a method has no figures, and what one should know of those that have."""
+    """Why a method has no figures, and remarks on those that have."""
     said = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
     return [f"{label}: {words}" for label, remarks in said for words in remarks]
 
@@ -136,7 +136,7 @@ def html_page(comparison: Comparison, title: str, command: str | None) -> str:
     """One self-contained page with the recommendation on top."""
     parts = html_parts(comparison)
     if command is not None:
-        parts += [report.heading("Do it again"), report.code(command)]
+        parts += [report.heading("Reproduce"), report.code(command)]
     parts.append(report.definitions(_circumstances(comparison)))
     return report.page(title, comparison.recommendation(), parts)
 
@@ -154,7 +154,7 @@ def html_parts(comparison: Comparison) -> list[str]:
         settings = _settings(standing)
         if settings:
             parts += [
-                report.heading("What each chose on training rows"),
+                report.heading("Settings chosen on training rows"),
                 report.table(("method", "settings"), settings),
             ]
     parts += [report.paragraph(f"Note: {remark}.") for remark in comparison.remarks]
@@ -174,7 +174,7 @@ def _html_table(comparison: Comparison, standing: Standing) -> str:
 
 
 def _contest_words(standing: Standing) -> list[str]:
-    """Ours against the best rival of each kind, losses as plainly as gains."""
+    """Ours against the best rival of each kind, in words."""
     said = {"ahead": "is ahead of", "tie": "ties with", "behind": "is behind"}
     return [
         f"{kind.capitalize()}: {c.one} {said[c.verdict]} {c.other}, the best rival of its kind: "

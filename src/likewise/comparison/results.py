@@ -1,4 +1,4 @@
-"""What came out: each method's figures, who is ahead of whom and how surely, and a recommendation in a sentence."""
+"""The results of a comparison: figures per method, paired tests between methods, and a recommendation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from likewise.comparison.methods import KINDS
 from likewise.metrics import bootstrap_interval, paired_test
 
-__all__ = ["Comparison", "Contest", "Outcome", "Run", "Standing"]
+__all__ = ["Comparison", "Contest", "MethodRun", "Outcome", "Standing"]
 
-TIE_POINTS = 0.3  # of mAP × 100: below this nobody sees a difference, however sure it is
+TIE_POINTS = 0.3  # of mAP × 100: a smaller difference does not matter, however significant
 TIE_P = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class MethodRun:
     """One method on one split; `average_precision` is that of each query."""
 
     precision_at_1: float
@@ -30,13 +30,13 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One method over all splits; with an `error` it has no figures, and that is why."""
+    """One method over all splits; `error` says why it has no figures, if it failed."""
 
     name: str
     label: str
     kind: str  # "linear", "kernel" or "posterior"
     ours: bool
-    runs: list[Run] = field(default_factory=list)
+    runs: list[MethodRun] = field(default_factory=list)
     error: str | None = None
     remarks: list[str] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over the splits; None of one."""
+        """Standard deviation over the splits; None for a single split."""
         return float(np.std(self._scores, ddof=1)) if len(self._scores) > 1 else None
 
     @cached_property
@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def average_precision(self) -> np.ndarray:
-        """Of each query of each split."""
+        """Average precision of each query of each split."""
         return np.concatenate([run.average_precision for run in self.runs])
 
     @property
@@ -70,12 +70,12 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """To fit, all choosing included; mean over the splits."""
+        """Time to fit, tuning included; mean over the splits."""
         return self._mean("seconds")
 
     @property
     def width(self) -> int:
-        """Numbers a row in the index."""
+        """Columns per row in an index."""
         return self.runs[-1].width if self.runs else 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Contest:
-    """Two methods on the same queries: the difference in mAP of one to the other, and how sure it is."""
+    """Two methods on the same queries: the difference in mAP, its interval and its p-value."""
 
     one: str
     other: str
@@ -114,7 +114,7 @@ class Contest:
 
     @property
     def verdict(self) -> str:
-        """ "ahead", "behind" or "tie": p above .05, or less than .3 points apart."""
+        """ "ahead", "behind" or "tie", which is p above .05 or a difference below .3 points."""
         if self.p_value > TIE_P or abs(100 * self.difference) < TIE_POINTS:
             return "tie"
         return "ahead" if self.difference > 0 else "behind"
@@ -130,7 +130,7 @@ class Contest:
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """All methods on the same splits: how many rows were learned from and searched, and how each fared."""
+    """All methods on the same splits, with the numbers of rows that were learned from and searched."""
 
     n_train: int
     n_test: int
@@ -142,7 +142,7 @@ class Standing:
 
     @property
     def ranked(self) -> list[Outcome]:
-        """Best first; what failed comes last."""
+        """Best first; methods that failed come last."""
         return sorted(self.outcomes, key=lambda o: -np.inf if o.failed else o.mean_average_precision, reverse=True)
 
     def contest(self, one: Outcome, other: Outcome) -> Contest:
@@ -155,21 +155,21 @@ class Standing:
         return contests[key]
 
     def against_ours(self, rival: Outcome) -> Contest | None:
-        """Ours of the rival's own kind (or else our best) against a rival; None for our own and for what failed."""
+        """Ours of the rival's kind, or else our best, against a rival; None for our own methods and failed ones."""
         if rival.ours or rival.failed:
             return None
         peer = self._best(ours=True, kind=rival.kind) or self._best(ours=True)
         return None if peer is None else self.contest(peer, rival)
 
     def contests(self) -> dict[str, Contest]:
-        """By kind: ours against the best rival of that kind."""
+        """Ours against the best rival, for each kind."""
         pairs = {kind: (self._best(ours=True, kind=kind), self._best(ours=False, kind=kind)) for kind in KINDS}
         return {kind: self.contest(one, other) for kind, (one, other) in pairs.items() if one and other}
 
     def final(self) -> Contest | None:
-        """Our best against the best rival of any kind; without either, the best against the second.
+        """Our best against the best rival of any kind; if either is missing, the best against the second.
 
-        Our cosine stands for our posterior where it ties with it and is not behind the rival: it serves any class.
+        If our cosine ties with our posterior and is not behind the rival, it is preferred: it also ranks new classes.
         """
         ours, rival = self._best(ours=True), self._best(ours=False)
         if ours and rival:
@@ -181,7 +181,7 @@ class Standing:
         return self.contest(*done[:2]) if len(done) > 1 else None
 
     def recommendation(self) -> str:
-        """What to take, in words."""
+        """Which method to use, in words."""
         final = self.final()
         if final is None:
             done = [outcome.label for outcome in self.outcomes if not outcome.failed]
@@ -213,7 +213,7 @@ class Standing:
     def _tie(self, final: Contest) -> str:
         pair = (self._labelled(final.one), self._labelled(final.other))
         cheap, dear = sorted(pair, key=lambda outcome: outcome.seconds)
-        if dear.seconds < 1.25 * cheap.seconds:  # nearer than clocks agree: then the narrower, which searches faster
+        if dear.seconds < 1.25 * cheap.seconds:  # within timing noise: then the narrower one, which searches faster
             cheap, dear = sorted(pair, key=lambda outcome: outcome.width)
         scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
         costs = " against ".join(f"{max(o.seconds, 0.01):.2g} s to fit and {o.width} wide" for o in (cheap, dear))
@@ -222,21 +222,21 @@ class Standing:
         return words + self._warning(cheap)
 
     def _warning(self, taken: Outcome) -> str:
-        """A posterior knows the classes of training alone; people should know before they take it."""
-        return ", if nothing of another class will ever be searched" if taken.kind == "posterior" else ""
+        """A posterior only knows the classes of training."""
+        return ", if only classes of training will ever be searched" if taken.kind == "posterior" else ""
 
     def _labelled(self, label: str) -> Outcome:
         return next(outcome for outcome in self.outcomes if outcome.label == label)
 
     def _best(self, ours: bool, kind: str | None = None, but: str | None = None) -> Outcome | None:
-        """The best of ours or of the rivals, of one kind or of any kind but one."""
+        """The best of ours or of the rivals, of one kind or of every kind except one."""
         fitting = [o for o in self.ranked if o.ours == ours and not o.failed and kind in (None, o.kind)]
         return next((o for o in fitting if o.kind != but), None)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What `likewise.compare` found; print it, or see `to_dict` and `to_html`."""
+    """The result of `likewise.compare`: print it, or use `to_dict` or `to_html`."""
 
     n_rows: int
     n_columns: int
@@ -250,18 +250,18 @@ class Comparison:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """The tables there are, by what is searched."""
+        """The tables, by what was searched."""
         both = {"known classes": self.seen, "new classes": self.unseen}
         return {name: standing for name, standing in both.items() if standing is not None}
 
     def recommendation(self) -> str:
-        """One sentence: what to take for rows of known classes, and what for rows of new ones."""
+        """One sentence: what to use for known classes, and what for new ones."""
         parts = [f"for {name}: {standing.recommendation()}" for name, standing in self.standings.items()]
         words = "; ".join(parts)
         return f"{words[0].upper()}{words[1:]}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rankings of each query, ready for JSON."""
+        """Everything except the figures of each query, ready for JSON."""
         return {
             "n_rows": self.n_rows,
             "n_columns": self.n_columns,

@@ -1,4 +1,4 @@
-"""Fit every method on the same splits and measure it on the same queries; what fails is a row like any other."""
+"""Fit every method on the same splits and evaluate it on the same queries; a failure becomes a row of the table."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from likewise.comparison.methods import Method, Size, check_names, own_methods, seen_methods, select, unseen_methods
-from likewise.comparison.results import Comparison, Outcome, Run, Standing
-from likewise.comparison.splitting import Part, class_obstacle, class_part, row_part, sampled
+from likewise.comparison.methods import (
+    MethodSpec,
+    Size,
+    check_names,
+    own_methods,
+    seen_methods,
+    select,
+    unseen_methods,
+)
+from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
+from likewise.comparison.splitting import Part, class_obstacle, class_part, row_part
+from likewise.core.sampling import sample_by_class
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
@@ -23,7 +32,7 @@ from likewise.utils.progress import Advance, progress_bar
 __all__ = ["compare"]
 
 STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"
-# What the models call the settings they choose.
+# Settings that models choose; each is an attribute with an underscore.
 _CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight")
 
 
@@ -42,30 +51,30 @@ def compare(
     random_state: int = 0,
     verbose: int = 0,
 ) -> Comparison:
-    """How well each of the usual methods, and AnchoredSLR, ranks these rows: a table with a recommendation.
+    """Compare how well the usual methods and AnchoredSLR rank these rows: a table with a recommendation.
 
-    Every method learns from the same rows and chooses its settings there alone. Then each row that was held out is a
-    query and ranks all others that were. For known classes, rows are held out; for new classes, half of the classes.
+    Every method learns from the same rows and tunes its settings on them alone. Then each held-out row is a query and
+    ranks the other held-out rows. For known classes rows are held out, for new classes half of the classes.
 
     Parameters
     ----------
     X, y : rows and their labels
-    methods : names, optional
-        Which methods to compare; None is all of them. An unknown name is an error that lists them.
+    methods : sequence of str, optional
+        Which methods to compare; None is all of them. The error for an unknown name lists them.
     models : mapping of names to estimators, optional
-        Further rivals: anything with `fit`, `transform` and, where the sides differ, `transform_query`.
+        Further methods: anything with `fit`, `transform` and, if the two sides differ, `transform_query`.
     splits : int
-        How often to split; figures are then means with standard deviations.
+        Number of random splits; with several, figures are means with standard deviations.
     test_size : float
         Share of each class that is held out.
     seen, unseen : bool
-        Whether to compare on held-out rows of known classes, and on classes held out.
+        Whether to compare on known classes, and on new classes.
     max_rows : int or None
-        Larger data is sampled, by class.
+        Larger data is sampled by class.
     small : int
-        NCA and the support vector machine, whose cost grows with n², run up to so many training rows.
+        Largest number of training rows for NCA and the support vector machine, whose cost grows with n².
     random_state : int
-        Seed of the sample, of the splits and of every method.
+        Seed of the sample, the splits and every method.
     verbose : int
         1 shows a progress bar.
 
@@ -78,7 +87,7 @@ def compare(
     """
     _check(splits, test_size, seen, unseen)
     check_names(methods, [*seen_methods(), *unseen_methods()])
-    # A generator each, so that the splits of one table do not depend on whether there is another.
+    # One generator per purpose: the splits of one table do not depend on whether there is another.
     draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
     remarks: list[str] = []
     X, codes = _rows(X, y, max_rows, draw, remarks)
@@ -92,7 +101,7 @@ def compare(
     elif unseen:
         remarks.append(obstacle or "")
     if not job.tables:
-        why = (unseen and obstacle) or "no method asked for is in the tables wanted"
+        why = (unseen and obstacle) or "none of the methods is in the tables asked for"
         raise LikewiseError(f"nothing is left to compare: {why}")
     with progress_bar("comparing", job.n_steps, enabled=bool(verbose)) as advance:
         standings = job.run(advance)
@@ -103,7 +112,7 @@ def compare(
 
 def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
     if splits < 1:
-        raise LikewiseError(f"splits={splits} is below 1: pass how often to split the rows")
+        raise LikewiseError(f"splits={splits} is below 1: expected the number of random splits")
     if not 0 < test_size < 1:
         raise LikewiseError(f"test_size={test_size} is outside (0, 1): 0.3 is usual")
     if not (seen or unseen):
@@ -111,12 +120,12 @@ def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
 
 
 def _rows(X: Any, y: Any, max_rows: int | None, rng: np.random.Generator, remarks: list[str]) -> tuple[Any, np.ndarray]:
-    """Checked rows and class numbers, sampled if there are too many."""
+    """Validated rows and class codes, sampled if there are more than `max_rows`."""
     codes = encode_labels(y)[1]
     X = X if hasattr(X, "shape") and hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
     if X.shape[0] != len(codes):
-        raise LikewiseError(f"X has {X.shape[0]} rows and y {len(codes)} labels: expected one a row")
-    kept = sampled(codes, max_rows, rng)
+        raise LikewiseError(f"X has {X.shape[0]} rows and y {len(codes)} labels: expected one label per row")
+    kept = sample_by_class(codes, max_rows, rng, least=4)
     if len(kept) < len(codes):
         remarks.append(f"{len(kept):,} of {len(codes):,} rows were drawn, by class; max_rows changes that")
         X, codes = X[kept], np.unique(codes[kept], return_inverse=True)[1]
@@ -132,11 +141,11 @@ class _Job:
     codes: np.ndarray
     small: int
     seed: int
-    tables: dict[str, tuple[list[Method], list[Part]]] = field(default_factory=dict)
-    scaled: dict[int, Any] = field(default_factory=dict)  # all rows, standardised as the training rows of a split say
+    tables: dict[str, tuple[list[MethodSpec], list[Part]]] = field(default_factory=dict)
+    scaled: dict[int, Any] = field(default_factory=dict)  # all rows, standardised by the training rows of a split
 
-    def plan(self, name: str, methods: list[Method], splits: int, draw: Callable[[], Part]) -> None:
-        """One table; none if no method was asked for."""
+    def plan(self, name: str, methods: list[MethodSpec], splits: int, draw: Callable[[], Part]) -> None:
+        """Add a table, unless no method was asked for."""
         if methods:
             self.tables[name] = (methods, [draw() for _ in range(splits)])
 
@@ -147,7 +156,7 @@ class _Job:
     def run(self, advance: Advance) -> dict[str, Standing]:
         return {name: self._standing(*table, advance) for name, table in self.tables.items()}
 
-    def _standing(self, methods: list[Method], parts: list[Part], advance: Advance) -> Standing:
+    def _standing(self, methods: list[MethodSpec], parts: list[Part], advance: Advance) -> Standing:
         outcomes = [Outcome(method.name, method.label, method.kind, method.ours) for method in methods]
         for number, part in enumerate(parts):
             for place, method in enumerate(methods):
@@ -157,8 +166,8 @@ class _Job:
         classes = [len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test)]
         return Standing(len(parts[0].train), len(parts[0].test), (classes[0], classes[1]), outcomes)
 
-    def _extended(self, outcome: Outcome, method: Method, part: Part, seed: int) -> Outcome:
-        """The outcome with one more split; the first failure ends a method, not the table."""
+    def _extended(self, outcome: Outcome, method: MethodSpec, part: Part, seed: int) -> Outcome:
+        """The outcome with one more split; a failure ends this method, not the comparison."""
         if outcome.failed:
             return outcome
         size = Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
@@ -170,20 +179,20 @@ class _Job:
                 remarks |= dict.fromkeys([STANDARDISED] if X is not self.X else [])
                 run, caught = self._run(method.make(size, seed), X, part)
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
-            except Exception as failure:  # whatever a method does, the others are still of interest
+            except Exception as failure:  # a method of the caller may raise anything
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
         return Outcome(outcome.name, outcome.label, outcome.kind, outcome.ours, runs, error, list(remarks))
 
     def _scaled(self, part: Part, seed: int) -> Any:
-        """The rows, standardised if that is what the training rows ask for."""
+        """The rows, standardised if AnchoredSLR would standardise the training rows."""
         if seed not in self.scaled:
             codes = np.unique(self.codes[part.train], return_inverse=True)[1]
             scaling = scaling_for(self.X[part.train], codes, int(codes.max()) + 1, seed)
             self.scaled = {seed: self.X if scaling.name == "unit" else scaling(self.X)}
         return self.scaled[seed]
 
-    def _run(self, model: Any, X: Any, part: Part) -> tuple[Run, list[str]]:
-        """Fit on one part, rank the other; and what the method warned of."""
+    def _run(self, model: Any, X: Any, part: Part) -> tuple[MethodRun, list[str]]:
+        """Fit on one part and rank the other; also the method's warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             began = time.perf_counter()
@@ -194,17 +203,16 @@ class _Job:
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
             found = evaluate(Q, G, codes, ks=(1,))
         words = [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
-        run = Run(found.precision[1], seconds, G.shape[1], _setting(model), found.average_precision)
+        run = MethodRun(found.precision[1], seconds, G.shape[1], _setting(model), found.average_precision)
         return run, words
 
 
 def _setting(model: Any) -> dict[str, Any]:
-    """What the model chose."""
+    """The settings that the model chose, those of a model inside it included."""
     if hasattr(model, "setting_"):
         return dict(model.setting_)
-    # A model behind another keeps the inner one's settings under its own prefix.
-    names = [(name, f"{prefix}{name}_") for prefix in ("", "base_") for name in _CHOSEN]
-    return {name: getattr(model, attribute) for name, attribute in names if hasattr(model, attribute)}
+    parts = [model, getattr(model, "base_", None)]
+    return {name: getattr(part, f"{name}_") for part in parts for name in _CHOSEN if hasattr(part, f"{name}_")}
 
 
 def _first_line(message: Any) -> str:

@@ -1,4 +1,4 @@
-"""The paper's SLR with its iterations, the setting it is sensitive to, chosen on training rows, as its rivals' are."""
+"""The paper's SLR with its number of iterations, the setting that matters most, chosen on training rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.selection.tuning import Setting, Sides, choose
+from likewise.selection.grid import Params, Sides, search_grid
 from likewise.slr import SLR
 
 __all__ = ["StoppedSLR"]
@@ -16,11 +16,11 @@ ITERATIONS = (1, 2, 5, 10)  # ten are the paper's
 
 
 class StoppedSLR:
-    """SLR after as many iterations as rank held-out training rows best.
+    """SLR after the number of iterations that ranks held-out training rows best.
 
     Attributes
     ----------
-    setting_ : the iterations taken.
+    setting_ : the number of iterations, by name.
     model_ : SLR, learned from all rows.
     """
 
@@ -29,8 +29,8 @@ class StoppedSLR:
 
     def fit(self, X: Any, y: np.ndarray) -> Self:
         """Choose on 30 % of each class, then learn from all rows."""
-        settings = [{"n_iter": T} for T in ITERATIONS]
-        self.setting_, _ = choose(settings, self._candidates, X, y, self.random_state)
+        grid = [{"n_iter": T} for T in ITERATIONS]
+        self.setting_ = search_grid(grid, self._candidates, X, y, self.random_state).best_params
         self.model_ = self._model(self.setting_).fit(X, y)
         return self
 
@@ -42,12 +42,12 @@ class StoppedSLR:
         """The query side of rows."""
         return self.model_.transform_query(X)
 
-    def _candidates(self, X: Any, y: np.ndarray) -> Callable[[Setting], Sides]:
-        def sides(setting: Setting) -> Sides:
-            model = self._model(setting).fit(X, y)
+    def _candidates(self, X: Any, y: np.ndarray) -> Callable[[Params], Sides]:
+        def sides(params: Params) -> Sides:
+            model = self._model(params).fit(X, y)
             return lambda rows: (model.transform_query(rows), model.transform(rows))
 
         return sides
 
-    def _model(self, setting: Setting) -> SLR:
-        return SLR(**setting, random_state=self.random_state)
+    def _model(self, params: Params) -> SLR:
+        return SLR(**params, random_state=self.random_state)

@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from likewise.utils.onnx_graph import Graph
+
 __all__ = ["Head", "unit"]
 
 
@@ -53,6 +55,22 @@ class Head:
         means = np.asarray(self.means, dtype=z.dtype)
         scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
         return np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
+
+    def write_onnx(self, graph: Graph, z: str, centred: Callable[[], str]) -> str:
+        """The same in an ONNX graph."""
+        if self.raw:
+            return graph.unit(centred())
+        parts = [z]
+        if self.input:
+            parts.append(graph.times(centred(), self.input * self.scale / self.input_scale))
+        if self.constant:
+            parts.append(graph.filled(z, self.constant * self.scale))
+        z = graph.unit(graph.beside(parts))
+        if self.means is None:
+            return z
+        means = np.asarray(self.means, np.float64)
+        scores = graph.plus(graph.mapped(z, means.T), -np.einsum("ij,ij->i", means, means) / 2)
+        return graph.posterior(scores, self.temperature)
 
 
 def unit(Z: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What in the data will hurt, what it does, and what to do about it."""
+"""Problems in the data: what they are, what they do to a model, and what to do about them."""
 
 from likewise.doctor.examining import Finding, Findings, examine
 

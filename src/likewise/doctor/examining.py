@@ -1,4 +1,4 @@
-"""What in the data will hurt."""
+"""Find problems in the data, the most severe first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Finding", "Findings", "examine"]
 
 Severity = Literal["serious", "warning", "note"]
 
-_NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that one notices in a ranking
+_NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
 _CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
 _IMBALANCE = 20.0  # largest over smallest class
@@ -26,7 +26,7 @@ _IMBALANCE = 20.0  # largest over smallest class
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing in the data: how bad, what it is, what it does to a model, what to do."""
+    """One problem: how severe it is, what it is, what it does to a model, and what to do."""
 
     code: str
     severity: Severity
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Findings:
-    """All findings, the worst first, and the figures they rest on."""
+    """All findings, the most severe first, and the figures they are based on."""
 
     n_rows: int
     n_columns: int
@@ -49,7 +49,7 @@ class Findings:
 
     @property
     def serious(self) -> bool:
-        """Whether anything found will break a fit or make its figures worthless."""
+        """Whether any finding breaks a fit or makes its figures worthless."""
         return any(finding.severity == "serious" for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -67,10 +67,10 @@ class Findings:
 
 
 def examine(X: Any, y: Any = None) -> Findings:
-    """Look for what will hurt in rows X and labels y.
+    """Look for problems in rows X and labels y.
 
-    X may be dense, memory-mapped or sparse; it is read in blocks, so memory stays at one block, a few numbers
-    a row and one Gram matrix of at most 4,096 × 4,096.
+    X may be dense, memory-mapped or sparse; it is read in blocks, so memory stays at one block, a few numbers per row
+    and one Gram matrix of at most 4,096 × 4,096.
 
     Examples
     --------

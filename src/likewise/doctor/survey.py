@@ -1,4 +1,4 @@
-"""The figures that `likewise.doctor` rests on, from one walk over blocks of rows."""
+"""The figures that `likewise.doctor` is based on, from one pass over blocks of rows."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import scipy.sparse as sp
 from scipy.linalg import eigvalsh
 
 from likewise.tables.table import is_missing, is_sparse
+from likewise.utils.arrays import dense
 
 __all__ = ["Survey", "survey"]
 
 _BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
 _LARGEST_GRAM = 4096  # its eigenvalues take seconds, not minutes
-_SAMPLE = 2048  # rows on which the rank is measured where the Gram matrix would be larger
+_SAMPLE = 2048  # rows on which the rank is measured if the Gram matrix would be larger
 _LARGEST_CLASS_TABLE = 20_000_000  # classes × columns for the search of the label among the features
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Counts and ranges of rows X and labels y; figures on rows leave out those that are not finite."""
+    """Counts and ranges of rows X and labels y; rows that are not finite are left out."""
 
     n: int
     d: int
@@ -52,26 +53,26 @@ class Survey:
 
 
 def survey(X: Any, y: np.ndarray | None) -> Survey:
-    """Walk once over the blocks of X, then measure its rank on a Gram matrix."""
+    """One pass over the blocks of X, then its rank by a Gram matrix."""
     n, d = X.shape
     missing = np.ones(n, dtype=bool) if y is None else is_missing(y)
     classes, codes = _classes(y, missing)
-    walk = _walk_sparse(X, codes, len(classes)) if is_sparse(X) else _walk(X, codes, len(classes))
-    good = np.flatnonzero(walk.finite)
+    figures = _sparse_figures(X, codes, len(classes)) if is_sparse(X) else _dense_figures(X, codes, len(classes))
+    good = np.flatnonzero(figures.finite)
     rank, exact, condition = _rank(X, good)
     return Survey(
         n=n,
         d=d,
         n_finite=len(good),
         bad_rows=n - len(good),
-        bad_columns=int(walk.bad_columns.sum()),
-        zero_rows=int((walk.norms[good] == 0).sum()),
-        **_repeats(walk.row_hashes[good], walk.norms[good] > 0, codes[good]),
-        norm_range=_quantiles(walk.norms[good]),
-        deviation_range=walk.deviation_range(),
-        constant_columns=int(walk.constant().sum()),
-        duplicate_columns=walk.duplicate_columns(),
-        telling_columns=walk.telling_columns(),
+        bad_columns=int(figures.bad_columns.sum()),
+        zero_rows=int((figures.norms[good] == 0).sum()),
+        **_repeats(figures.row_hashes[good], figures.norms[good] > 0, codes[good]),
+        norm_range=_quantiles(figures.norms[good]),
+        deviation_range=figures.deviation_range(),
+        constant_columns=int(figures.constant().sum()),
+        duplicate_columns=figures.duplicate_columns(),
+        telling_columns=figures.telling_columns(),
         rank=rank,
         rank_is_exact=exact,
         condition=condition,
@@ -82,36 +83,36 @@ def survey(X: Any, y: np.ndarray | None) -> Survey:
     )
 
 
-def _walk(X: np.ndarray, codes: np.ndarray, k: int) -> _Walk:
-    """Blocks of rows as float64, small enough for memory whatever the size of X."""
-    walk = _Walk(X.shape[0], X.shape[1], codes, k)
+def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> _Figures:
+    """From blocks of rows as float64, so that X need not fit in memory."""
+    figures = _Figures(X.shape[0], X.shape[1], codes, k)
     step = max(1, _BLOCK // X.shape[1])
     for start in range(0, X.shape[0], step):
         rows = slice(start, min(start + step, X.shape[0]))
-        # Adding zero makes -0 and 0 one value, for the hashes.
-        walk.take(rows, np.asarray(X[rows]).astype(np.float64) + 0.0)
-    return walk
+        # Adding zero turns -0 into 0, for the hashes.
+        figures.take(rows, np.asarray(X[rows]).astype(np.float64) + 0.0)
+    return figures
 
 
-def _walk_sparse(X: Any, codes: np.ndarray, k: int) -> _Walk:
-    """The same figures from the stored values alone, so that a wide sparse matrix is never made dense."""
-    walk = _Walk(X.shape[0], X.shape[1], codes, k)
+def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> _Figures:
+    """From the stored values only, so that a wide sparse matrix is never made dense."""
+    figures = _Figures(X.shape[0], X.shape[1], codes, k)
     X = sp.csr_array(X, dtype=np.float64, copy=True)
     X.sum_duplicates()
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     wrong = ~np.isfinite(X.data)
-    walk.bad_columns[X.indices[wrong]] = True
-    walk.finite[rows[wrong]] = False
-    X.data[~walk.finite[rows]] = 0.0
+    figures.bad_columns[X.indices[wrong]] = True
+    figures.finite[rows[wrong]] = False
+    X.data[~figures.finite[rows]] = 0.0
     X.eliminate_zeros()
-    walk.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
-    walk.row_hashes[:] = [_hash_stored(X, i) for i in range(X.shape[0])]
-    walk.take_sparse_columns(X)
-    return walk
+    figures.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
+    figures.row_hashes[:] = [_hash_stored(X, i) for i in range(X.shape[0])]
+    figures.take_sparse_columns(X)
+    return figures
 
 
-class _Walk:
-    """What one walk over the rows collects."""
+class _Figures:
+    """Figures on rows and columns, collected block by block."""
 
     def __init__(self, n: int, d: int, codes: np.ndarray, k: int) -> None:
         self.finite = np.ones(n, dtype=bool)
@@ -144,7 +145,7 @@ class _Walk:
         self._by_class(block, self.codes[where])
 
     def _spread(self, block: np.ndarray) -> None:
-        """Means and scatter, merged block by block (Chan's formula, which does not cancel)."""
+        """Means and scatter, merged by Chan's formula, which avoids cancellation."""
         self.low = np.minimum(self.low, block.min(axis=0))
         self.high = np.maximum(self.high, block.max(axis=0))
         mean, total = block.mean(axis=0), self.count + len(block)
@@ -165,7 +166,7 @@ class _Walk:
             self.class_high[present] = np.maximum(self.class_high[present], np.maximum.reduceat(sorted_rows, starts))
 
     def take_sparse_columns(self, X: Any) -> None:
-        """All figures on the columns of a sparse X at once; its rows that are not finite are empty."""
+        """All figures on the columns of a sparse X; its rows that are not finite are empty."""
         X = X[np.flatnonzero(self.finite)]
         codes, self.count = self.codes[self.finite], X.shape[0]
         if not self.count:
@@ -195,12 +196,12 @@ class _Walk:
         return float(np.sqrt(varied.min() / self.count)), float(np.sqrt(varied.max() / self.count))
 
     def duplicate_columns(self) -> int:
-        """Columns that repeat an earlier one; constant ones are counted as such and not here."""
+        """Columns that repeat an earlier one; constant columns are counted elsewhere."""
         kept = [digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still]
         return len(kept) - len(set(kept))
 
     def telling_columns(self) -> int:
-        """Columns with one value a class and a different one in every class."""
+        """Columns with one value per class, and a different one in every class."""
         if self.class_low is None or self.class_high is None or self.count == 0:
             return 0
         candidates = np.flatnonzero((self.class_low == self.class_high).all(axis=0))
@@ -216,13 +217,13 @@ def _hash_stored(X: Any, i: int) -> int:
 
 
 def _stored(X: Any, i: int) -> bytes:
-    """The places and values stored for one row of a CSR matrix, or one column of a CSC matrix."""
+    """Indices and values stored for one row of a CSR matrix, or one column of a CSC matrix."""
     part = slice(X.indptr[i], X.indptr[i + 1])
     return X.indices[part].tobytes() + X.data[part].tobytes()
 
 
 def _repeats(hashes: np.ndarray, nonzero: np.ndarray, codes: np.ndarray) -> dict[str, int]:
-    """Rows equal to an earlier one, and rows equal to one with another label; zero rows left aside."""
+    """Rows equal to an earlier one, and rows equal to one with another label, without zero rows."""
     hashes, codes = hashes[nonzero], codes[nonzero]
     unique, group = np.unique(hashes, return_inverse=True)
     known = codes >= 0
@@ -249,7 +250,7 @@ def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:
     if not exact:
         good = np.sort(np.random.default_rng(0).choice(good, _SAMPLE, replace=False))
     values = eigvalsh(_gram(X, good), overwrite_a=True, check_finite=False)
-    # What lies below the rounding of the Gram matrix, or of X's own entries, is not there; as in whitening.
+    # Eigenvalues below the rounding of the Gram matrix, or of the entries of X, count as zero, as in whitening.
     eps = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps
     floor = values[-1] * max(max(len(good), d) * np.finfo(np.float64).eps, float(8 * eps) ** 2)
     kept = values[values > max(floor, 0.0)]
@@ -267,25 +268,25 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     for start in range(0, max(n, d), step):
         stop = start + step
         block = X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
-        block = (block.toarray() if is_sparse(block) else np.asarray(block)).astype(np.float64, copy=False)
+        block = dense(block).astype(np.float64, copy=False)
         G += block.T @ block if d <= n else block @ block.T
     return G
 
 
 def _classes(y: np.ndarray | None, missing: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels and each row's place among them, -1 where there is none."""
+    """The distinct labels, and the index of each row's label among them, -1 where it is missing."""
     codes = np.full(len(missing), -1)
     if y is None or missing.all():
         return [], codes
     present = y[~missing]
-    # A mix of types cannot be sorted; text can.
+    # A mix of types cannot be sorted, but text can.
     classes, inverse = np.unique(present if present.dtype.kind != "O" else present.astype(str), return_inverse=True)
     codes[~missing] = inverse
     return classes.tolist(), codes
 
 
 def _minus_ones(y: np.ndarray | None, classes: list[Any]) -> int:
-    """How many rows carry -1 where the other labels count up from 0: the usual mark of no label."""
+    """How many rows have the label -1 while the others count up from 0: the usual mark of a missing label."""
     if y is None or y.dtype.kind not in "if" or len(classes) < 3 or -1 not in classes:
         return 0
     return int((y == -1).sum()) if min(value for value in classes if value != -1) >= 0 else 0

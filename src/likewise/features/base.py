@@ -151,7 +151,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an extractor written by `save`."""
         kinds = {name: kind for name, kind in _kinds().items() if issubclass(kind, cls)}
-        return load_model(path, kinds)
+        return load_model(path, kinds.get, " or ".join(sorted(kinds)))
 
     def prepare(self) -> None:
         """Load and check models and parameters before the first image, so that errors occur here, not in a worker."""

@@ -1,4 +1,4 @@
-"""An index for other engines: a faiss file, NumPy arrays, an ONNX graph of the model, a map for raw rows."""
+"""Exports for other engines: a faiss file, NumPy arrays, an ONNX graph of the model, a map for raw rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.retrieval.graphs import onnx_graph
 from likewise.retrieval.index import Index
 from likewise.utils.files import atomic_write
 
@@ -20,7 +19,7 @@ KINDS = ("faiss", "numpy", "onnx")
 
 
 def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
-    """Write an index or its model to `path`; the ending (.faiss, .npz, .onnx) tells the kind unless it is given."""
+    """Write an index or its model to `path`; the kind follows from the suffix (.faiss, .npz, .onnx) if not given."""
     path = Path(path)
     kind = kind or {".faiss": "faiss", ".npz": "numpy", ".npy": "numpy", ".onnx": "onnx"}.get(path.suffix.lower())
     if kind == "faiss":
@@ -33,7 +32,7 @@ def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) 
 
 
 def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
-    """A faiss inner-product index: exact, or the approximate one the index has; its numbers are those of the rows."""
+    """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers."""
     try:
         import faiss
     except ImportError as error:
@@ -47,20 +46,20 @@ def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
 
 
 def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
-    """An .npz with `vectors` (n, r), the gallery side, and `ids` (n,); ids that are not numbers are text."""
+    """An .npz file with `vectors` (n, r), the gallery side, and `ids` (n,), as text unless they are integers."""
     ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
     return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
 
 
 def to_onnx(model: SimilarityModel, path: str | os.PathLike[str]) -> Path:
     """Both sides of the model as an ONNX graph: input `rows`, outputs `query` and `gallery`."""
-    return atomic_write(path, onnx_graph(model))
+    return atomic_write(path, model.to_onnx())
 
 
 def query_map(model: SimilarityModel) -> np.ndarray:
     """M, (d, d): Q @ M searches raw rows in any inner-product engine, without indexing them again.
 
-    Only a bilinear similarity folds into the query; a cosine, a kernel or a posterior changes the gallery too.
+    Only a bilinear similarity can be moved to the query; a cosine, a kernel or a posterior changes the gallery too.
     """
     found = getattr(model, "query_map", None)
     if found is None or getattr(model, "unit_rows_", False):

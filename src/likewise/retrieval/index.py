@@ -189,8 +189,7 @@ class Index:
 
     def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Query side of rows of the gallery: their vectors, where both sides are one. The rows are sound."""
-        symmetric = type(self.model)._query_side is SimilarityModel._query_side
-        if symmetric or (isinstance(self.model, Taught) and self.model.cosine_):
+        if self.model.symmetric:
             return self.vectors[rows]
         if self.model.n_features_in_ != self.raw.shape[1]:
             raise LikewiseError(

@@ -1,4 +1,4 @@
-"""The same search served from a Milvus collection: a server's address, or a file for milvus-lite."""
+"""The same search in a Milvus collection: on a server, or in a file with milvus-lite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MilvusIndex:
     """A gallery in a Milvus collection, searched by raw rows through a model.
 
     The collection holds the gallery side of the model under the inner-product metric (a cosine collection would
-    normalise vectors on its own), with ids, labels and paths beside it.
+    normalise the vectors), with ids, labels and paths.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class MilvusIndex:
         client = _client(uri, token)
         if client.has_collection(collection):
             if not overwrite:
-                raise LikewiseError(f"{os.fspath(uri)} has a collection {collection!r} already: set overwrite=True")
+                raise LikewiseError(f"{os.fspath(uri)} already has a collection {collection!r}: set overwrite=True")
             client.drop_collection(collection)
         _create(client, collection, index)
         _insert(client, collection, index, range(len(index)))
@@ -72,7 +72,7 @@ class MilvusIndex:
         return cls(model, uri, collection, token=token)
 
     def search(self, queries: Any, k: int = 10, *, filter: str = "") -> tuple[np.ndarray, np.ndarray]:
-        """Ids and scores, both (n, k), best first; `filter` is an expression of Milvus on `label` or `path`."""
+        """Ids and scores, both (n, k), best first; `filter` is a Milvus expression on `label` or `path`."""
         if k < 1:
             raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
         Q = np.asarray(self.model.transform_query(np.atleast_2d(np.asarray(queries, np.float32))), np.float32)
@@ -90,10 +90,10 @@ class MilvusIndex:
         return ids, np.array([[hit["distance"] for hit in found[:least]] for found in hits], np.float32)
 
     def add(self, rows: Any, items: Any) -> None:
-        """Add raw rows; `items` brings their ids, since a collection does not say which ids are free."""
-        index = Index.build(self.model, np.atleast_2d(np.asarray(rows)), items)
+        """Add raw rows; `items` holds their ids, because a collection does not say which ids are free."""
         if items is None:
-            raise LikewiseError("items is None; a collection needs the ids of what is added")
+            raise LikewiseError("items is None: expected the ids of the rows that are added")
+        index = Index.build(self.model, np.atleast_2d(np.asarray(rows)), items)
         _insert(self.client, self.collection, index, range(len(index)))
 
     def remove(self, ids: Any) -> None:
@@ -106,7 +106,7 @@ class MilvusIndex:
         return int(found[0]["count(*)"])
 
     def close(self) -> None:
-        """Let go of the server, or of the file."""
+        """Close the connection to the server, or the file."""
         self.client.close()
 
 
@@ -123,7 +123,7 @@ def _client(uri: str | os.PathLike[str], token: str) -> Any:
 
 
 def _create(client: Any, collection: str, index: Index) -> None:
-    """A collection with an exact inner-product index, so that it answers as `Index` does."""
+    """A collection with an exact inner-product index, which gives the same results as `Index`."""
     from pymilvus import DataType
 
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -157,7 +157,7 @@ def _entity(index: Index, row: int) -> dict[str, Any]:
 
 
 def _wait(client: Any, collection: str) -> None:
-    """Until the index is built; before that a search may miss rows."""
+    """Wait until the index is built; before that a search may miss rows."""
     until = time.monotonic() + _PATIENCE
     client.flush(collection)
     while True:

@@ -1,8 +1,7 @@
-"""What a few examples say about the rest: spread over the gallery's graph of neighbours, then regressed in closed form.
+"""What a few examples say about the rest: spread over a graph of neighbours, then regressed in closed form.
 
-The neighbours of each row, the kernel of all rows with some landmarks and the factor of its Gram matrix depend on the
-gallery alone. They are computed once; a lesson after that is some products with a sparse matrix and one triangular
-solve.
+The neighbours of each row, the kernel of all rows with some landmarks and its Gram matrix depend only on the gallery
+and are computed once. A lesson is then a few products with a sparse matrix and one solve.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from likewise.core.kernels import Features, mean_square_distance
+from likewise.core.sampling import sample_rows
 
-__all__ = ["Ground", "Regression", "prepared"]
+__all__ = ["Ground", "SpreadRegression", "prepared"]
 
-# Measured on digits (20 marks, 30 labels; base a cosine and a model of 60 labels) and held-out rows: all flat around
-# these values.
+# Measured on held-out digits (20 marks, 30 labels; on a cosine and on a model of 60 labels): results hardly change
+# around these values.
 DEGREE = 10
 SPREAD = 0.9
 ROUNDS = 25
@@ -30,8 +30,8 @@ RIDGE = 0.1
 _BLOCK = 1 << 23
 
 
-class Regression(NamedTuple):
-    """A kernel, the coefficients of its landmarks, and what they give for the rows of the ground."""
+class SpreadRegression(NamedTuple):
+    """A kernel, the coefficients of its landmarks, and the fitted values of the rows."""
 
     features: Features
     coefficients: np.ndarray
@@ -40,7 +40,7 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class Ground:
-    """Unit rows z, their graph, and the kernel by which what was spread is regressed on z."""
+    """Unit rows z, their graph of neighbours, and the kernel for regressing on z."""
 
     z: np.ndarray
     graph: sp.csr_array
@@ -49,14 +49,14 @@ class Ground:
     gram: np.ndarray
 
     def spread(self, Y: np.ndarray) -> np.ndarray:
-        """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: how much of each column of Y reaches each row."""
+        """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: label spreading of each column of Y."""
         F = Y = Y.astype(np.float32)
         for _ in range(ROUNDS):
             F = np.float32(SPREAD) * (self.graph @ F) + np.float32(1 - SPREAD) * Y
         return np.asarray(F)
 
-    def regress(self, T: np.ndarray) -> Regression:
-        """The ridge regression of T on the kernel, with the rows where T is largest as landmarks too."""
+    def regress(self, T: np.ndarray) -> SpreadRegression:
+        """Ridge regression of T on the kernel; the rows where T is largest become landmarks too."""
         own = self._own_landmarks(T)
         assert self.features.landmarks is not None
         added = Features(self.z[own], self.features.gamma)
@@ -65,16 +65,16 @@ class Ground:
         gram = self._gram(phi, added)
         A = scipy.linalg.solve(gram.astype(float), (phi.T @ T.astype(phi.dtype)).astype(float), assume_a="pos")
         A = A.astype(np.float32)
-        return Regression(Features(landmarks, self.features.gamma), A, phi @ A)
+        return SpreadRegression(Features(landmarks, self.features.gamma), A, phi @ A)
 
     def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
-        """The rows that belong most, the same number of each column."""
+        """The rows with the largest values, equally many per column."""
         each = max(1, OWN // T.shape[1])
         top = np.argsort(-T, axis=0, kind="stable")[:each]
         return np.unique(top[np.take_along_axis(T, top, axis=0) > 0.5])
 
     def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
-        """ΦᵀΦ + λK for all landmarks; the part of the fixed ones is kept."""
+        """ΦᵀΦ + λK for all landmarks; the block of the fixed ones is already computed."""
         m = self.phi.shape[1]
         assert added.landmarks is not None
         assert self.features.landmarks is not None
@@ -86,7 +86,7 @@ class Ground:
         return gram
 
     def near(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Neighbours of a unit row that is not among the rows, and their weights, which sum to 1."""
+        """Neighbours of a unit row that is not in the gallery, and their weights, which sum to 1."""
         scores = self.z @ z.astype(self.z.dtype)
         rows = np.argsort(-scores, kind="stable")[:DEGREE]
         weights = np.maximum(scores[rows], 1e-6) ** 3
@@ -94,9 +94,9 @@ class Ground:
 
 
 def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
-    """The ground for teaching on unit rows z."""
+    """Compute everything that depends only on unit rows z."""
     z = np.ascontiguousarray(z, dtype=np.float32)
-    landmarks = z[np.sort(rng.permutation(len(z))[:LANDMARKS])]
+    landmarks = z[sample_rows(len(z), LANDMARKS, rng)]
     features = Features(landmarks, WIDTH / max(mean_square_distance(z, None), 1e-12))
     phi = features(z)
     gram = phi.T @ phi + np.float32(RIDGE) * features(landmarks)
@@ -104,7 +104,7 @@ def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
 
 
 def _graph(z: np.ndarray) -> sp.csr_array:
-    """Cubed cosines with the nearest rows, symmetric, normalised by the square roots of both degrees."""
+    """Cubed cosines with the nearest rows, made symmetric and normalised by both degrees."""
     n, k = len(z), min(DEGREE, len(z) - 1)
     step = max(1, _BLOCK // n)
     rows, columns, values = [], [], []

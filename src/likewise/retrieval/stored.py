@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from likewise.errors import FileFormatError
-from likewise.models import load as load_model
+from likewise.persistence import load as load_model
 from likewise.retrieval import folders
 from likewise.retrieval.gallery import EXTRACTOR
 from likewise.retrieval.items import Items

@@ -1,4 +1,4 @@
-"""Choosing by what was held out: splits of rows or of classes, scored by mean average precision."""
+"""Held-out rows and held-out classes, and the mean average precision with which they are ranked."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from likewise.core.sampling import sample_rows, stratified_holdout
 from likewise.metrics import average_precisions
 
-__all__ = ["Split", "class_splits", "each_score", "mean_of_found", "row_splits", "score"]
+__all__ = ["Split", "class_splits", "each_score", "inner_splits", "mean_of_found", "row_splits", "score"]
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
-FEW_HELD, MOST_DRAWS = 300, 4  # fewer of them choose by luck: they are drawn again
+MOST_HELD_PER_SPLIT = 2_000  # the same for each of several splits by class
+FEW_HELD, MOST_DRAWS = 300, 4  # a choice on fewer held-out rows is noisy: draw several times
 
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers to learn from, and held-out ones to rank by."""
+    """Row numbers to learn from, and held-out ones to rank."""
 
     train: np.ndarray
     held: np.ndarray
 
 
 def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any = None) -> list[Split]:
-    """A stratified holdout if cv is None, several if it would be small; else what scikit-learn makes of cv.
+    """A stratified holdout if cv is None, several if it is small; otherwise the splits of scikit-learn's `cv`.
 
-    `there` tells which rows count; the splits are over those, numbered anew.
+    `there` selects the rows that count; the splits number those rows from 0.
     """
     there = np.arange(len(codes)) if there is None else np.arange(len(codes))[there]
     if cv is None:
@@ -40,23 +42,42 @@ def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any 
 
 
 def _stratified(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
-    """30 % of each class; at least one, and one at least stays. Up to four draws where they are few."""
-    share = min(HELD_SHARE, MOST_HELD / len(codes))
-    sizes = [(rows, max(1, round(share * len(rows)))) for rows in _by_class(codes) if len(rows) > 1]
-    if not sizes:
+    """30 % of each class, at least one row held out and one kept; up to four draws where they are few."""
+    first = Split(*stratified_holdout(codes, _share(codes), rng))
+    if not len(first.held):
         return []
-    draws = -(-FEW_HELD // sum(size for _, size in sizes))
-    return [_holdout(sizes, len(codes), rng) for _ in range(min(draws, MOST_DRAWS))]
+    draws = min(-(-FEW_HELD // len(first.held)), MOST_DRAWS)
+    return [first, *(Split(*stratified_holdout(codes, _share(codes), rng)) for _ in range(draws - 1))]
 
 
-def _holdout(sizes: list[tuple[np.ndarray, int]], n: int, rng: np.random.Generator) -> Split:
-    """So many of the rows of each class, drawn."""
-    held = np.sort(np.concatenate([rng.permutation(rows)[:size] for rows, size in sizes]))
-    return Split(np.setdiff1d(np.arange(n), held), held)
+def inner_splits(codes: np.ndarray, rng: np.random.Generator, by: str = "rows") -> list[Split]:
+    """Splits whose held-out rows rank each other: one by rows, or several by classes where there are at least four.
+
+    By rows, at least two of a class are held out, so that each has something to find, and two stay. No split if no
+    class has four rows.
+    """
+    if by == "classes" and len(np.unique(codes)) >= 4:
+        return _limited_class_splits(codes, rng)
+    train, held = stratified_holdout(codes, _share(codes), rng, least=2, spare=2)
+    return [Split(train, held)] if len(held) else []
+
+
+def _share(codes: np.ndarray) -> float:
+    return min(HELD_SHARE, MOST_HELD / len(codes))
+
+
+def _limited_class_splits(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
+    """Splits by class with at most 2,000 held-out rows; drawn more often where classes are few."""
+    splits = []
+    for split in class_splits(codes, rng, repeats=2 if len(np.unique(codes)) > 20 else 4):
+        held = split.held[sample_rows(len(split.held), MOST_HELD_PER_SPLIT, rng)]
+        if np.unique(codes[held], return_counts=True)[1].max() > 1:
+            splits.append(Split(split.train, held))
+    return splits
 
 
 def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> list[Split]:
-    """Half of the classes held out, both ways, a few times."""
+    """Half of the classes held out, both ways, `repeats` times."""
     splits = []
     for _ in range(repeats):
         half = np.isin(codes, rng.permutation(np.unique(codes))[::2])
@@ -80,7 +101,7 @@ def mean_of_found(values: np.ndarray) -> float:
 
 
 def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:
-    """What `score` is the mean of: the average precision of each held-out row, nan where there is nothing to find."""
+    """Average precision of each held-out row, of which `score` is the mean; nan where there is nothing to find."""
     together = np.bincount(codes)[codes] > 1
     alone = ~together & np.isin(codes, codes_train)
     values = np.full(len(codes), np.nan)
@@ -89,8 +110,3 @@ def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_trai
     if alone.any():
         values[alone] = average_precisions(Z[alone], Z_train, codes[alone], codes_train)
     return values
-
-
-def _by_class(codes: np.ndarray) -> list[np.ndarray]:
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)

@@ -42,6 +42,15 @@ class CVResults:
         self.records.append({"params": params, "scores": scores, "seconds": seconds})
         return _mean(scores)
 
+    def extend(self, results: dict[str, Any], **params: Any) -> float:
+        """Add what another search tried (its `as_dict()`), each setting with further `params`; its best mean score."""
+        splits = [results[name] for name in results if name.startswith("split")]
+        times = results.get("mean_fit_time", [None] * len(results["params"]))
+        for i, setting in enumerate(results["params"]):
+            seconds = None if times[i] is None else float(times[i]) * max(1, len(splits))
+            self.add({**params, **setting}, [column[i] for column in splits], seconds)
+        return CVResults(self.records[len(self) - len(times) :]).best_score
+
     def score(self, params: dict[str, Any]) -> float | None:
         """The mean score of a setting; None if it has not been tried."""
         return next((_mean(record["scores"]) for record in self.records if record["params"] == params), None)
@@ -68,7 +77,7 @@ class CVResults:
     @property
     def best_params(self) -> dict[str, Any]:
         """The setting with the highest mean score; the first of equals, and the first if nothing was scored."""
-        return self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"]
+        return dict(self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"])
 
     def __len__(self) -> int:
         return len(self.records)
