@@ -1,6 +1,6 @@
-"""One command, one table: what we measure against the machine's own GEMM and against rivals, in one run.
+"""All benchmarks in one table: speed and memory relative to the GEMM of this machine and to rivals.
 
-usage: python -m benchmarks [NAME ...]     the modules bench_NAME.py of this folder; all of them by default
+usage: python -m benchmarks [NAME ...]     the modules bench_NAME.py of this folder; default: all
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def show(title: str, grid: Table) -> None:
-    """A table under the machine it was measured on and what was measured."""
+    """Print a table with the machine and the title above it."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     for part in (machine(), title, grid):
         console.print(part)

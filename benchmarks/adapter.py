@@ -1,4 +1,4 @@
-"""The rival of a query adapter: a linear map of the queries, by SGD on the multiple-negatives loss, in torch."""
+"""A rival query adapter: a linear map of the queries, learned by SGD on the multiple-negatives loss, in torch."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.supervision.gains import ndcg
+from likewise.metrics.gains import graded_ndcg
 
 __all__ = ["sgd_adapter"]
 
-RATES = (1e-4, 1e-3, 1e-2)  # of Adam; the best on validation queries is taken
+RATES = (1e-4, 1e-3, 1e-2)  # of Adam; the best on validation queries is used
 BATCH, EPOCHS, PATIENCE, SCALE = 256, 50, 3, 20.0  # SCALE: the usual inverse temperature of this loss
 
 
 def sgd_adapter(Q: np.ndarray, G: np.ndarray, known: sp.csr_array, seed: int = 0) -> tuple[np.ndarray, float]:
-    """W (d, d) so that q @ W finds what is relevant in G, and the seconds that the best learning rate's run took.
+    """W (d, d) such that q @ W ranks relevant items of G first, and the seconds of the run with the best learning rate.
 
     `known` stores 1 and 0 for pairs known to be relevant and irrelevant.
 
     Starts from the identity, keeps the epoch with the best nDCG@10 on a tenth of the queries, and stops three epochs
-    after it; so is the learning rate chosen. In-batch negatives that are known to be relevant are left out of the sum.
+    later; the learning rate is chosen by the same score. In-batch negatives known to be relevant are not counted.
     """
     rng = np.random.default_rng(seed)
     held = rng.random(len(Q)) < 0.1
@@ -62,7 +62,7 @@ def _run(
             optimiser.zero_grad()
             loss_of(order[first : first + BATCH]).backward()
             optimiser.step()
-        score = ndcg(Q[held] @ W.detach().numpy(), G, goal, only_known=True)
+        score = graded_ndcg(Q[held] @ W.detach().numpy(), G, goal, only_known=True)
         waited = 0 if score > best else waited + 1
         if score > best:
             best, best_W = score, W.detach().numpy().copy()

@@ -24,7 +24,7 @@ def rows() -> Iterator[Row]:
 
 
 def all_pairs_pass(n: int = 20_000) -> Iterator[Row]:
-    """GEMM twice a pair: 4 n² r operations, clamping and loss included in the time."""
+    """Two products per pair: 4 n² r operations; the time includes clamping and loss."""
     for r in (64, 100, 128):
         X, y = clusters(n, r, 50)
         engine, L = MemoryEngine(X, y, 50), np.eye(r) / np.sqrt(r)
@@ -43,7 +43,7 @@ def all_pairs_pass(n: int = 20_000) -> Iterator[Row]:
 
 
 def _given(model: SLR | AnchoredSLR) -> str:
-    """Parameters other than the defaults, and the kernel."""
+    """Non-default parameters, and the kernel."""
     plain = type(model)().get_params()
     given = {k: v for k, v in model.get_params().items() if k == "kernel" or v != plain[k]}
     return ", ".join(f"{name}={value!r}" for name, value in given.items())
@@ -89,11 +89,11 @@ X, y = clusters(60_000, 784, 10)
 def acceleration() -> Iterator[Row]:
     digits, labels = load_digits(return_X_y=True)
     for name, (X, y) in {"digits": (digits, labels), "bench data": clusters(2000, 100, 20)}.items():
-        plain = SLR(None, n_iter=11).fit(X, y).history_[10]["loss"]  # the loss that ten iterations have reached
+        plain = SLR(None, n_iter=11).fit(X, y).history_[10]["loss"]  # the loss after ten iterations
         quick = [h["loss"] for h in SLR(None, n_iter=11, acceleration="anderson").fit(X, y).history_]
         passes = next(t for t, loss in enumerate(quick) if loss <= plain)
         yield {
-            "what": f"Anderson's passes to the plain loss after 10, whole matrix, {name}",
+            "what": f"Anderson acceleration: passes to the loss of 10 plain ones, whole matrix, {name}",
             "ours": f"{passes} passes",
             "rival": "plain 10",
             "ratio": passes / 10,

@@ -1,6 +1,6 @@
-"""20 newsgroups, sparse from the file to the model: mAP of every method on one 70/30 split, and the peak of memory.
+"""20 newsgroups as sparse rows: mAP of each method on one 70/30 split, and peak memory.
 
-The folder of newsgroups20.npz is the environment variable LIKEWISE_DATA; without it there is nothing to measure.
+Needs the folder of newsgroups20.npz in the environment variable LIKEWISE_DATA.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ print(json.dumps({"mAP": 100 * score, "grown": peak_resident() - before, "second
 
 
 def rows() -> Iterator[Row]:
-    """A process a method; the baselines first, so that ours can be compared with the best of each kind."""
+    """One process per method; the baselines come first, since ours are compared with them."""
     path = Path(os.environ.get("LIKEWISE_DATA", "")) / "newsgroups20.npz"
     if not path.is_file():
         yield _row("20 newsgroups: set LIKEWISE_DATA to the folder of newsgroups20.npz", "", "", "", "")

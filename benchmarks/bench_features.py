@@ -1,4 +1,4 @@
-"""Images to features: milliseconds an image beside plain decoding, which nothing can beat."""
+"""Feature extraction: milliseconds per image, compared with decoding alone, the lower limit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 __all__ = ["rows"]
 
-_N = 48  # images a timing
+_N = 48  # images per timing
 
 
 def rows() -> list[dict[str, object]]:
-    """Milliseconds for a 300 × 300 image, and images a second beside decoding alone."""
+    """Milliseconds per 300 × 300 image and images per second, compared with decoding alone."""
     from likewise.features import EfficientNetLite0, load_image
 
     files = _photographs()
@@ -25,7 +25,7 @@ def rows() -> list[dict[str, object]]:
     )
     coder = _ready_llc()
     image = load_image(files[0])
-    # processor time: on one core it is the wall-clock time of a machine that does nothing else
+    # processor time of one core: the wall-clock time on an idle machine
     one_core = _best(lambda: _single_threaded(lambda: coder.rows([image])), repeat=7, clock=time.thread_time)
     table = [
         _row(
@@ -39,7 +39,7 @@ def rows() -> list[dict[str, object]]:
         ("EfficientNet-Lite0, an image on all cores, decoding included", EfficientNetLite0(), 60),
         ("LLC, an image on all cores, decoding included", coder, None),
     ):
-        extractor.transform(files[:2])  # the session starts
+        extractor.transform(files[:2])  # starts the session
         table.append(_row(name, _best(lambda e=extractor: e.transform(files), repeat=3) / _N, decoding, goal))
     return table
 
@@ -55,7 +55,7 @@ def _row(what: str, seconds: float, decoding: float, goal: float | None) -> dict
 
 
 def _ready_llc() -> Any:
-    """An LLC extractor with a codebook of 2,048 descriptors: coding costs the same whatever the words are."""
+    """An LLC extractor with 2,048 random descriptors as words: coding takes the same time for any words."""
     from likewise.features import LLC, load_image
 
     coder = LLC(n_components=None)
@@ -90,7 +90,7 @@ def _single_threaded(work: Callable[[], object]) -> object:
 
 
 def _best(work: Callable[[], object], repeat: int = 5, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The least of several timings: on a shared machine the others say more about the neighbours."""
+    """The shortest of several timings: the others were disturbed by other processes."""
     times = []
     for _ in range(repeat):
         began = clock()

@@ -1,4 +1,4 @@
-"""Mean average precision against a loop over scikit-learn's, and what it takes of memory."""
+"""Mean average precision compared with a loop over scikit-learn, and its peak memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from likewise.metrics import mean_average_precision
 __all__ = ["rows"]
 
 N, D, CLASSES = 10_000, 64, 100
-N_LOOP = 300  # queries the loop is timed on; it has no cost that does not grow with them
+N_LOOP = 300  # queries the loop is timed on; its time is proportional to them
 
 PREPARE = """
 from benchmarks.bench_metrics import data
@@ -52,7 +52,7 @@ def _speed() -> dict[str, object]:
 
 
 def _loop(X: np.ndarray, y: np.ndarray) -> float:
-    """Mean average precision of the first queries as one would write it with scikit-learn."""
+    """Mean average precision of the first queries with scikit-learn."""
     S = X[:N_LOOP] @ X.T
     others = np.full(len(X), True)
     values = []

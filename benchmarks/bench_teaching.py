@@ -1,6 +1,6 @@
-"""What is taught: unseen classes under a prior, a query adapter beside one learned by SGD, and cost against pairs.
+"""Teaching: unseen classes with a prior, a query adapter against one learned by SGD, and cost against pairs.
 
-Digits always; labelled feature stores too, if the environment variable LIKEWISE_STORE names some, separated as in PATH.
+On digits, and on the labelled feature stores in the environment variable LIKEWISE_STORE, separated as in PATH.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.measure import peak_bytes
 from likewise import SLR, AnchoredSLR
 from likewise.data.relevance import Relevance
 from likewise.metrics import mean_average_precision
-from likewise.supervision.gains import ndcg
+from likewise.metrics.gains import graded_ndcg
 from likewise.tables import read_table
 
 __all__ = ["rows"]
 
-SHARE = 0.1  # of the pairs whose relevance is known
-DRAWS = {"digits": 3}  # halves of the classes; one for a store
+SHARE = 0.1  # of the pairs have known relevance
+DRAWS = {"digits": 3}  # random halves of the classes; one for a store
 ITEMS, WIDTH, RANK = 200_000, 128, 64
 
 
@@ -37,7 +37,7 @@ def rows() -> Iterator[dict[str, object]]:
 
 
 def data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, unit rows and classes of every set."""
+    """Name, unit rows and classes of each data set."""
     X, y = load_digits(return_X_y=True)
     yield "digits", normalize(X), y
     for store in filter(None, os.environ.get("LIKEWISE_STORE", "").split(os.pathsep)):
@@ -82,10 +82,10 @@ def _adapter_rows() -> Iterator[dict[str, object]]:
 
 
 def _task(X: np.ndarray, y: np.ndarray, seed: int = 1) -> tuple[np.ndarray, ...]:
-    """Queries to learn from, held-out queries, gallery, relevance of both, and which training pairs are known.
+    """Training queries, held-out queries, gallery, the relevance of both, and which training pairs are known.
 
-    A query shows half of what an item shows, as a cropped picture would: the first half of its columns. Seed 0 is the
-    draw that the way to search a strength was settled on; it is not used here.
+    A query has only the first half of the columns of an item, like a cropped picture. Seed 0 was used to develop the
+    search of the strength, so it is not used here.
     """
     order = np.random.default_rng(seed).permutation(len(y))
     held, train, index = np.split(order, [len(y) // 8, len(y) // 2])
@@ -105,17 +105,17 @@ def _adapter(
     known: np.ndarray,
 ) -> Iterator[dict[str, object]]:
     truth = sp.csr_array(goal.astype(float))
-    raw = ndcg(held, G, truth)
+    raw = graded_ndcg(held, G, truth)
     began = time.perf_counter()
     relevance = Relevance.from_triples(*np.nonzero(known), relevant[known], shape=known.shape)
-    # the margins that AnchoredSLR has for cosines; a few iterations are enough where many pairs are known
+    # the margins of AnchoredSLR for cosines; few iterations are enough if many pairs are known
     model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=2).fit(Q, relevance, gallery=G)
     ours = time.perf_counter() - began
-    found = ndcg(model.transform_query(held), G, truth)
+    found = graded_ndcg(model.transform_query(held), G, truth)
     began = time.perf_counter()
     W, one_run = sgd_adapter(Q, G, relevance.R)
     theirs = time.perf_counter() - began
-    sgd = ndcg(held @ W, G, truth)
+    sgd = graded_ndcg(held @ W, G, truth)
     what = f"query adapter, {name}: {len(Q):,} queries x {len(G):,} items, {SHARE:.0%} of the pairs known"
     yield {
         "what": f"{what}: nDCG@10 of {len(held):,} held-out queries",
@@ -144,7 +144,7 @@ X, relevance, _ = pairs({n_pairs})
 
 
 def pairs(n_pairs: int, n: int = ITEMS, d: int = WIDTH) -> tuple[np.ndarray, Relevance, np.ndarray]:
-    """Rows, graded relevance of random pairs of them, and the planted factor the grades come from."""
+    """Rows, graded relevance of random pairs, and the planted factor of the grades."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32)
     L = (rng.standard_normal((d, 8)) / np.sqrt(d)).astype(np.float32)

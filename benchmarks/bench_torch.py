@@ -1,4 +1,4 @@
-"""The pass in torch against the pass in NumPy and against a square GEMM, in float32 and with bfloat16 tiles."""
+"""The pass in torch compared with NumPy and with a square GEMM, in float32 and with bfloat16 tiles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Row = dict[str, object]
 
 
 def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
-    """4 n² r operations a pass, clamping and loss included in the time."""
+    """4 n² r operations per pass; the time includes clamping and loss."""
     try:
         import torch
     except ImportError:
-        yield _row("torch is not installed: nothing to measure", "", "", "", "")
+        yield _row("torch is not installed", "", "", "", "")
         return
     from likewise.data.array_api import ArrayEngine, gains_from_bfloat16
 
@@ -37,15 +37,15 @@ def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
     own = _torch_gemm(torch)
     yield _row("torch GEMM, float32, against NumPy's", own, f"{rate / 1e9:.0f} GF/s", own / rate, "")
     has = gains_from_bfloat16()
-    some = n if has else min(n, 2000)  # without its instructions bfloat16 is emulated, and slow beyond patience
+    some = n if has else min(n, 2000)  # without these instructions bfloat16 is emulated, and very slow
     half = _rate(ArrayEngine(torch.from_numpy(X[:some]), y[:some], 50, tile_dtype="bfloat16"), some, r)
-    what = "torch pass, bfloat16 tiles" + ("" if has else ": this processor has no AVX512_BF16, nothing to gain")
+    what = "torch pass, bfloat16 tiles" + ("" if has else ": no gain, this processor has no AVX512_BF16")
     yield _row(what, half, f"GEMM {rate / 1e9:.0f} GF/s", half / rate, "≥ 1.4" if has else "")
     yield from precision()
 
 
 def precision() -> Iterator[Row]:
-    """mAP of float32 and of bfloat16 tiles on digits, which are real."""
+    """mAP with float32 and bfloat16 tiles on digits, real data."""
     import torch
     from sklearn.datasets import load_digits
 

@@ -1,12 +1,12 @@
-"""`likewise compare` on real data, and one Markdown table of all: what the README and docs/compare.md show.
+"""`likewise compare` on real data, and one Markdown table of the results: the tables of the README and docs/compare.md.
 
-usage: python -m benchmarks.comparisons prepare DIR              write the sets that are here as DIR/*.npz
+usage: python -m benchmarks.comparisons prepare DIR              write the available data sets as DIR/*.npz
        python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores
-       python -m benchmarks.comparisons table DIR [--unseen]     print what was found as Markdown
+       python -m benchmarks.comparisons table DIR [--unseen]     print the results as Markdown
 
-Digits, wine and breast-cancer are scikit-learn's; newsgroups is read from LIKEWISE_DATA/newsgroups20.npz, Fashion-MNIST
-from Debian's package dataset-fashion-mnist; one that is not there is left out. `run` takes five splits for known
-classes and three draws of unseen ones, a process a set, and leaves out what DIR has the results of already.
+Digits, wine and breast-cancer come with scikit-learn; newsgroups is read from LIKEWISE_DATA/newsgroups20.npz,
+Fashion-MNIST from the Debian package dataset-fashion-mnist; missing ones are skipped. `run` takes five splits for known
+classes and three draws of unseen ones, in one process per data set, and skips results that DIR already has.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPLITS = {"seen": 5, "unseen": 3}
 
 
 def prepare(folder: Path) -> None:
-    """Write every set whose source is there."""
+    """Write all available data sets."""
     makers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
         "digits": _digits,
         "fashion-mnist": _fashion,
@@ -43,7 +43,7 @@ def prepare(folder: Path) -> None:
         try:
             X, y = make()
         except LikewiseError as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
+            print(f"{name} is skipped: {error}", file=sys.stderr)
             continue
         np.savez(folder / f"{name}.npz", X=X.astype(np.float32), y=y)
 
@@ -70,7 +70,7 @@ def _drawn(n: int, m: int) -> np.ndarray:
 
 
 def run(folder: Path, stores: Iterable[str]) -> None:
-    """Both tables of every set, each in a process, each written when it is there."""
+    """Both comparisons on each data set, each in its own process and written when finished."""
     for source in [*sorted(folder.glob("*.npz")), *map(Path, stores)]:
         for kind, splits in SPLITS.items():
             result = folder / f"{source.stem}.{kind}.json"
@@ -79,12 +79,12 @@ def run(folder: Path, stores: Iterable[str]) -> None:
             options = ["--splits", str(splits), "--no-unseen" if kind == "seen" else "--no-seen", "--json"]
             command = [sys.executable, "-m", "likewise", "compare", str(source), *options]
             done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-            if done.returncode == 0:  # else it has said why, such as too few classes to hold any out
+            if done.returncode == 0:  # otherwise it has printed the reason, such as too few classes to hold any out
                 atomic_write(result, done.stdout)
 
 
 def table(folder: Path, kind: str) -> str:
-    """Methods down, sets across; the best of each kind is bold, and "=" is a tie with ours by the paired test."""
+    """One row per method and one column per data set; bold: best of its kind, "=": tie with ours by the paired test."""
     files = sorted(folder.glob(f"*.{kind}.json"))
     sets = {path.name.removesuffix(f".{kind}.json"): _outcomes(path, kind) for path in files}
     labels: dict[str, str] = {}

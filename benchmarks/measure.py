@@ -1,4 +1,4 @@
-"""Time and memory, measured the same way everywhere."""
+"""Measuring time and memory, the same way in all benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
-    """The shortest of a few runs: what the machine can do when nothing else disturbs it."""
+    """The shortest of a few runs: the time without disturbance by other processes."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -25,10 +25,10 @@ def best_seconds(function: Callable[[], object], repeats: int = 3) -> float:
 
 
 def best_of_each(*functions: Callable[[], object], repeats: int = 5) -> list[float]:
-    """The shortest time of each function, run in turns, so that a disturbance does not hit one of them alone."""
+    """The shortest time of each function, run in turns, so that a disturbance does not affect only one of them."""
 
     def rested(function: Callable[[], object]) -> float:
-        time.sleep(0.2)  # BLAS threads of the last product spin on for a while, on the cores the next one wants
+        time.sleep(0.2)  # BLAS threads of the last product keep spinning for a while
         return best_seconds(function, 1)
 
     rounds = [[rested(function) for function in functions] for _ in range(repeats)]
@@ -36,15 +36,15 @@ def best_of_each(*functions: Callable[[], object], repeats: int = 5) -> list[flo
 
 
 def gemm_rate(size: int = 4096, dtype: type = np.float32) -> float:
-    """Floating-point operations a second of a square matrix product with all threads."""
+    """Floating-point operations per second of a square matrix product with all threads."""
     A = np.random.default_rng(0).standard_normal((size, size)).astype(dtype)
     return 2 * size**3 / best_seconds(lambda: A @ A, 5)
 
 
 def peak_resident() -> int:
-    """The peak of resident memory of this process, in bytes.
+    """Peak resident memory of this process, in bytes.
 
-    Not `ru_maxrss` where it can be helped: a child process inherits that of the process that started it.
+    `ru_maxrss` is only the fallback, since a child process inherits that of its parent.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -54,7 +54,7 @@ def peak_resident() -> int:
 
 
 def mark_memory() -> int:
-    """What is resident now, and the peak begins anew; where the system cannot forget a peak (not Linux), that peak."""
+    """Reset the peak and return the resident memory; without Linux, where it cannot be reset, return the peak."""
     gc.collect()
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -62,7 +62,7 @@ def mark_memory() -> int:
 
 
 def peak_bytes(prepare: str, run: str) -> int:
-    """By how much `run` raises the resident memory, at its peak, of a process that has executed `prepare`."""
+    """Increase of peak resident memory by `run`, in a process that has executed `prepare`."""
     script = f"""
 from benchmarks.measure import mark_memory, peak_resident
 {prepare}
@@ -75,7 +75,7 @@ print(peak_resident() - before)
 
 
 def clusters(n: int, d: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Overlapping Gaussian classes in float32, the bench data of every row that needs labelled rows."""
+    """Overlapping Gaussian classes in float32, the labelled rows of the benchmarks."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
     centres = 0.3 * rng.standard_normal((n_classes, d), dtype=np.float32)

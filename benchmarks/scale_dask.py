@@ -1,10 +1,10 @@
-"""What a Dask cluster of two worker processes costs against the memory engine on the same cores.
+"""Time of a Dask cluster of two worker processes, compared with the memory engine on the same cores.
 
 usage: python -m benchmarks.scale_dask [--rows 100000] [--features 512] [--classes 100] [--rank 64] [--landmarks 2000]
                                        [--iterations 3] [--exact-rows 20000]
 
 Landmarks and all pairs, each fitted by the memory engine with two threads and by two workers of one thread that read
-the rows from a file; the workers' blocks are there already in the second of two fits, and the faster one counts.
+the rows from a file. The faster of two fits counts; in the second, the workers already hold their blocks.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _show(arguments: argparse.Namespace, found: dict[str, dict[str, float]]) -> 
         f"{arguments.features} features, {arguments.classes} classes, rank {arguments.rank}, "
         f"{arguments.iterations} iterations; {arguments.landmarks:,} landmarks; two workers of one thread"
     )
-    grid = Table("pairs", "rows", "memory engine", "Dask", "ratio (aim 1.3)", "difference of similarities (1e-5)")
+    grid = Table("pairs", "rows", "memory engine", "Dask", "ratio (goal 1.3)", "difference of similarities (goal 1e-5)")
     for name, row in found.items():
         grid.add_row(
             name,

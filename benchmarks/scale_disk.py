@@ -1,11 +1,11 @@
-"""Rows on disk, more than memory may hold: cost a row as they grow, and what landmarks lose against all pairs.
+"""Rows on disk, more than fit in memory: time per row as they grow, and the loss of landmarks against all pairs.
 
 usage: python -m benchmarks.scale_disk [--rows 100000 300000 1000000] [--features 512] [--classes 1000] [--rank 64]
                                        [--landmarks 5000] [--iterations 3] [--limit 1GB] [--picture scale.png]
                                        [--folder DIR] [--no-exact]
 
-Rows are generated into a file of float32: classes around random centres in 64 directions, noise in all of them. Every
-fit runs in a process of its own, whose peak of resident memory is all of its memory, the interpreter included.
+Rows are generated into a float32 file: classes around random centres in 64 directions, noise in all directions. Each
+fit runs in its own process, and its peak resident memory includes the interpreter.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _grown(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, float]:
-    """Landmarks at one size and, at the smallest, all pairs."""
+    """Landmarks at one size, and all pairs at the smallest."""
     files = generate(folder, rows, arguments.features, arguments.classes)
     found = _fit(files, rows, arguments, arguments.landmarks)
     found["rows"] = rows
@@ -66,7 +66,7 @@ def _grown(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, 
 
 
 def generate(folder: Path, rows: int, features: int, classes: int) -> dict[str, str]:
-    """Rows, their labels, and rows of the same classes that are not learned from."""
+    """Training rows, their labels, and test rows of the same classes."""
     rng = np.random.default_rng(0)
     directions = np.linalg.qr(rng.standard_normal((features, min(64, features))))[0].T.astype(np.float32)
     centres = rng.standard_normal((classes, len(directions)), dtype=np.float32) @ directions
@@ -103,7 +103,7 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
         f"memory_limit={arguments.limit!r}"
     )
     grid = Table(
-        "rows", "file", "seconds", "µs a row", "of the first", "peak of the process", "mAP", "all pairs: mAP, s"
+        "rows", "file", "seconds", "µs per row", "relative to first", "peak memory", "mAP", "all pairs: mAP, s"
     )
     first = found[0]["seconds"] / found[0]["rows"]
     for row in found:
@@ -123,14 +123,14 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
 
 
 def _draw(path: Path, found: Iterable[dict[str, float]]) -> None:
-    """Seconds against rows, both logarithmic: growth in proportion is a line of slope one."""
+    """Seconds against rows, on logarithmic axes: proportional growth is a line of slope one."""
     from matplotlib.figure import Figure
 
     rows, seconds = zip(*((row["rows"], row["seconds"]) for row in found), strict=True)
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     axes.loglog(rows, seconds, "o-", label="measured")
-    axes.loglog(rows, [seconds[0] * n / rows[0] for n in rows], "--", label="in proportion to the first")
+    axes.loglog(rows, [seconds[0] * n / rows[0] for n in rows], "--", label="proportional to the first")
     axes.set(xlabel="rows on disk", ylabel="seconds")
     axes.legend()
     figure.savefig(path, dpi=120)
@@ -144,8 +144,8 @@ def _arguments() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--limit", default="1GB")
     parser.add_argument("--picture")
-    parser.add_argument("--folder", help="where the rows are generated; default: the system's temporary folder")
-    parser.add_argument("--no-exact", action="store_true", help="leave out all pairs at the smallest size")
+    parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
+    parser.add_argument("--no-exact", action="store_true", help="skip all pairs at the smallest size")
     return parser.parse_args()
 
 

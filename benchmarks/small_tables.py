@@ -1,9 +1,9 @@
-"""AnchoredSLR on small tables: what choosing the scaling gains, and what drawing several holdouts gains.
+"""AnchoredSLR on small tables: the gain of choosing the scaling, and of drawing several holdouts.
 
 usage: python -m benchmarks.small_tables
 
-mAP × 100 over five splits of 70/30, linear / kernel: rows at length one and one holdout; the scaling chosen; and the
-default, which also draws several holdouts where there are few rows.
+mAP × 100 over five splits of 70/30, linear / kernel: unit rows and one holdout; the scaling chosen; and the default,
+which also draws several holdouts if there are few rows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from benchmarks.measure import clusters
 from likewise import AnchoredSLR
 
 WAYS: dict[str, dict[str, Any]] = {
-    "length one, one holdout": {"scaling": "unit", "cv": StratifiedShuffleSplit(1, test_size=0.3, random_state=0)},
+    "unit rows, one holdout": {"scaling": "unit", "cv": StratifiedShuffleSplit(1, test_size=0.3, random_state=0)},
     "scaling chosen": {"cv": StratifiedShuffleSplit(1, test_size=0.3, random_state=0)},
     "default": {},
 }
 
 
 def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Small sets by name."""
+    """Small data sets by name."""
     X, y = load_digits(return_X_y=True)
     units = np.exp(2 * np.random.default_rng(0).standard_normal(X.shape[1]))
     return {

@@ -1,16 +1,14 @@
 """Measures from embeddings: against other libraries, and against the definition."""
 
 import json
-import tracemalloc
 
 import numpy as np
 import pytest
 import pytrec_eval
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
-from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
+from tests.metrics.conftest import DTYPES, clustered
 
 from likewise.errors import LikewiseError
 from likewise.metrics import (
@@ -25,17 +23,7 @@ from likewise.metrics import (
     precision_at_k,
     r_precision,
     recall_at_k,
-    streaming,
 )
-
-DTYPES = [np.float32, np.float64]
-
-
-def clustered(n=120, d=8, classes=6, dtype=np.float64, seed=0):
-    """Rows around class means, with their labels."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(classes, size=n)
-    return (rng.normal(size=(classes, d))[y] + rng.normal(size=(n, d))).astype(dtype), y
 
 
 def embedded(S):
@@ -118,23 +106,6 @@ def test_equal_rows_in_query_and_gallery_are_not_masked_across_sets():
     assert precision_at_k(X / np.linalg.norm(X, axis=1)[:, None], X / np.linalg.norm(X, axis=1)[:, None], y, y) == 1.0
 
 
-@settings(deadline=None, max_examples=8)
-@given(
-    block_bytes=st.integers(1, 10**6),
-    n_threads=st.integers(1, 4),
-    one_set=st.booleans(),
-    dtype=st.sampled_from(DTYPES),
-)
-def test_blocks_and_threads_do_not_change_the_result(block_bytes, n_threads, one_set, dtype):
-    X, y = clustered(600, dtype=dtype)
-    X = np.rint(4 * X).astype(dtype)  # whole numbers: products are exact, ties are many
-    y_g = None if one_set else y
-    whole = evaluate(X, X, y, y_g, block_bytes=1 << 30, n_threads=1)
-    parts = evaluate(X, X, y, y_g, block_bytes=block_bytes, n_threads=n_threads)
-    for name, values in whole.per_query.items():
-        np.testing.assert_allclose(parts.per_query[name], values, rtol=1e-13, err_msg=name)
-
-
 def test_scores_keep_the_precision_of_the_embeddings():
     Q, G = np.array([[1.0]]), np.array([[1.0 + 1e-12], [1.0]])
     assert mean_average_precision(Q, G, [0], [0, 1]) == 1.0
@@ -150,17 +121,6 @@ def test_queries_without_a_relevant_item_are_excluded_and_counted():
     np.testing.assert_array_equal(found.queries, [0, 1, 3, 4])
     across = evaluate(X, X[:2], y, ["c", "z"])
     assert (across.n_queries, across.n_excluded) == (2, 4)
-
-
-@pytest.mark.parametrize(
-    "relabel", [str, float, lambda label: f"class {label}", lambda label: np.datetime64("2020-01-01") + label]
-)
-def test_labels_may_be_of_any_sortable_type(relabel):
-    X, y = clustered()
-    expected = mean_average_precision(X, X, y)
-    assert mean_average_precision(X, X, [relabel(label) for label in y]) == expected
-    objects = np.array([relabel(label) for label in y], dtype=object)
-    assert mean_average_precision(X, X, objects, objects[:]) == mean_average_precision(X, X, y, y)
 
 
 def test_each_query_is_told_apart_and_one_without_a_relevant_item_is_nan():
@@ -215,70 +175,6 @@ def test_a_sample_of_queries_is_seeded_and_its_interval_covers_the_whole():
     assert not np.array_equal(some.queries, evaluate(X, X, y, n_queries=150, random_state=4).queries)
     assert some.interval[0] < whole.mean_average_precision < some.interval[1]
     assert evaluate(X, X, y, n_queries=10**6).n_queries == 800
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_layout_of_the_embeddings_does_not_matter(dtype, tmp_path):
-    X, y = clustered(dtype=dtype)
-    X = np.rint(4 * X).astype(dtype)
-    expected = evaluate(X, X, y).average_precision
-    np.save(tmp_path / "X.npy", X)
-    wide = np.repeat(X, 2, axis=1)
-    layouts = {
-        "F order": np.asfortranarray(X),
-        "strided columns": wide[:, ::2],
-        "reversed twice": X[::-1].copy()[::-1],
-        "big-endian": X.astype(X.dtype.newbyteorder(">")),
-        "memory-mapped": np.load(tmp_path / "X.npy", mmap_mode="r"),
-        "read-only": np.frombuffer(X.tobytes(), dtype=dtype).reshape(X.shape),
-        "sparse": sp.csr_array(X),
-        "sparse matrix": sp.csc_matrix(X),
-        "list": X.tolist(),
-    }
-    for name, rows in layouts.items():
-        np.testing.assert_allclose(evaluate(rows, rows, y).average_precision, expected, rtol=1e-13, err_msg=name)
-        np.testing.assert_allclose(evaluate(X, rows, y).average_precision, expected, rtol=1e-13, err_msg=name)
-        np.testing.assert_allclose(evaluate(rows, X, y).average_precision, expected, rtol=1e-13, err_msg=name)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint8, bool])
-def test_other_number_types_are_scored_as_floats(dtype):
-    X, y = clustered()
-    X = np.abs(X).astype(dtype)
-    found = mean_average_precision(X, X, y)
-    assert found == pytest.approx(mean_average_precision(X.astype(float), X.astype(float), y), abs=1e-3)
-
-
-def test_arguments_are_left_as_they_were():
-    X, y = clustered()
-    kept = X.copy()
-    evaluate(X, X, y)
-    np.testing.assert_array_equal(X, kept)
-
-
-def test_an_outer_limit_on_threads_is_kept_and_the_threads_of_blas_are_given_back():
-    X, y = clustered(700)
-    threads = blas_threads()
-    mean_average_precision(X, X, y, block_bytes=10**6)
-    assert blas_threads() == threads
-    with threadpool_limits(1, user_api="blas"):
-        assert streaming._n_threads(ThreadpoolController(), None) == 1
-        mean_average_precision(X, X, y)
-        assert blas_threads() == {1}
-
-
-def blas_threads():
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-
-
-def test_memory_stays_within_the_block_budget():
-    X, y = clustered(20_000, d=4, classes=50, dtype=np.float32)
-    Q, y_q = X[:2000], y[:2000]  # all scores at once would be 160 MB
-    tracemalloc.start()
-    evaluate(Q, X, y_q, y, block_bytes=16 << 20)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 36 << 20  # the blocks, and the chunks of the bootstrap
 
 
 def test_one_class_is_measured_though_every_item_is_relevant():

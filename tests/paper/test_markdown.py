@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from likewise.paper.markdown import Code, Facts, Heading, Picture, TableBlock, Text, to_html, to_markdown
-from likewise.paper.words import duration, listed, mean_and_deviation, plural, points
 
 
 def _blocks(folder: Path) -> list[object]:
@@ -29,16 +28,3 @@ def test_html_escapes_and_embeds(tmp_path: Path) -> None:
     assert "<p>x &lt; y</p>" in page
     assert 'class="best"' in page
     assert "data:image/png;base64,iVBORw==" in page
-
-
-def test_words() -> None:
-    assert listed(["a"]) == "a"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert plural(1, "class") == "1 class"
-    assert plural(1200, "class") == "1,200 classes"
-    assert mean_and_deviation([1.0]) == "1.0"
-    assert mean_and_deviation([1.0, 3.0]) == "2.0 ± 1.4"
-    assert points(0.034) == "0.03"
-    assert points(3.14) == "3.1"
-    assert duration(0.5) == "0.5 s"
-    assert duration(186) == "186 s (3.1 min)"

@@ -62,7 +62,9 @@ def features(
     no_pca: Annotated[bool, typer.Option("--no-pca", help="llc: keep the pooled codes, without PCA.")] = False,
     size: Annotated[int | None, typer.Option(help="onnx, pixels: side in pixels.")] = None,
     mean: Annotated[str | None, typer.Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
-    std: Annotated[str | None, typer.Option(help="onnx: deviation of pixels in 0..1, one number or R,G,B.")] = None,
+    std: Annotated[
+        str | None, typer.Option(help="onnx: standard deviation of pixels in 0..1, one number or R,G,B.")
+    ] = None,
     crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default: 0.875.")] = None,
     stretch: Annotated[
         bool | None, typer.Option("--stretch/--no-stretch", help="onnx: keep all of both sides instead of a square.")

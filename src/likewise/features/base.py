@@ -223,7 +223,7 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
 
 
 def load_extractor(path: str | os.PathLike[str]) -> ImageExtractor:
-    """Read any saved extractor, whatever its class."""
+    """Read a saved extractor of any class."""
     return ImageExtractor.load(path)
 
 

@@ -46,7 +46,7 @@ def evaluate_blocks(
     blocks : function that returns the gallery embeddings in order, in blocks of shape (rows, r).
     y_q, y_g : labels of the queries and of the gallery.
     own : row of each query in the gallery, excluded from its ranking; None if the queries are not in the gallery.
-    n_excluded : number of queries left out for want of a relevant item, only reported.
+    n_excluded : number of queries without a relevant item, which are not in Q; only reported.
     """
     ks, Q = depths(ks), np.asarray(Q)
     ties_checked(ties)

@@ -1,4 +1,4 @@
-"""Reports as one HTML file: no script, nothing from another host, light and dark."""
+"""Reports as one self-contained HTML file, without scripts, in light and dark."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ _PAGE = """<!doctype html>
 
 
 def page(title: str, lead: str, parts: Sequence[str]) -> str:
-    """A whole page from a title, a leading sentence and parts made by the functions below."""
+    """A page from a title, a lead sentence and parts made by the functions below."""
     return _PAGE.format(title=escape(title), lead=escape(lead), style=_STYLE, body="\n".join(parts))
 
 
 def heading(text: str) -> str:
-    """A section's heading."""
+    """The heading of a section."""
     return f"<h2>{escape(text)}</h2>"
 
 
@@ -71,18 +71,18 @@ def paragraph(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A command or a piece of code."""
+    """A command or a code block."""
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
 def definitions(entries: dict[str, Any]) -> str:
-    """Names and their values."""
+    """A list of names and values."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in entries.items())
     return f"<dl>{rows}</dl>"
 
 
 def figure(png: bytes, caption: str, alt: str, width: int | None = None) -> str:
-    """A picture, embedded; `width` in CSS pixels lets a large picture show sharp on a dense screen."""
+    """An embedded picture; `width` in CSS pixels makes a large picture sharp on a dense screen."""
     data = base64.b64encode(png).decode("ascii")
     size = "" if width is None else f' width="{width}"'
     image = f'<img alt="{escape(alt, quote=True)}"{size} src="data:image/png;base64,{data}">'
@@ -100,9 +100,9 @@ def table(
     digits: dict[str, int] | None = None,
     numeric: Collection[str] = (),
 ) -> str:
-    """A table; the column `bar`, of values from 0 to `full`, is also drawn, and the rows `best` and `marked` stand out.
+    """A table; column `bar`, with values from 0 to `full`, is also drawn; rows `best` and `marked` are highlighted.
 
-    A nan shows as a dash, without a bar.
+    A nan is shown as a dash, without a bar.
     """
     digits = digits or {}
     drawn = None if bar is None else list(columns).index(bar)

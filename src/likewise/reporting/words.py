@@ -1,4 +1,4 @@
-"""Values as people read them."""
+"""Values as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["short"]
 
 
 def short(value: Any) -> str:
-    """A setting in a word: three digits of a number, yes or no, or the word itself."""
+    """The value of a setting: three digits of a number, yes or no, or the string itself."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
