@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from likewise.retrieval import Index
-from likewise.web import Settings, create_app
+from likewise.web import ServerSettings, create_app
 from tests.web.conftest import doubtful, running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright (extra 'dev')")
@@ -37,7 +37,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def site(index_folder: Path) -> Iterator[Any]:
     """The address of a running server, with its application."""
-    app = create_app(Index.load(index_folder), Settings(rate_limited=False), index_folder)
+    app = create_app(Index.load(index_folder), ServerSettings(rate_limited=False), index_folder)
     with running(app) as port:
         yield f"http://127.0.0.1:{port}", app
 
@@ -136,7 +136,7 @@ def test_a_hit_is_framed_red_a_miss_blue_and_the_query_green(visit: Any, site: A
 
 def test_an_uploaded_picture_finds_itself_first(visit: Any, site: Any) -> None:
     page = visit()
-    index = site[1].state.desk.index
+    index = site[1].state.session.index
     page.set_input_files("#file", str(index.image_path(7)))
     _searched(page)
     assert _rows(page, "grid-right")[0] == "7"
@@ -147,7 +147,7 @@ def test_an_uploaded_picture_finds_itself_first(visit: Any, site: Any) -> None:
 def test_a_picture_can_be_dropped_and_pasted(visit: Any, site: Any) -> None:
     page = visit()
     for event in ("drop", "paste"):
-        data = list(site[1].state.desk.index.image_path(9).read_bytes())
+        data = list(site[1].state.session.index.image_path(9).read_bytes())
         page.evaluate(
             """([bytes, kind]) => {
                 const transfer = new DataTransfer();
@@ -246,7 +246,7 @@ def test_a_picture_is_dragged_onto_a_label(visit: Any, site: Any) -> None:
     row = _rows(page, "grid-right")[0]
     page.drag_and_drop("#grid-right .card:first-child .pic", "#tray-labels li:text-is('digit 8')")
     _said(page, "labelled digit 8")
-    assert site[1].state.desk.labels[int(row)] == "digit 8"
+    assert site[1].state.session.labels[int(row)] == "digit 8"
     assert page.inner_text(f"#grid-right .card[data-row='{row}'] .label").endswith("digit 8")
 
 
@@ -272,7 +272,7 @@ def test_everything_works_by_keyboard_alone(visit: Any, site: Any) -> None:
     page.fill("#label-input", "my own label")
     page.keyboard.press("Enter")
     _said(page, "labelled my own label")
-    assert "my own label" in site[1].state.desk.labels
+    assert "my own label" in site[1].state.session.labels
     page.keyboard.press("t")
     _said(page, "Learned in")
     page.keyboard.press("u")
@@ -303,7 +303,7 @@ def test_the_map_shows_every_item_and_leads_to_a_search(visit: Any, site: Any) -
     page = visit()
     page.click("#view-map")
     _until(page, "document.getElementById('map-note').textContent.includes('400 points')")
-    site[1].state.atlas.job.settle(60)
+    site[1].state.map.job.wait(60)
     _until(page, "document.getElementById('map-note').textContent.includes('lie together')")
     page.focus("#canvas")
     page.keyboard.press("+")
