@@ -101,28 +101,28 @@ class SecurityHeadersMiddleware:
 
 
 class AllowedHostMiddleware(TrustedHostMiddleware):
-    """Refuses foreign host names, against DNS rebinding; a server for others also answers to any IP address."""
+    """Refuses foreign host names, against DNS rebinding.
+
+    An IP address cannot be rebound: a server for others answers to any, one for this machine to loopback addresses.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        self._allow_addresses = not is_loopback(settings.host)
-        own = [socket.gethostname()] if self._allow_addresses else []
-        bound = f"[{settings.host.strip('[]')}]" if ":" in settings.host else settings.host
-        names = ["localhost", "127.0.0.1", "[::1]", bound, *own, *settings.allowed_hosts]
-        super().__init__(app, names, www_redirect=False)
+        self._for_others = not is_loopback(settings.host)
+        own = [socket.gethostname()] if self._for_others else []
+        super().__init__(app, ["localhost", settings.host, *own, *settings.allowed_hosts], www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._allow_addresses and scope["type"] == "http" and _is_address(Headers(scope=scope).get("host", "")):
+        if scope["type"] == "http" and self._is_allowed_address(Headers(scope=scope).get("host", "")):
             await self.app(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(bare_host(host))
-    except ValueError:
-        return False
-    return True
+    def _is_allowed_address(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(bare_host(host))
+        except ValueError:
+            return False
+        return self._for_others or address.is_loopback
 
 
 def bare_host(host: str) -> str:
