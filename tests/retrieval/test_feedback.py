@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
 def test_an_unknown_kind_and_a_missing_folder_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="kind='praise'; expected mark, label, undo"):
         Feedback(tmp_path).append(Event("praise"))  # type: ignore[arg-type]
-    with pytest.raises(LikewiseError, match="the mark was not kept"):
+    with pytest.raises(LikewiseError, match="the mark was not saved"):
         Feedback(tmp_path / "gone").append(Event("undo"))
 
 
@@ -68,6 +69,22 @@ def test_the_csv_has_what_counts_and_no_formula(tmp_path: Path) -> None:
     assert [row["kind"] for row in rows] == ["mark", "label"]
     assert (rows[0]["query"], rows[0]["right"], rows[0]["item"]) == ("[1.0, 2.0]", "true", "5")
     assert rows[1]["label"].startswith("'=")
+
+
+def test_threads_and_journals_of_one_folder_write_whole_lines(tmp_path: Path) -> None:
+    journals = [Feedback(tmp_path), Feedback(tmp_path)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: journals[i % 2].append(Event("mark", [float(i)] * 2000, i, True)), range(60)))
+    assert sorted(event.item for event in Feedback(tmp_path)) == list(range(60))
+
+
+def test_a_line_torn_by_another_writer_is_cut_before_the_next(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    journal.append(Event("mark", 1, 2, True))
+    with open(journal.path, "ab") as file:
+        file.write(b'{"kind": "ma')
+    journal.append(Event("mark", 1, 3, True))
+    assert [event.item for event in journal] == [2, 3]
 
 
 def test_killed_at_50_random_moments_no_confirmed_mark_is_lost(tmp_path: Path) -> None:

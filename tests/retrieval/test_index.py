@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.retrieval.conftest import Digits, killed_while
+from tests.retrieval.conftest import Digits
 
-from likewise.errors import FileFormatError, LikewiseError
+from likewise.errors import LikewiseError
 from likewise.features import FeatureStore, Pixels
 from likewise.retrieval import Index
 from likewise.tables import Table
@@ -79,7 +77,7 @@ def test_a_table_a_data_frame_a_file_and_a_store_say_what_rows_are_called(
     [
         (np.ones(4), None, r"gallery has shape \(4,\) and type float64; expected rows of numbers"),
         (np.ones((2, 64)), [1, 1], "items has the id 1 twice; expected ids that are all different"),
-        (np.ones((2, 64)), [1, 2, 3], "items has 3 ids; expected 2, one a row of the gallery"),
+        (np.ones((2, 64)), [1, 2, 3], "items has 3 ids; expected 2, one per row of the gallery"),
         (np.ones((2, 64)), "ab", "items is str; expected ids, a table, or columns id, label and path"),
         (sp.csr_array(np.ones((2, 64))), None, "gallery is sparse; an index holds dense rows"),
     ],
@@ -178,107 +176,3 @@ def test_two_items_cannot_have_one_id(index: Index) -> None:
     with pytest.raises(LikewiseError, match="the id 3 twice"):
         index.add(index.raw[:1], [3])
     assert len(index) == 597
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The folder
-
-
-@pytest.mark.parametrize("approximate", [False, "hnsw", "ivf"])
-def test_what_was_saved_is_what_is_loaded(index: Index, tmp_path: Path, approximate: Any) -> None:
-    index = Index.build(index.model, index.raw, {"label": index.labels}, approximate=approximate)
-    index.save(tmp_path / "a.index")
-    loaded = Index.load(tmp_path / "a.index")
-    assert isinstance(loaded.raw, np.memmap)
-    assert (loaded.recall, loaded.approximate) == (index.recall, approximate)
-    assert loaded.labels is not None
-    assert index.labels is not None
-    assert loaded.labels.tolist() == index.labels.tolist()
-    for a, b in zip(loaded.search(index.raw[:30], 10), index.search(index.raw[:30], 10), strict=True):
-        np.testing.assert_array_equal(a, b)
-    loaded.save(tmp_path / "a.index")  # over itself, while its rows are mapped
-    np.testing.assert_array_equal(Index.load(tmp_path / "a.index").raw, index.raw)
-    assert len(list((tmp_path / "a.index").glob("version-*"))) == 1
-
-
-def test_text_ids_and_odd_paths_survive(fitted: dict[str, Any], digits: Digits, tmp_path: Path) -> None:
-    items = {"id": ["ä", "2"], "label": [3, None], "path": ["a\udcff\n.png", None]}
-    Index.build(fitted["lda"], digits[2][:2], items).save(tmp_path / "a.index")
-    loaded = Index.load(tmp_path / "a.index")
-    assert loaded.ids.tolist() == ["ä", "2"]
-    assert loaded.labels is not None
-    assert loaded.labels.tolist() == [3, None]
-    assert loaded.paths is not None
-    assert loaded.paths.tolist() == ["a\udcff\n.png", None]
-
-
-def test_damaged_and_missing_files_are_named(index: Index, tmp_path: Path) -> None:
-    folder = index.save(tmp_path / "a.index")
-    version = next(folder.glob("version-*"))
-    for file in sorted(version.iterdir()):
-        data = file.read_bytes()
-        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if file.name != "meta.json" else data[:-5])
-        with pytest.raises(FileFormatError, match=file.name):
-            Index.load(folder)
-        file.unlink()
-        with pytest.raises(FileFormatError, match=f"{file.name} is missing"):
-            Index.load(folder)
-        file.write_bytes(data)
-    Index.load(folder)
-
-
-def test_a_foreign_folder_a_file_and_nothing_are_told_apart(index: Index, tmp_path: Path) -> None:
-    with pytest.raises(LikewiseError, match=r"x.index does not exist"):
-        Index.load(tmp_path / "x.index")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(FileFormatError, match="mine is not an index: it has no CURRENT"):
-        Index.load(tmp_path / "mine")
-    with pytest.raises(LikewiseError, match="mine is a folder with other files in it"):
-        index.save(tmp_path / "mine")
-    with pytest.raises(LikewiseError, match=r"letter\.txt is a file; an index is a folder"):
-        index.save(tmp_path / "mine" / "letter.txt")
-    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
-
-
-def test_a_pointer_that_leads_out_of_the_folder_is_not_followed(index: Index, tmp_path: Path) -> None:
-    index.save(tmp_path / "a.index")
-    other = index.save(tmp_path / "b.index")
-    name = next(other.glob("version-*")).name
-    (tmp_path / "a.index" / "CURRENT").write_text(f"version-/../../b.index/{name}")
-    with pytest.raises(FileFormatError, match="is not an index"):
-        Index.load(tmp_path / "a.index")
-
-
-def test_a_newer_format_is_said_to_be_one(index: Index, tmp_path: Path) -> None:
-    folder = index.save(tmp_path / "a.index")
-    meta = next(folder.glob("version-*")) / "meta.json"
-    meta.write_text(json.dumps({**json.loads(meta.read_text()), "format": 99}))
-    with pytest.raises(FileFormatError, match=r"has format 99; likewise .* reads up to 1: upgrade it"):
-        Index.load(folder)
-
-
-def test_killed_at_50_random_moments_while_saving_it_is_the_old_index_or_the_new(index: Index, tmp_path: Path) -> None:
-    folder = tmp_path / "a.index"
-    one, two = (Index.build(index.model, index.raw[:n], {"label": index.labels[:n]}) for n in (200, 300))  # type: ignore[index]
-    began = time.perf_counter()
-    one.save(folder)
-    often = time.perf_counter() - began
-
-    def work() -> None:
-        while True:
-            two.save(folder)
-            one.save(folder)
-
-    rng, seen, torn, kills = np.random.default_rng(0), set[int](), 0, 0
-    while (kills < 50 or seen != {200, 300} or not torn) and kills < 500:  # a busy machine may need more of them
-        killed_while(work, float(rng.uniform(0, 4 * often)))
-        kills += 1
-        torn += len(list(folder.glob("version-*"))) > 1
-        loaded = Index.load(folder)
-        np.testing.assert_array_equal(loaded.raw, index.raw[: len(loaded)])
-        seen.add(len(loaded))
-    assert seen == {200, 300}
-    assert torn > 0
-    one.save(folder)
-    assert len(list(folder.glob("version-*"))) == 1

@@ -256,3 +256,28 @@ def test_without_labels_there_is_nothing_to_measure_and_learning_works(digits: D
     lesson = teacher.learn()
     assert (lesson.before, lesson.after, lesson.n_held) == (None, None, 0)
     assert isinstance(lesson.model, Taught)
+
+
+def test_items_with_text_ids_are_taught_by_row(digits: Digits) -> None:
+    X = digits[0][:200]
+    teacher = Teacher(Index.build(Cosine().fit(X), X, [f"item {row}" for row in range(200)]))
+    assert teacher.mark(0, 1, True)[1:3] == ("item 0", "item 1")
+    assert teacher.label(7, "x").item == "item 7"
+    assert isinstance(teacher.learn().model, Taught)
+
+
+def test_several_queries_are_marked_all_or_none(digits: Digits, tmp_path: Path) -> None:
+    X = digits[0][:50]
+    teacher = Teacher(Index.build(Cosine().fit(X), X), Feedback(tmp_path))
+    with pytest.raises(LikewiseError, match="item 3 is the query itself; mark another"):
+        teacher.mark_each([1, 2, 3], 3, True)
+    assert teacher.events == list(Feedback(tmp_path)) == []
+    teacher.mark_each([1, 2], 3, True)
+    assert [event.query for event in Feedback(tmp_path)] == [1, 2]
+
+
+def test_a_lesson_knows_what_it_was_learned_from(digits: Digits) -> None:
+    X = digits[0][:50]
+    teacher = Teacher(Index.build(Cosine().fit(X), X))
+    events = (teacher.mark(0, 1, True), teacher.label(2, "x"))
+    assert teacher.learn().events == events

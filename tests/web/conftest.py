@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import threading
 import time
+import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +21,12 @@ pytest.importorskip("fastapi")
 pytest.importorskip("PIL")
 
 from likewise.retrieval import Index
-from likewise.web import Limits, Settings, create_app
+from likewise.web import Limits, ServerSettings, create_app
 from likewise.web.server import listening, server_for
 
 N = 400
+PNG = {"content-type": "image/png"}
+SEARCH = {"like": [{"row": 1}], "k": 3}
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +66,7 @@ def application(index_folder: Path) -> Callable[..., Any]:
 
     def make(**settings: Any) -> Any:
         settings.setdefault("rate_limited", False)
-        return create_app(Index.load(index_folder), Settings(**settings), index_folder)
+        return create_app(Index.load(index_folder), ServerSettings(**settings), index_folder)
 
     return make
 
@@ -75,15 +80,35 @@ def client(application: Callable[..., Any]) -> Iterator[Any]:
 
 def doubtful(app: Any, most: int = 8) -> int:
     """The first item for which at least a third of the best 12 are right and a third wrong."""
-    desk = app.state.desk
-    hits = ((row, desk.search([row], [], 12, "learned")) for row in range(len(desk)))
-    return next(row for row, found in hits if 4 <= sum(desk.labels[i] == found.label for i in found.rows) <= most)
+    session = app.state.session
+    hits = ((row, session.search([row], [], 12, "learned")) for row in range(len(session)))
+    return next(row for row, result in hits if 4 <= sum(session.labels[i] == result.label for i in result.rows) <= most)
+
+
+def found(client: Any, **query: Any) -> dict[str, Any]:
+    """The response to a search by examples."""
+    answer = client.post("/api/search", json=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def png(width: int, height: int, rows: bytes) -> bytes:
+    """A PNG file of grey pixels from its uncompressed rows."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+
+
+def picture(side: int = 16) -> bytes:
+    """A small PNG file."""
+    return png(side, side, (b"\0" + bytes(range(side))) * side)
 
 
 @contextmanager
 def talking(app: Any, host: str = "127.0.0.1:8000") -> Iterator[Any]:
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # starlette has thoughts about httpx
         from fastapi.testclient import TestClient

@@ -6,13 +6,14 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from likewise.retrieval import Index
-from likewise.web import Settings, create_app
+from likewise.web import ServerSettings, create_app
 from tests.web.conftest import doubtful, running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright (extra 'dev')")
@@ -34,18 +35,44 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture
-def site(index_folder: Path) -> Iterator[Any]:
-    """The address of a running server, with its application."""
-    app = create_app(Index.load(index_folder), Settings(rate_limited=False), index_folder)
+@contextmanager
+def _served(folder: Path) -> Iterator[Any]:
+    app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)
     with running(app) as port:
         yield f"http://127.0.0.1:{port}", app
 
 
+@pytest.fixture(scope="module")
+def site(made_index: Path) -> Iterator[Any]:
+    """The address of a running server and its application, shared by tests that teach nothing."""
+    with _served(made_index) as made:
+        yield made
+        assert made[1].state.teaching.count == 0
+
+
+@pytest.fixture
+def own_site(index_folder: Path) -> Iterator[Any]:
+    """The address of a running server and its application, for a test that teaches."""
+    with _served(index_folder) as made:
+        yield made
+
+
 @pytest.fixture
 def visit(browser: Any, site: Any) -> Iterator[Callable[..., Any]]:
-    """Open the page; afterwards there was no error on the console and no request to another host."""
-    address, _ = site
+    """Open the shared page; afterwards there was no error on the console and no request to another host."""
+    with _visited(browser, site[0]) as go:
+        yield go
+
+
+@pytest.fixture
+def own_visit(browser: Any, own_site: Any) -> Iterator[Callable[..., Any]]:
+    """Open the page of a test that teaches, as `visit` does."""
+    with _visited(browser, own_site[0]) as go:
+        yield go
+
+
+@contextmanager
+def _visited(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     problems: list[str] = []
     contexts = []
 
@@ -66,7 +93,7 @@ def visit(browser: Any, site: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         page = context.new_page()
         watch(page)
-        page.goto(address + path)
+        page.goto(address + path, wait_until="domcontentloaded")
         page.wait_for_selector(".card >> visible=true")
         return page
 
@@ -136,7 +163,7 @@ def test_a_hit_is_framed_red_a_miss_blue_and_the_query_green(visit: Any, site: A
 
 def test_an_uploaded_picture_finds_itself_first(visit: Any, site: Any) -> None:
     page = visit()
-    index = site[1].state.desk.index
+    index = site[1].state.session.index
     page.set_input_files("#file", str(index.image_path(7)))
     _searched(page)
     assert _rows(page, "grid-right")[0] == "7"
@@ -147,7 +174,7 @@ def test_an_uploaded_picture_finds_itself_first(visit: Any, site: Any) -> None:
 def test_a_picture_can_be_dropped_and_pasted(visit: Any, site: Any) -> None:
     page = visit()
     for event in ("drop", "paste"):
-        data = list(site[1].state.desk.index.image_path(9).read_bytes())
+        data = list(site[1].state.session.index.image_path(9).read_bytes())
         page.evaluate(
             """([bytes, kind]) => {
                 const transfer = new DataTransfer();
@@ -200,8 +227,8 @@ def test_a_label_filters_both_sides(visit: Any) -> None:
     assert set(labels) == {"digit 3"}
 
 
-def test_teaching_changes_the_ranking_and_raises_map_and_undo_takes_it_back(visit: Any, site: Any) -> None:
-    page = visit(f"/#+{doubtful(site[1])}")
+def test_teaching_changes_the_ranking_and_raises_map_and_undo_takes_it_back(own_visit: Any, own_site: Any) -> None:
+    page = own_visit(f"/#+{doubtful(own_site[1])}")
     _searched(page)
     before = _rows(page, "grid-right")
     for card in range(1, 13):
@@ -225,8 +252,8 @@ def test_teaching_changes_the_ranking_and_raises_map_and_undo_takes_it_back(visi
     _until(page, "document.getElementById('count').textContent.startsWith('11 ')")
 
 
-def test_marks_are_there_again_after_a_reload_and_in_the_csv(visit: Any, site: Any) -> None:
-    page = visit("/#+17")
+def test_marks_are_there_again_after_a_reload_and_in_the_csv(own_visit: Any, own_site: Any) -> None:
+    page = own_visit("/#+17")
     _searched(page)
     row = _rows(page, "grid-right")[4]
     page.focus("#grid-right .card:nth-child(5) .pic")
@@ -240,18 +267,18 @@ def test_marks_are_there_again_after_a_reload_and_in_the_csv(visit: Any, site: A
     assert f",mark,17,{row},false," in saved.value.path().read_text()
 
 
-def test_a_picture_is_dragged_onto_a_label(visit: Any, site: Any) -> None:
-    page = visit("/#+17")
+def test_a_picture_is_dragged_onto_a_label(own_visit: Any, own_site: Any) -> None:
+    page = own_visit("/#+17")
     _searched(page)
     row = _rows(page, "grid-right")[0]
     page.drag_and_drop("#grid-right .card:first-child .pic", "#tray-labels li:text-is('digit 8')")
     _said(page, "labelled digit 8")
-    assert site[1].state.desk.labels[int(row)] == "digit 8"
+    assert own_site[1].state.session.labels[int(row)] == "digit 8"
     assert page.inner_text(f"#grid-right .card[data-row='{row}'] .label").endswith("digit 8")
 
 
-def test_everything_works_by_keyboard_alone(visit: Any, site: Any) -> None:
-    page = visit()
+def test_everything_works_by_keyboard_alone(own_visit: Any, own_site: Any) -> None:
+    page = own_visit()
     for _ in range(40):  # from the top of the page to the first picture
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('pic')"):
@@ -272,7 +299,7 @@ def test_everything_works_by_keyboard_alone(visit: Any, site: Any) -> None:
     page.fill("#label-input", "my own label")
     page.keyboard.press("Enter")
     _said(page, "labelled my own label")
-    assert "my own label" in site[1].state.desk.labels
+    assert "my own label" in own_site[1].state.session.labels
     page.keyboard.press("t")
     _said(page, "Learned in")
     page.keyboard.press("u")
@@ -283,9 +310,9 @@ def test_everything_works_by_keyboard_alone(visit: Any, site: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_of_360_pixels_in_light_and_dark(visit: Any, scheme: str) -> None:
+def test_it_fits_a_phone_of_360_pixels_in_light_and_dark(own_visit: Any, scheme: str) -> None:
     screen = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-    page = visit("/#+5", color_scheme=scheme, **screen)
+    page = own_visit("/#+5", color_scheme=scheme, **screen)
     _searched(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     cut = page.eval_on_selector_all(
@@ -303,7 +330,7 @@ def test_the_map_shows_every_item_and_leads_to_a_search(visit: Any, site: Any) -
     page = visit()
     page.click("#view-map")
     _until(page, "document.getElementById('map-note').textContent.includes('400 points')")
-    site[1].state.atlas.job.settle(60)
+    site[1].state.map.job.wait(60)
     _until(page, "document.getElementById('map-note').textContent.includes('lie together')")
     page.focus("#canvas")
     page.keyboard.press("+")

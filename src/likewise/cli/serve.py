@@ -51,7 +51,7 @@ def serve(
 ) -> None:
     """Load, listen, serve."""
     try:
-        from likewise.web import Settings
+        from likewise.web import ServerSettings
         from likewise.web.logs import start_logging
         from likewise.web.server import serve as run
     except ImportError as error:
@@ -60,7 +60,7 @@ def serve(
 
     if token is not None and len(token.strip()) < 8:
         raise LikewiseError(f"--token has {len(token.strip())} characters; expected at least 8")
-    settings = Settings(host, port, token, tuple(allow_host or ()), not no_rate_limit)
+    settings = ServerSettings(host, port, token, tuple(allow_host or ()), not no_rate_limit)
     with working(f"reading {index}"):
         loaded = Index.load(index)
     start_logging(log_level)

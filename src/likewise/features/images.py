@@ -19,6 +19,7 @@ __all__ = [
     "EXTENSIONS",
     "MAX_PIXELS",
     "ImageError",
+    "ImageTooLargeError",
     "as_sources",
     "centre_crop",
     "load_image",
@@ -37,6 +38,10 @@ _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"
 
 class ImageError(LikewiseError):
     """A file or array that cannot be used as a picture; the message is the reason, without the name."""
+
+
+class ImageTooLargeError(ImageError):
+    """A picture with more pixels than allowed."""
 
 
 def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
@@ -144,14 +149,14 @@ def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             width, height = image.size
             if width * height > max_pixels:
-                raise ImageError(f"is {width} × {height} pixels, above the limit of {max_pixels:,} pixels")
+                raise ImageTooLargeError(f"is {width} × {height} pixels, above the limit of {max_pixels:,} pixels")
             if at_least is not None:
                 image.draft("RGB", (at_least, at_least))
             return _to_rgb(image)
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageError(f"is above the limit of {max_pixels:,} pixels") from error
+        raise ImageTooLargeError(f"is above the limit of {max_pixels:,} pixels") from error
     except UnidentifiedImageError as error:
         raise ImageError("is not a supported image format (jpg, png, webp, gif, bmp, tiff)") from error
     except MemoryError as error:

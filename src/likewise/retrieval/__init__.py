@@ -1,9 +1,9 @@
-"""Search by what was learned: an index of a gallery, teaching it by clicks, other engines and exports."""
+"""Search with a learned similarity: an index of a gallery, teaching by clicks, other engines and exports."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_WHERE = {
+_MODULES = {
     "Index": "index",
     "Feedback": "feedback",
     "Lesson": "teaching",
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    if name not in _WHERE:
+    """Import a public name on first use."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'likewise.retrieval' has no attribute {name!r}")
-    return getattr(import_module(f"likewise.retrieval.{_WHERE[name]}"), name)
+    return getattr(import_module(f"likewise.retrieval.{_MODULES[name]}"), name)

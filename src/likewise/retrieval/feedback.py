@@ -1,4 +1,4 @@
-"""Feedback as it comes in: one line an event, synced before it is confirmed, so that no crash loses it."""
+"""The journal of feedback: one line per event, synced before it is confirmed, so that no crash loses one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
+
+from filelock import FileLock
 
 from likewise.errors import LikewiseError
 
@@ -22,9 +23,9 @@ _KINDS = ("mark", "label", "undo")
 
 
 class Event(NamedTuple):
-    """A mark (query, item, right), a label (item, label), or an undo of the last that was not undone.
+    """A mark (query, item, right), a label (item, label), or an undo of the last event not yet undone.
 
-    `query` and `item` are ids of the index; a query that is not in the index is a list of its raw numbers.
+    `query` and `item` are ids of the index; a query from outside the index is a list of its raw numbers.
     """
 
     kind: Literal["mark", "label", "undo"]
@@ -36,36 +37,38 @@ class Event(NamedTuple):
 
 
 class Feedback:
-    """The journal of an index, in its folder, append-only.
+    """The append-only journal in the folder of an index.
 
-    A line counts once it ends with a newline; what a crash left of the last one is dropped when the file is opened
-    for writing again, and passed over by readers.
+    A line counts once it ends with a newline. A partial last line, left by a crash, is skipped by readers and cut off
+    by the next writer. Threads and processes may append at the same time.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path = Path(folder) / NAME
-        self._lock = threading.Lock()
-        self._mended = False
+        self._lock = FileLock(Path(folder) / ".feedback.lock")
 
     def append(self, event: Event) -> Event:
-        """Make an event last; when this returns it is on the disk."""
+        """Append an event; when this returns, it is on disk."""
         if event.kind not in _KINDS:
             raise LikewiseError(f"kind={event.kind!r}; expected {', '.join(_KINDS)}")
         event = event._replace(time=event.time or time.time())
         line = json.dumps(event._asdict(), default=_plain).encode() + b"\n"
-        with self._lock:
-            self._mend()
+        try:
             self._write(line)
+        except OSError as error:
+            raise LikewiseError(
+                f"cannot write {self.path}: {error.strerror or error}; the mark was not saved"
+            ) from error
         return event
 
     def __iter__(self) -> Iterator[Event]:
-        """Every whole event, in order, undone ones and undos too."""
+        """Every complete event in order, including undos and undone events."""
         data = self.path.read_bytes() if self.path.exists() else b""
         for number, line in enumerate(data.split(b"\n")[:-1], start=1):
             yield self._parsed(line, number)
 
     def events(self) -> list[Event]:
-        """What counts: events that were not undone."""
+        """Marks and labels that were not undone."""
         kept: list[Event] = []
         for event in self:
             if event.kind != "undo":
@@ -75,7 +78,7 @@ class Feedback:
         return kept
 
     def to_csv(self) -> str:
-        """All that counts as CSV: time, kind, query, item, right, label."""
+        """Marks and labels that were not undone as CSV: time, kind, query, item, right, label."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -90,30 +93,17 @@ class Feedback:
         except (ValueError, TypeError) as error:
             raise LikewiseError(f"line {number} of {self.path} is damaged: {error}") from error
 
-    def _mend(self) -> None:
-        """Cut what a crash left of the last line, once, before anything is added to it."""
-        if self._mended or not self.path.exists():
-            self._mended = True
-            return
-        with open(self.path, "r+b") as file:
-            data = file.read()
-            file.truncate(data.rfind(b"\n") + 1)
-        self._mended = True
-
     def _write(self, line: bytes) -> None:
-        try:
-            new = not self.path.exists()
-            with open(self.path, "ab") as file:
+        self.path.parent.stat()  # the lock would create a missing folder
+        with self._lock.acquire(poll_interval=0.002):
+            is_new = not self.path.exists()
+            with open(self.path, "a+b") as file:
+                _cut_partial_line(file)
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
-            if new:
+            if is_new:
                 _sync(self.path.parent)
-        except OSError as error:
-            self._mended = False
-            raise LikewiseError(
-                f"cannot write {self.path}: {error.strerror or error}; the mark was not kept"
-            ) from error
 
 
 def _sync(folder: Path) -> None:
@@ -122,6 +112,14 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _cut_partial_line(file: IO[bytes]) -> None:
+    if file.seek(0, os.SEEK_END):
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def _plain(value: Any) -> Any:
@@ -134,5 +132,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
-        return "'" + value  # a spreadsheet would take it for a formula
+        return "'" + value  # or a spreadsheet would take it for a formula
     return "" if value is None else value

@@ -1,4 +1,4 @@
-"""An index: a gallery as its model sees it, searched by raw rows, kept in one folder that is all a server needs."""
+"""The index of a gallery: its model, its vectors and its items, searched by raw rows and saved in one folder."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
-from likewise.core.heads import unit
-from likewise.errors import FileFormatError, LikewiseError
-from likewise.retrieval import folders, stored
+from likewise.errors import LikewiseError
 from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.storage import read_approximate, read_index, write_index
 from likewise.retrieval.streaming import embedded, in_float, lengths
 from likewise.retrieval.taught import Taught
-from likewise.retrieval.validation import depth, query_rows, query_vectors, row_numbers
+from likewise.retrieval.validation import query_rows, query_vectors, result_count, row_numbers
 
 __all__ = ["Index"]
 
 log = logging.getLogger("likewise")
 
-_PROBES = 500  # queries by which the recall of an approximate index is measured
+_PROBES = 500  # queries that measure the recall of an approximate index
 
 
 class Index:
-    """A gallery that can be searched: its model, its raw rows, their vectors, and what they are called.
+    """A gallery that can be searched: a model, the raw rows, their vectors and their items.
 
     Attributes
     ----------
@@ -39,13 +39,13 @@ class Index:
     raw : (n, d) array of raw features, memory-mapped after `load`
     vectors : (n, r) float32 array, the gallery side of the rows
     ids : (n,) array: row numbers, unless the items carry ids of their own
-    labels : (n,) array of objects, None where a label is not known; None if none is
-    paths : (n,) array of the pictures' paths relative to `root`, or None
+    labels : (n,) array of objects, None where a label is unknown; None if no label is known
+    paths : (n,) array of picture paths relative to `root`, or None
     extractor : dict or None
-        What made the raw features from pictures, as the feature store describes it.
-    extractor_file : where it is kept, or None
+        Description of the extractor that made the raw features from pictures.
+    extractor_file : its file, or None
     recall : float or None
-        Of an approximate index: the share of the exact 10 best that it finds, measured on the gallery's own rows.
+        Recall@10 of an approximate index against exact search, measured on rows of the gallery.
 
     Examples
     --------
@@ -99,10 +99,10 @@ class Index:
     ) -> Self:
         """Index a gallery: a feature store, a path to one or to any table, an array of raw rows, or blocks of them.
 
-        Of a store, a `.npy` file, a memmap and blocks (an iterable, read once, or a function that gives one) the raw
-        rows are never held, only their vectors. `items` names the rows: ids, or a table, data frame or mapping with
-        `id`, `label` and `path`; without it they are what the store or the table says. `approximate` is False (exact),
-        True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
+        The raw rows of a store, a `.npy` file, a memmap or blocks (an iterable, read once, or a function that returns
+        one) stay on disk; only their vectors are held in memory. `items` names the rows: ids, or a table, data frame
+        or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
+        is False (exact), True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
         """
         found: Gallery = as_gallery(gallery, model.transform)
         names = found.items if items is None else as_items(items, len(found.raw))
@@ -116,10 +116,10 @@ class Index:
             extractor_file=found.extractor_file,
             approximate=approximate,
         )
-        index._measure()
+        index._measure_recall()
         return index
 
-    # -- what is in it ------------------------------------------------------------------------------------------------
+    # -- contents -----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.items)
@@ -144,11 +144,11 @@ class Index:
         return self.items.paths
 
     def rows_of(self, ids: Any) -> np.ndarray:
-        """The rows of some ids."""
+        """Rows of the given ids."""
         return self.items.rows_of(ids)
 
     def image_path(self, row: int) -> Path | None:
-        """Where the picture of a row was when its features were made."""
+        """Path of the picture a row was extracted from."""
         if self.paths is None or self.paths[row] is None:
             return None
         return (self.root or Path()) / self.paths[row]
@@ -156,29 +156,29 @@ class Index:
     # -- searching ----------------------------------------------------------------------------------------------------
 
     def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and scores, both (n, k), best first, of raw query rows; k is at most the number of items."""
+        """Ids and scores, both (n, k), best first, for raw query rows; k is capped at the number of items."""
         Q = self.model.transform_query(query_rows(queries, self.model.n_features_in_))
         rows, scores = self.search_vectors(Q, k)
         return self.ids[rows], scores
 
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores of query vectors, which `model.transform_query` has made."""
+        """Rows and scores for query vectors from `model.transform_query`."""
         Q = query_vectors(Q, self.vectors.shape[1])
-        return best_rows(self.engine, Q, depth(k, len(self)))
+        return best_rows(self.engine, Q, result_count(k, len(self)))
 
     def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores of raw query rows by the cosine of raw features: what one had before learning."""
-        return cosine_rows(query_rows(queries, self.raw.shape[1]), self.raw, self._norms, depth(k, len(self)))
+        """Rows and scores for raw query rows by the cosine of raw features, without the model."""
+        return cosine_rows(query_rows(queries, self.raw.shape[1]), self.raw, self.norms, result_count(k, len(self)))
 
     def search_rows(
         self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for rows of the gallery as queries, themselves left out unless `own`.
+        """Rows and scores for rows of the gallery as queries; `own` includes the query itself in its results.
 
-        `raw` ranks by the cosine of raw features instead: what one had before learning.
+        `raw` ranks by the cosine of raw features, without the model.
         """
         rows = row_numbers(rows, len(self))
-        k = min(depth(k, len(self)), len(self) - (not own))
+        k = min(result_count(k, len(self)), len(self) - (not own))
         if k == 0:
             return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
         if raw:
@@ -188,7 +188,7 @@ class Index:
         return found if own else without(rows, *found)
 
     def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Query side of rows of the gallery: their vectors, where both sides are one. The rows are sound."""
+        """Query side of gallery rows, which are valid row numbers."""
         if self.model.symmetric:
             return self.vectors[rows]
         if self.model.n_features_in_ != self.raw.shape[1]:
@@ -199,8 +199,14 @@ class Index:
         return self.model._query_side(in_float(self.raw[rows]))
 
     @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side."""
+        taught_cosine = isinstance(self.model, Taught) and self.model.cosine_
+        return taught_cosine or type(self.model)._query_side is SimilarityModel._query_side
+
+    @property
     def engine(self) -> Exact | Approximate:
-        """What scores are computed by; made when it is first needed."""
+        """The exact or approximate search engine, built on first use."""
         with self._lock:
             if self._engine is None:
                 kind = self.approximate
@@ -209,11 +215,11 @@ class Index:
         return self._engine
 
     def embed(self, images: Sequence[Any]) -> np.ndarray:
-        """Raw rows of pictures (paths, bytes, arrays), by the extractor that the index carries."""
+        """Raw rows of pictures (paths, bytes, arrays), from the extractor saved with the index."""
         return np.asarray(self.image_extractor().transform(images))
 
     def image_extractor(self) -> Any:
-        """The extractor itself, ready to use."""
+        """The extractor saved with the index, ready to use."""
         if self.extractor_file is None:
             raise LikewiseError(
                 "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
@@ -229,7 +235,7 @@ class Index:
     # -- changing -----------------------------------------------------------------------------------------------------
 
     def add(self, rows: Any, items: Any = None) -> None:
-        """Add raw rows at the end; without ids of their own they go on counting."""
+        """Append raw rows; without ids of their own they continue the numbering."""
         rows = query_rows(rows, self.raw.shape[1])
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
@@ -248,9 +254,9 @@ class Index:
         self._reset()
 
     def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
-        """The same gallery under another model; what the two have in common is not computed again.
+        """The same gallery under another model; a base model that both share is not applied again.
 
-        `kernel_part` is for a teacher, which has already computed that part of its model for the gallery.
+        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already.
         """
         other = copy.copy(self)
         other.model = model
@@ -264,11 +270,11 @@ class Index:
 
     @property
     def base_vectors(self) -> np.ndarray:
-        """The gallery side of the model before it was taught; of any other model its `vectors`."""
+        """The gallery side of the model before it was taught; `vectors` for any other model."""
         if not isinstance(self.model, Taught):
             return self.vectors
         V = self.vectors[:, : len(self.model.centre_)]
-        return unit(V) if self.model.cosine_ else V
+        return normalize(V) if self.model.cosine_ else V
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
@@ -281,58 +287,47 @@ class Index:
     # -- on disk ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write the index to a folder; whoever reads it meanwhile, or after a crash, finds the old one or the new."""
-        folder = Path(folder)
-        folders.check_free(folder)
-        version = folders.replaced(folder, lambda version: stored.write_parts(self, version))
+        """Save the index to a folder; readers, and a crash, always find the old index or the new one."""
+        version = write_index(self, Path(folder))
         if self.extractor_file is not None:
-            self.extractor_file = version / EXTRACTOR  # where it came from may be gone by tomorrow
-        return folder
+            self.extractor_file = version / EXTRACTOR  # the original may be deleted later
+        return Path(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, verify: bool = True) -> Self:
         """Read an index; `verify` compares every file with its checksum."""
-        for attempt in range(3):  # a version may be replaced between reading its name and opening its files
-            try:
-                with folders.opened(Path(folder), verify) as (version, facts):
-                    return cls._read(version, facts)
-            except FileFormatError:
-                if attempt == 2:
-                    raise
-        raise AssertionError("unreachable")
-
-    @classmethod
-    def _read(cls, version: Path, facts: dict[str, Any]) -> Self:
-        index = cls(**stored.read_parts(version, facts))
-        index.recall = facts["recall"]
+        version, parts, recall = read_index(Path(folder), verify)
+        index = cls(**parts)
+        index.recall = recall
         if index.approximate:
-            index._engine = Approximate(index.vectors, index.approximate, stored.read_approximate(version))
+            index._engine = Approximate(index.vectors, index.approximate, read_approximate(version))
         return index
 
-    # -- small things -------------------------------------------------------------------------------------------------
+    # -- derived from the rows ----------------------------------------------------------------------------------------
 
     def _reset(self) -> None:
-        """Forget what was derived from the rows."""
+        """Drop what was derived from the rows."""
         self._lock = threading.Lock()
         self._engine = None
         self._live_extractor = getattr(self, "_live_extractor", None)
         self._lengths = None
 
     @property
-    def _norms(self) -> np.ndarray:
+    def norms(self) -> np.ndarray:
+        """Euclidean norms of the raw rows, (n,), computed on first use."""
         if self._lengths is None:
             self._lengths = lengths(self.raw)
         return self._lengths
 
-    def _measure(self) -> None:
+    def _measure_recall(self) -> None:
         if not self.approximate:
             return
         rows = np.random.default_rng(0).permutation(len(self))[:_PROBES]
-        two_widths = self.model.n_features_in_ != self.raw.shape[1]  # then no row of the gallery is a query
+        two_widths = self.model.n_features_in_ != self.raw.shape[1]  # no row of the gallery can be a query
         Q = self.vectors[rows] if two_widths else self._query_vectors(rows)
         assert isinstance(self.engine, Approximate)
         self.recall = measured_recall(self.engine, Q)
-        log.info("%s finds %.1f %% of the exact 10 best", self.engine.kind, 100 * self.recall)
+        log.info("%s: recall@10 %.1f %%", self.engine.kind, 100 * self.recall)
 
 
 def _base(model: SimilarityModel) -> SimilarityModel:

@@ -1,4 +1,4 @@
-"""What the rows of a gallery are called: ids, labels where they are known, paths of pictures."""
+"""The items of a gallery: ids, labels where known, paths of pictures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _PATH = ("path", "paths", "file", "name", "names")
 
 @dataclass(frozen=True)
 class Items:
-    """Ids, all different; labels (object, None where unknown) and paths, or None where no item has one."""
+    """Unique ids; labels (object, None where unknown) and paths, each None if no item has one."""
 
     ids: np.ndarray
     labels: np.ndarray | None = None
@@ -38,34 +39,38 @@ class Items:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @cached_property
+    def row_of(self) -> dict[Any, int]:
+        """The row of each id."""
+        return {value: row for row, value in enumerate(self.ids.tolist())}
+
     def rows_of(self, ids: Any) -> np.ndarray:
-        """The rows of some ids."""
-        places = {value: row for row, value in enumerate(self.ids.tolist())}
+        """Rows of the given ids."""
         wanted = [ids] if isinstance(ids, str | int) else list(ids)
         wanted = [value.item() if isinstance(value, np.generic) else value for value in wanted]
-        unknown = [value for value in wanted if value not in places]
+        unknown = [value for value in wanted if value not in self.row_of]
         if unknown:
             raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
-        return np.array([places[value] for value in wanted], dtype=np.int64)
+        return np.array([self.row_of[value] for value in wanted], dtype=np.int64)
 
     def take(self, rows: np.ndarray) -> Items:
-        """The items of some rows."""
+        """The items of the given rows."""
         return Items(*(None if part is None else part[rows] for part in self._parts()))  # type: ignore[arg-type]
 
     def plus(self, other: Items) -> Items:
-        """These items, then the others."""
+        """These items followed by `other`."""
         ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
         return Items(ids, self._joined(other, "labels"), self._joined(other, "paths"))
 
     def to_json(self) -> bytes:
-        """One JSON object; whole numbers, texts and missing labels come back as they were."""
+        """One JSON object; integers, strings and missing labels are restored as they were."""
         names = ("ids", "labels", "paths")
         parts = {n: None if p is None else p.tolist() for n, p in zip(names, self._parts(), strict=True)}
         return json.dumps(parts, default=str).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Items:
-        """What `to_json` wrote."""
+        """Items from the output of `to_json`."""
         try:
             parts = json.loads(data)
             ids, labels, paths = (parts[name] for name in ("ids", "labels", "paths"))
@@ -85,7 +90,7 @@ class Items:
 
 
 def as_items(items: Any, n: int, start: int = 0) -> Items:
-    """Items of n rows from ids, mappings, a table or a data frame; without ids of their own rows count from `start`."""
+    """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers from `start` on."""
     if isinstance(items, Items):
         found = items
     else:
@@ -98,12 +103,12 @@ def as_items(items: Any, n: int, start: int = 0) -> Items:
         )
     for name, part in (("ids", found.ids), ("labels", found.labels), ("paths", found.paths)):
         if part is not None and len(part) != n:
-            raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one a row of the gallery")
+            raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one per row of the gallery")
     return found
 
 
 def _columns(items: Any) -> dict[str, Any]:
-    """Columns under our names, from whatever holds them."""
+    """Columns under our names: ids, labels and paths."""
     if items is None:
         return {}
     if isinstance(items, Table):
@@ -126,7 +131,7 @@ def _found(table: Any, names: Sequence[str]) -> Any:
 
 
 def _labels(values: Any) -> np.ndarray | None:
-    """Labels as objects, None for '', None and NaN; None if not one is known."""
+    """Labels as objects, None for '', None and NaN; None if no label is known."""
     if values is None:
         return None
     plain = [None if _missing(value) else value for value in np.asarray(_objects(values)).tolist()]
@@ -149,7 +154,7 @@ def _objects(values: Any) -> np.ndarray:
 
 
 def _tidy_ids(values: Any) -> np.ndarray:
-    """Whole numbers as int64, anything else as text."""
+    """Integers as int64, anything else as strings."""
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     if all(isinstance(value, int) and not isinstance(value, bool) for value in plain):
         return np.array(plain, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Which rows score highest: exact by default, ties by row number; approximate only on request."""
+"""The rows with the highest scores: exact by default, ties in row order; approximate on request."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["Approximate", "Exact", "best_rows", "cosine_rows", "measured_recall", "without"]
+__all__ = ["Approximate", "Exact", "best_rows", "cosine_rows", "measured_recall", "top_k", "without"]
 
-SLACK = 16  # candidates beyond k, so that rounding in float32 cannot cost a place
+SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
 _BLOCK = 1 << 24  # scores computed at a time
-# Below this many items a graph is small and good; above it the lists of IVF are built in a fraction of the time.
+# Below this many items an HNSW graph is small and accurate; above it IVF lists are built in a fraction of the time.
 IVF_FROM = 500_000
+_TINY = np.finfo(np.float32).tiny
 
 
 class Exact:
-    """Inner products of all rows: faiss where it is installed, numpy otherwise; both give the same answer."""
+    """Inner products with all rows, by faiss if it is installed and by NumPy otherwise; the results are the same."""
 
     def __init__(self, V: np.ndarray) -> None:
         self.V = V
@@ -30,14 +31,14 @@ class Exact:
         self._flat.add(V)
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
-        """Rows of the k highest scores in float32, in no certain order."""
+        """Rows of the k highest float32 scores, in no particular order."""
         if self._flat is not None:
             return np.asarray(self._flat.search(Q, k)[1])
         return _largest(Q, self.V, None, k)
 
 
 class Approximate:
-    """faiss HNSW or IVF; what it finds among its candidates is scored exactly."""
+    """faiss HNSW or IVF; its candidates are scored exactly."""
 
     def __init__(self, V: np.ndarray, kind: str | bool, index: Any = None) -> None:
         self.kind = _kind(kind, len(V))
@@ -50,26 +51,26 @@ class Approximate:
 
 
 def best_rows(engine: Exact | Approximate, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k best rows for each query and their scores, best first, equal scores by row number.
+    """The k best rows for each query and their scores, best first, ties in row order.
 
-    Candidates are scored again in float64. Where the last candidate scores like the k-th the ties may go on beyond
-    it, and more are asked for.
+    Candidates are scored again in float64. If the last candidate ties with the k-th, rows beyond it may tie too, and
+    more candidates are requested.
     """
     n = len(engine.V)
     Q = np.ascontiguousarray(Q, dtype=np.float32)
     found, values = np.empty((len(Q), k), np.int64), np.empty((len(Q), k), np.float32)
     open_, width = np.arange(len(Q)), min(n, k + SLACK)
     while len(open_):
-        rows, scores = _ordered(engine, Q[open_], width)
+        rows, scores = _rescored(engine, Q[open_], width)
         found[open_], values[open_] = rows[:, :k], scores[:, :k]
         if width == n or isinstance(engine, Approximate):
             break
-        tied = scores[:, k - 1] - scores[:, -1] <= _rounding(Q[open_], scores)
+        tied = scores[:, k - 1] - scores[:, -1] <= _rounding_bound(Q[open_], scores)
         open_, width = open_[tied], min(n, 4 * width)
     return found, values
 
 
-def _ordered(engine: Exact | Approximate, Q: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+def _rescored(engine: Exact | Approximate, Q: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     rows = engine.candidates(Q, width)
     scores = np.empty(rows.shape)
     step = max(1, _BLOCK // (16 * width * Q.shape[1]))
@@ -77,12 +78,17 @@ def _ordered(engine: Exact | Approximate, Q: np.ndarray, width: int) -> tuple[np
         part = slice(i, i + step)
         scores[part] = np.einsum("qkr,qr->qk", engine.V[rows[part]].astype(np.float64), Q[part].astype(np.float64))
     scores[rows < 0] = -np.inf
+    return _by_score(rows, scores)
+
+
+def _by_score(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both sorted along the last axis: highest score first, ties in row order."""
     order = np.lexsort((rows, -scores), axis=-1)
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _rounding(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """A bound on what float32 may have got wrong: some units in the last place of the largest terms."""
+def _rounding_bound(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """A bound on the float32 rounding error: a few units in the last place of the largest terms."""
     size = np.maximum(np.linalg.norm(Q, axis=1), np.abs(scores).max(axis=1))
     return 4 * np.finfo(np.float32).eps * np.sqrt(Q.shape[1]) * size
 
@@ -90,12 +96,12 @@ def _rounding(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
 def cosine_rows(Q: np.ndarray, X: np.ndarray, norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k rows of X with the highest cosines, best first; X may be on disk and is not copied as a whole."""
     Q = np.asarray(Q, np.float32)
-    Q = Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    rows = _largest(Q, X, 1 / np.maximum(norms, np.finfo(np.float32).tiny), min(len(X), k + SLACK))
-    scores = np.einsum("qkd,qd->qk", X[rows].astype(np.float64), Q.astype(np.float64))
-    scores /= np.maximum(norms[rows], np.finfo(np.float32).tiny)
-    order = np.lexsort((rows, -scores), axis=-1)[:, :k]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1).astype(np.float32)
+    Q = Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), _TINY)
+    norms = np.maximum(norms, _TINY)
+    rows = _largest(Q, X, 1 / norms, min(len(X), k + SLACK))
+    scores = np.einsum("qkd,qd->qk", X[rows].astype(np.float64), Q.astype(np.float64)) / norms[rows]
+    rows, scores = _by_score(rows, scores)
+    return rows[:, :k], scores[:, :k].astype(np.float32)
 
 
 def _largest(Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int) -> np.ndarray:
@@ -107,23 +113,34 @@ def _largest(Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int) -> 
         S = Q[i : i + step] @ X.T
         if scale is not None:
             S *= scale.astype(np.float32)
-        found[i : i + step] = np.argpartition(-S, k - 1, axis=1)[:, :k] if k < len(X) else np.arange(k)
+        found[i : i + step] = _top(S, k)
     return found
 
 
+def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of the k largest entries of each row of S and these entries, largest first, ties by column."""
+    top = _top(S, min(k, S.shape[1]))
+    return _by_score(top, np.take_along_axis(S, top, axis=1))
+
+
+def _top(S: np.ndarray, k: int) -> np.ndarray:
+    n = S.shape[1]
+    return np.argpartition(S, n - k, axis=1)[:, n - k :] if k < n else np.tile(np.arange(n), (len(S), 1))
+
+
 def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:
-    """The share of the exact k best that the engine finds for the queries Q."""
+    """The share of the exact k best rows that the engine finds for the queries Q."""
     k = min(k, len(engine.V))
     exact, found = best_rows(Exact(engine.V), Q, k)[0], best_rows(engine, Q, k)[0]
     return float(np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(exact, found, strict=True)]))
 
 
-def _kind(asked: str | bool, n: int) -> str:
-    if asked is True:
+def _kind(approximate: str | bool, n: int) -> str:
+    if approximate is True:
         return "hnsw" if n < IVF_FROM else "ivf"
-    if asked not in ("hnsw", "ivf"):
-        raise LikewiseError(f"approximate={asked!r}: expected False, True, 'hnsw' or 'ivf'")
-    return str(asked)
+    if approximate not in ("hnsw", "ivf"):
+        raise LikewiseError(f"approximate={approximate!r}: expected False, True, 'hnsw' or 'ivf'")
+    return str(approximate)
 
 
 def _built(V: np.ndarray, kind: str) -> Any:
@@ -145,7 +162,7 @@ def _built(V: np.ndarray, kind: str) -> Any:
 
 
 def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each line without the query's own row, or without its last place if it is not there."""
+    """Each result list without the query's own row, or without its last entry if that row is not in it."""
     drop = rows == own[:, None]
     drop[~drop.any(axis=1), -1] = True
     shape = (len(rows), rows.shape[1] - 1)

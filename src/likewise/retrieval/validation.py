@@ -1,4 +1,4 @@
-"""What an index is asked for, checked: query rows, query vectors, row numbers, how many results."""
+"""Checks of what an index is asked for: query rows, query vectors, row numbers, the number of results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import scipy.sparse as sp
 from likewise.errors import LikewiseError
 from likewise.retrieval.streaming import in_float
 
-__all__ = ["depth", "query_rows", "query_vectors", "row_numbers"]
+__all__ = ["NotFoundError", "check_row", "query_rows", "query_vectors", "result_count", "row_numbers"]
+
+
+class NotFoundError(LikewiseError):
+    """A row, an id, a label or a picture that is not in the index."""
 
 
 def query_rows(queries: Any, width: int) -> np.ndarray:
-    """Raw rows of some width, dense and in floating point; one row may come alone."""
+    """Raw query rows, dense and floating point; a single row is made two-dimensional."""
     if sp.issparse(queries):
         queries = queries.toarray()
     Q = np.atleast_2d(np.asarray(queries))
@@ -24,7 +28,7 @@ def query_rows(queries: Any, width: int) -> np.ndarray:
 
 
 def query_vectors(Q: Any, width: int) -> np.ndarray:
-    """Vectors of some width; one may come alone."""
+    """Query vectors; a single one is made two-dimensional."""
     Q = np.atleast_2d(np.asarray(Q))
     if Q.ndim != 2 or Q.shape[1] != width:
         raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {width}")
@@ -32,18 +36,25 @@ def query_vectors(Q: Any, width: int) -> np.ndarray:
 
 
 def row_numbers(rows: Any, n: int) -> np.ndarray:
-    """Numbers of rows of an index of n items; one may come alone."""
+    """Row numbers of an index of n items; a single one is made one-dimensional."""
     rows = np.atleast_1d(np.asarray(rows))
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise LikewiseError(f"rows has shape {rows.shape} and type {rows.dtype}; expected row numbers")
     wrong = rows[(rows < 0) | (rows >= n)]
     if len(wrong):
-        raise LikewiseError(f"row {wrong[0]} is not in the index; expected 0 to {n - 1}")
+        check_row(int(wrong[0]), n)
     return np.asarray(rows)
 
 
-def depth(k: int, n: int) -> int:
-    """How many results of n items: k, or all there are."""
+def check_row(row: int, n: int) -> int:
+    """The number of a row of an index of n items."""
+    if not 0 <= row < n:
+        raise NotFoundError(f"row {row} is not in the index; expected 0 to {n - 1}")
+    return row
+
+
+def result_count(k: int, n: int) -> int:
+    """The number of results from n items: k, or all of them."""
     if not isinstance(k, int | np.integer) or k < 1:
         raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
     return min(int(k), n)

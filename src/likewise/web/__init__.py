@@ -1,6 +1,16 @@
-"""The page and its JSON interface: search an index, see before and after, teach it by clicking."""
+"""The web page and its JSON API: search an index, compare before and after, teach it by clicking."""
+
+import warnings
+from typing import Any
 
 from likewise.web.app import create_app
-from likewise.web.settings import Limits, Settings
+from likewise.web.settings import Limits, ServerSettings
 
-__all__ = ["Limits", "Settings", "create_app"]
+__all__ = ["Limits", "ServerSettings", "create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Settings":
+        warnings.warn("likewise.web.Settings is now ServerSettings", FutureWarning, stacklevel=2)
+        return ServerSettings
+    raise AttributeError(f"module 'likewise.web' has no attribute {name!r}")

@@ -1,91 +1,117 @@
-"""The application: routes behind the gate, and the page."""
+"""The application: routes, middleware, error handlers, and the page."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from likewise.errors import LikewiseError, MissingExtraError
 
 try:
+    import cachetools  # noqa: F401  (this and the next are needed further down)
+    import prometheus_client  # noqa: F401
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from fastapi.staticfiles import StaticFiles
+    from starlette.middleware import Middleware
+    from starlette.middleware.gzip import GZipMiddleware
 except ImportError as error:
     raise MissingExtraError("likewise serve", "serve") from error
 
 import likewise
-from likewise.web.atlas import Atlas
-from likewise.web.batching import Batcher
+from likewise.features.images import ImageTooLargeError
+from likewise.retrieval import Index
+from likewise.retrieval.validation import NotFoundError
+from likewise.web import middleware
+from likewise.web.authentication import AccessToken
+from likewise.web.batching import SearchBatcher
+from likewise.web.map import GalleryMap
 from likewise.web.metrics import Metrics
-from likewise.web.middleware import Gate
-from likewise.web.quick import Quick
 from likewise.web.routes import items, pages, search, teach
-from likewise.web.security import Guard
-from likewise.web.session import Desk, Missing
-from likewise.web.settings import Settings
-from likewise.web.teaching_session import Classroom
+from likewise.web.session import Session
+from likewise.web.settings import ServerSettings
+from likewise.web.teaching_session import TeachingSession
 
-__all__ = ["PAGE", "create_app"]
+__all__ = ["create_app"]
 
-PAGE = Path(__file__).parent / "page"
-_ABOUT = "Search an index by example, see what the raw features would have found, and teach it by clicking."
+_DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
+_STATUS_CODES: dict[type[LikewiseError], int] = {LikewiseError: 422, NotFoundError: 404, ImageTooLargeError: 413}
+_GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
-def create_app(index: Any, settings: Settings | None = None, folder: Path | None = None) -> FastAPI:
-    """The application for an index; feedback is kept in `folder`, which is where the index itself is."""
-    settings = settings or Settings()
+def create_app(index: Index, settings: ServerSettings | None = None, folder: Path | None = None) -> FastAPI:
+    """The ASGI application for an index; feedback is saved in `folder`, the folder of the index."""
+    settings = settings or ServerSettings()
+    token, metrics = AccessToken(settings.token), Metrics()
     app = FastAPI(
         title="likewise",
-        description=_ABOUT,
+        description=_DESCRIPTION,
         version=likewise.__version__,
-        docs_url=None,  # FastAPI's pages load their scripts from another host
+        docs_url=None,  # FastAPI's pages load scripts from another host
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=_lifespan,
+        middleware=_middleware(settings, token, metrics),
+        # One flat list: FastAPI matches a request to an included router twice.
+        routes=[route for module in (search, items, teach, pages) for route in module.router.routes],
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
-    guard, metrics = Guard(settings), Metrics()
-    _furnish(app, Desk(index, settings.limits), folder, guard, metrics)
-    for module in (search, items, teach, pages):
-        app.include_router(module.router)
-    app.mount("/static", StaticFiles(directory=PAGE), name="static")
-    app.add_exception_handler(LikewiseError, _sentence)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_middleware(Quick, desk=app.state.desk, batcher=app.state.batcher, written=search.written)
-    app.add_middleware(Gate, settings=settings, guard=guard, metrics=metrics)
+    _set_state(app, Session(index, settings.limits), folder, token, metrics)
+    app.mount("/static", StaticFiles(directory=pages.PAGE), name="static")
+    for kind, status in _STATUS_CODES.items():
+        app.add_exception_handler(kind, _error_handler(status))
+    app.add_exception_handler(RequestValidationError, _validation_error)
     return app
 
 
-def _furnish(app: FastAPI, desk: Desk, folder: Path | None, guard: Guard, metrics: Metrics) -> None:
+def _middleware(settings: ServerSettings, token: AccessToken, metrics: Metrics) -> list[Middleware]:
+    """Outermost first."""
+    limits = settings.limits
+    rate_limit = [Middleware(middleware.RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
+    access = [Middleware(middleware.AccessTokenMiddleware, token=token)] if settings.token else []
+    return [
+        Middleware(middleware.RequestMetricsMiddleware, metrics=metrics),
+        Middleware(middleware.SecurityHeadersMiddleware),
+        Middleware(middleware.AllowedHostMiddleware, settings=settings),
+        *rate_limit,
+        *access,
+        Middleware(middleware.CrossOriginProtectionMiddleware),
+        Middleware(middleware.BodyLimitMiddleware, limits=limits),
+        Middleware(GZipMiddleware, minimum_size=_GZIP_FROM, compresslevel=5),
+    ]
+
+
+def _set_state(app: FastAPI, session: Session, folder: Path | None, token: AccessToken, metrics: Metrics) -> None:
     state = app.state
-    state.desk, state.guard, state.metrics, state.atlas, state.uploading = desk, guard, metrics, Atlas(), 0
-    state.batcher = Batcher(lambda: desk.learned)
-    state.classroom = Classroom(desk, folder)
+    state.session, state.token, state.metrics, state.uploading = session, token, metrics, 0
+    state.batcher = SearchBatcher(lambda: session.learned)
+    state.teaching = TeachingSession(session, folder)
+    state.map = GalleryMap(session)
     state.name = "index" if folder is None else folder.resolve().stem
-    metrics.watch("likewise_items", "Items in the index.", lambda: len(desk))
-    metrics.watch("likewise_feedback", "Marks and labels given.", lambda: state.classroom.count)
-    metrics.watch("likewise_lessons_total", "Lessons learned.", lambda: state.classroom.job.count, "counter")
+    metrics.gauge("likewise_items", "Items in the index.", lambda: len(session))
+    metrics.gauge("likewise_feedback", "Marks and labels given.", lambda: state.teaching.count)
+    metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     app.state.batcher.close()
-    app.state.atlas.job.close()
-    app.state.classroom.close()
+    app.state.map.job.close()
+    app.state.teaching.close()
 
 
-async def _sentence(request: Request, error: Exception) -> JSONResponse:
-    """Errors people can do something about."""
-    too_large = "above the limit" in str(error)
-    return JSONResponse({"detail": str(error)}, 404 if isinstance(error, Missing) else 413 if too_large else 422)
+def _error_handler(status: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
+    async def handler(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status)
+
+    return handler
 
 
-async def _malformed(request: Request, error: Exception) -> JSONResponse:
-    """What is wrong where, without what came: that may be infinite, or not text at all, and has no place in JSON."""
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    """What is wrong where, without the input itself, which may be infinite or no text and then has no JSON."""
     assert isinstance(error, RequestValidationError)
     problems = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
     return JSONResponse({"detail": problems}, 422)

@@ -1,44 +1,52 @@
-"""Searches that arrive together are answered together: one matrix product instead of many passes over the gallery."""
+"""Micro-batching: searches that arrive together share one matrix product with the gallery."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
-from likewise.web.spaces import Space, best
+from likewise.retrieval.search import top_k
+from likewise.web.spaces import Space
 
-__all__ = ["Answer", "Batcher", "by_rows"]
+__all__ = ["SearchBatcher", "search_by_rows"]
 
-Answer = tuple[Space, np.ndarray, np.ndarray]  # the space searched, rows and their scores, best first
-# Below this many products for a query the event loop waits (some 0.1 ms); above, a thread works and the loop goes on.
+Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
+# Below this many products per query the event loop waits (some 0.1 ms); above, a thread does the work.
 _INLINE = 2_000_000
 _MOST = 64
 
 
-class Batcher:
+class _Pending(NamedTuple):
+    row: int
+    k: int
+    result: asyncio.Future[tuple[Space, Ranking]]
+
+
+class SearchBatcher:
     """Queue of searches by row number in the current learned space."""
 
     def __init__(self, space: Callable[[], Space]) -> None:
         self._space = space
-        self._waiting: list[tuple[int, int, asyncio.Future[Answer]]] = []
+        self._queue: list[_Pending] = []
         self._busy = False
         self._thread = ThreadPoolExecutor(1, "search")
 
-    async def search(self, row: int, k: int) -> Answer:
-        """The k items most like item `row`, itself left out."""
+    async def search(self, row: int, k: int) -> tuple[Space, Ranking]:
+        """The k items most similar to item `row`, excluding itself."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((row, k, future))
+        pending = _Pending(row, k, loop.create_future())
+        self._queue.append(pending)
         if not self._busy:
             self._busy = True
             loop.call_soon(self._start, loop)
-        return await future
+        return await pending.result
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+        batch, self._queue = self._queue[:_MOST], self._queue[_MOST:]
         space = self._space()
         if space.G.size <= _INLINE:
             self._finish(loop, batch, space, _attempt(space, batch))
@@ -46,42 +54,44 @@ class Batcher:
         work = loop.run_in_executor(self._thread, _attempt, space, batch)
         work.add_done_callback(lambda done: self._finish(loop, batch, space, done.result()))
 
-    def _finish(self, loop: asyncio.AbstractEventLoop, batch: list, space: Space, found: list | Exception) -> None:  # type: ignore[type-arg]
-        for place, (_, _, future) in enumerate(batch):
-            if future.done():  # the client has left
+    def _finish(
+        self, loop: asyncio.AbstractEventLoop, batch: list[_Pending], space: Space, found: list[Ranking] | Exception
+    ) -> None:
+        for place, pending in enumerate(batch):
+            if pending.result.done():  # the client has disconnected
                 continue
             if isinstance(found, Exception):
-                future.set_exception(found)
+                pending.result.set_exception(found)
             else:
-                future.set_result((space, *found[place]))
-        self._busy = bool(self._waiting)
+                pending.result.set_result((space, found[place]))
+        self._busy = bool(self._queue)
         if self._busy:
             loop.call_soon(self._start, loop)
 
     def close(self) -> None:
-        """Wait for what is being searched."""
+        """Finish the running search and drop the others."""
         self._thread.shutdown(cancel_futures=True)
 
 
-def _attempt(space: Space, batch: list) -> list | Exception:  # type: ignore[type-arg]
+def _attempt(space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
     try:
-        return by_rows(space, [row for row, _, _ in batch], [k for _, k, _ in batch])
+        return search_by_rows(space, [pending.row for pending in batch], [pending.k for pending in batch])
     except Exception as error:  # each of the waiting requests gets it
         return error
 
 
-def by_rows(space: Space, rows: list[int], ks: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The ks[i] items most like item rows[i], best first, itself left out: nobody asks for the picture they hold."""
+def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list[Ranking]:
+    """The ks[i] items most similar to item rows[i], best first, excluding itself."""
+    rows = list(rows)
     Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
     if space.approximate is not None:
         found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
         return [_without(row, near, scores, k) for near, scores, row, k in found]
     S = space.scores(Q)
     S[np.arange(len(rows)), rows] = -np.inf
-    top = best(S, most)
-    return [(near[:k], s[near[:k]]) for near, s, k in zip(top, S, ks, strict=True)]
+    return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
 
 
-def _without(row: int, near: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _without(row: int, near: np.ndarray, scores: np.ndarray, k: int) -> Ranking:
     kept = np.flatnonzero((near != row) & (near >= 0))[:k]
     return near[kept], scores[kept]

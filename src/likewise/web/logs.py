@@ -1,4 +1,4 @@
-"""Logs for machines and for people: one JSON object a line on standard error."""
+"""Logs: one JSON object per line on standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 __all__ = ["start_logging"]
 
 
-class _Lines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
+    """Time, level, event, and whatever the record carries as `facts`."""
+
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
@@ -21,9 +23,9 @@ class _Lines(logging.Formatter):
 
 
 def start_logging(level: str = "info") -> None:
-    """Send the server's own log, and uvicorn's warnings, to standard error."""
+    """Send the log of the server, and uvicorn's warnings, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(JsonFormatter())
     for name, least in (("likewise.web", level.upper()), ("uvicorn", "WARNING")):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

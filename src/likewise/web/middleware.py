@@ -1,128 +1,293 @@
-"""The door of the application: every request is checked, limited, counted, logged and leaves with safe headers."""
+"""Middleware: every request is counted, checked and limited, and every response carries security headers."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import ipaddress
 import logging
+import socket
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable
 
-from likewise.web.limits import Buckets, drain, limited
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from likewise.web.authentication import AccessToken
 from likewise.web.metrics import Metrics
-from likewise.web.security import HEADERS, Guard
-from likewise.web.settings import Settings
+from likewise.web.settings import Limits, ServerSettings, is_loopback
 
-__all__ = ["Gate"]
+__all__ = [
+    "AccessTokenMiddleware",
+    "AllowedHostMiddleware",
+    "BodyLimitMiddleware",
+    "CrossOriginProtectionMiddleware",
+    "RateLimitMiddleware",
+    "RateLimiter",
+    "RequestMetricsMiddleware",
+    "SecurityHeadersMiddleware",
+    "bare_host",
+]
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-_OPEN = frozenset({"/healthz", "/login", "/static/login.css"})  # what one sees without the token
 UPLOADS = "/api/uploads"
 log = logging.getLogger("likewise.web")
 
 
-class Refusal(Exception):
-    """A request that does not come in."""
+class RequestMetricsMiddleware:
+    """Counts, times and logs every request, refused ones included."""
 
-    def __init__(self, status: int, sentence: str, **headers: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence, self.headers = status, sentence, headers
-
-
-class Gate:
-    """Plain ASGI, because everything passes here."""
-
-    def __init__(self, app: Any, settings: Settings, guard: Guard, metrics: Metrics) -> None:
-        self.app, self.guard, self.metrics, self.limits = app, guard, metrics, settings.limits
-        self._limited = settings.rate_limited
-        self._requests = Buckets(self.limits.rate, self.limits.burst)
-        self._uploads = Buckets(self.limits.upload_rate, self.limits.upload_burst)
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began = time.perf_counter()
-        status = 500
-        headers = dict(scope["headers"])
+        began, status = time.perf_counter(), 500
 
-        async def noted(message: MutableMapping[str, Any]) -> None:
+        async def observed(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        self.metrics.in_flight += 1
+        self.metrics.in_flight.inc()
         try:
-            await self._enter(scope, headers, receive, noted)
+            await self.app(scope, receive, observed)
         finally:
-            self.metrics.in_flight -= 1
-            self._note(scope, status, time.perf_counter() - began)
+            self.metrics.in_flight.dec()
+            self._record(scope, status, time.perf_counter() - began)
 
-    async def _enter(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
-        try:
-            self._check(scope, headers)
-        except Refusal as refusal:
-            if _has_body(headers):
-                await drain(receive, min(5.0, self.limits.body_seconds), 8 * self.limits.upload_bytes)
-            await _answer(refusal, send)
-            return
-        if _has_body(headers):
-            receive = limited(receive, self._most(scope["path"]), self.limits.body_seconds)
-        await self.app(scope, receive, send)
-
-    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        path, method = scope["path"], scope["method"]
-        if not self.guard.host_known(headers):
-            raise Refusal(421, "this server does not answer to that Host")
-        if self._limited:
-            self._check_rate(scope)
-        if path not in _OPEN and not self.guard.authorised(headers):
-            self._ask_for_token(path)
-        if not self.guard.same_origin(method, headers, form=path == "/login"):
-            raise Refusal(403, "the request comes from another site, or as a form; send JSON or a picture")
-        if int(headers.get(b"content-length", b"0") or 0) > self._most(path):
-            raise Refusal(413, f"the body is larger than {self._most(path):,} bytes", connection="close")
-
-    def _check_rate(self, scope: Scope) -> None:
-        client = (scope.get("client") or ("", 0))[0]
-        wait = self._requests.wait(client)
-        if not wait and scope["path"] == UPLOADS and scope["method"] == "POST":
-            wait = self._uploads.wait(client)
-        if wait:
-            raise Refusal(429, "too many requests; wait a moment", **{"retry-after": str(max(1, round(wait)))})
-
-    def _ask_for_token(self, path: str) -> None:
-        if path == "/":
-            raise Refusal(303, "", location="/login")
-        raise Refusal(401, "this server asks for its token", **{"www-authenticate": "Bearer"})
-
-    def _most(self, path: str) -> int:
-        return self.limits.upload_bytes if path == UPLOADS else self.limits.json_bytes
-
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if route != "other" else "ANY"  # a client may send any word as a method
         self.metrics.observe(route, method, status, seconds)
-        # A page of pictures is a hundred successful GETs: only what changes something or fails is news.
+        # A page of pictures is a hundred successful GETs: by default only changes and failures are logged.
         level = logging.DEBUG if status < 400 and method == "GET" else logging.INFO
         if log.isEnabledFor(level):
             facts = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1e3, 2)}
-            log.log(level, "request", extra={"facts": {**facts, "client": (scope.get("client") or ("",))[0]}})
+            log.log(level, "request", extra={"facts": {**facts, "client": _client(scope)}})
 
 
-def _has_body(headers: dict[bytes, bytes]) -> bool:
-    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+class SecurityHeadersMiddleware:
+    """Adds a content security policy and its companions to every response."""
+
+    HEADERS = (
+        (
+            b"content-security-policy",
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+            b"manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-frame-options", b"DENY"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+    )
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
+            await send(message)
+
+        await self.app(scope, receive, secured)
 
 
-async def _answer(refusal: Refusal, send: Send) -> None:
-    body = json.dumps({"detail": refusal.sentence}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class AllowedHostMiddleware(TrustedHostMiddleware):
+    """Refuses foreign host names, against DNS rebinding.
+
+    An IP address cannot be rebound: a server for others answers to any, one for this machine to loopback addresses.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._for_others = not is_loopback(settings.host)
+        own = [socket.gethostname()] if self._for_others else []
+        super().__init__(app, ["localhost", settings.host, *own, *settings.allowed_hosts], www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_allowed_address(Headers(scope=scope).get("host", "")):
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _is_allowed_address(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(bare_host(host))
+        except ValueError:
+            return False
+        return self._for_others or address.is_loopback
+
+
+def bare_host(host: str) -> str:
+    """The name without its port, in lower case and without the brackets of IPv6."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+class RateLimitMiddleware:
+    """Answers 429 to a client that sends requests or uploads too fast."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app = app
+        self._requests = RateLimiter(limits.rate, limits.burst)
+        self._uploads = RateLimiter(limits.upload_rate, limits.upload_burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wait = self._wait(scope) if scope["type"] == "http" else 0
+        if wait:
+            headers = {"Retry-After": str(max(1, round(wait)))}
+            await _refusal(429, "too many requests; wait a moment", headers)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _wait(self, scope: Scope) -> float:
+        wait = self._requests.wait(_client(scope))
+        if not wait and scope["path"] == UPLOADS and scope["method"] == "POST":
+            wait = self._uploads.wait(_client(scope))
+        return wait
+
+
+class RateLimiter:
+    """A token bucket per client: `rate` requests per second sustained, `burst` at once."""
+
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 4096
+    ) -> None:
+        self.rate, self.burst, self._clock, self._most = rate, burst, clock, most
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """Seconds until the client may send its next request; 0 admits this one and counts it."""
+        now = self._clock()
+        level, then = self._levels.pop(client, (self.burst, now))
+        level = min(self.burst, level + (now - then) * self.rate)
+        admitted = level >= 1
+        self._levels[client] = (level - admitted, now)
+        if len(self._levels) > self._most:  # forget the client that has been quiet longest
+            self._levels.popitem(last=False)
+        return 0.0 if admitted else (1 - level) / self.rate
+
+
+class AccessTokenMiddleware:
+    """Answers 401 without the access token; the page itself redirects to the login form."""
+
+    OPEN = frozenset({"/healthz", "/login", "/static/login.css"})
+
+    def __init__(self, app: ASGIApp, token: AccessToken) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self.OPEN or self.token.authorises(Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        elif scope["path"] == "/":
+            await RedirectResponse("/login", 303)(scope, receive, send)
+        else:
+            headers = {"WWW-Authenticate": "Bearer"}
+            await _refusal(401, "this server requires its access token", headers)(scope, receive, send)
+
+
+class CrossOriginProtectionMiddleware:
+    """Refuses requests that change something unless they come from our own page or from a program, not a browser."""
+
+    SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+    FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")  # sent without a preflight
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in self.SAFE or self._same_origin(scope, Headers(scope=scope)):
+            await self.app(scope, receive, send)
+        else:
+            text = "the request comes from another site, or from a form; send JSON or a picture"
+            await _refusal(403, text)(scope, receive, send)
+
+    def _same_origin(self, scope: Scope, headers: Headers) -> bool:
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return False
+        is_form = headers.get("content-type", "").lower().startswith(self.FORMS)
+        if is_form and scope["path"] != "/login":
+            return False
+        origin = headers.get("origin")
+        return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+
+
+class BodyLimitMiddleware:
+    """Answers 413 to a body that is too large and 408 to one that takes too long."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app, self.limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        length = headers.get("content-length", "0")
+        if length == "0" and "transfer-encoding" not in headers:
+            await self.app(scope, receive, send)
+            return
+        most = self.limits.upload_bytes if scope["path"] == UPLOADS else self.limits.json_bytes
+        if length.isdigit() and int(length) > most:
+            await _drain(receive, min(5.0, self.limits.body_seconds), 8 * self.limits.upload_bytes)
+            await _refusal(413, _too_large(most), {"Connection": "close"})(scope, receive, send)
+        else:
+            await self.app(scope, _limited(receive, most, self.limits.body_seconds), send)
+
+
+def _limited(receive: Receive, most: int, seconds: float) -> Receive:
+    """`receive` that raises once the body exceeds `most` bytes or takes longer than `seconds`."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    size, complete = 0, False
+
+    async def read() -> Message:
+        nonlocal size, complete
+        if complete:  # what follows the body only tells whether the client is still connected
+            return await receive()
+        message = await _before(deadline, receive, seconds)
+        size += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
+        if size > most:
+            raise HTTPException(413, _too_large(most), {"Connection": "close"})
+        return message
+
+    return read
+
+
+async def _before(deadline: float, receive: Receive, seconds: float) -> Message:
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await receive()
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body did not arrive within {seconds:g} s", {"Connection": "close"}) from error
+
+
+async def _drain(receive: Receive, seconds: float, most: int) -> None:
+    """Discard a refused body: a client that is still sending would not see the response."""
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(seconds):
+            while more and size < most:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more = message.get("more_body", False)
+    except TimeoutError:
+        return
+
+
+def _too_large(most: int) -> str:
+    return f"the body is larger than {most:,} bytes"
+
+
+def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": detail}, status, headers)
+
+
+def _client(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])

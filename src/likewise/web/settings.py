@@ -1,34 +1,45 @@
-"""What a server is told when it starts."""
+"""Settings of a server."""
 
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import InitVar, dataclass, field
 
-__all__ = ["Limits", "Settings", "is_loopback"]
+__all__ = ["Limits", "ServerSettings", "is_loopback"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a client may ask for. Each number is far above what the page needs."""
+    """Limits on what a client may request, all far above what the page needs.
 
-    upload_bytes: int = 20 * 2**20  # a large photograph from a camera
+    `header_seconds` and `write_seconds` have no effect any more: slow headers and slow readers are left to a reverse
+    proxy.
+    """
+
+    upload_bytes: int = 20 * 2**20  # a large photograph
     json_bytes: int = 64 * 2**10
     pixels: int = 50_000_000  # 150 MB once decoded
-    header_seconds: float = 10.0
+    header_seconds: InitVar[float | None] = None
     body_seconds: float = 15.0
-    write_seconds: float = 30.0
-    uploads: int = 64  # pictures kept in memory to search by
-    rate: float = 100.0  # requests a second and client, over time
+    write_seconds: InitVar[float | None] = None
+    uploads: int = 64  # uploaded pictures kept in memory
+    rate: float = 100.0  # requests per second and client, sustained
     burst: float = 600.0  # a page of pictures is some hundred requests at once
     upload_rate: float = 2.0
     upload_burst: float = 20.0
     connections: int = 512
+    idle_seconds: int = 30  # between two requests on a connection
+
+    def __post_init__(self, header_seconds: float | None, write_seconds: float | None) -> None:
+        if header_seconds is not None or write_seconds is not None:
+            text = "header_seconds and write_seconds have no effect: put a reverse proxy in front for slow clients"
+            warnings.warn(text, FutureWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Where to listen, who may come in, how much they may ask for."""
+class ServerSettings:
+    """Address, token, allowed host names and limits of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -39,7 +50,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """True for names and addresses that only this machine reaches."""
+    """Whether a name or address is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

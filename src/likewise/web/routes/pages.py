@@ -1,4 +1,4 @@
-"""The page itself, the way in, and what machines want to know."""
+"""The page, the login form, health, metrics and status."""
 
 from __future__ import annotations
 
@@ -9,91 +9,97 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from likewise.web.authentication import COOKIE
 from likewise.web.schemas import ERRORS
-from likewise.web.security import COOKIE
 
-__all__ = ["router"]
+__all__ = ["PAGE", "router"]
 
 router = APIRouter()
-_PAGE = Path(__file__).parents[1] / "page"
+PAGE = Path(__file__).parents[1] / "page"
+_REVALIDATE = {"Cache-Control": "no-cache"}
 
 
 @router.get("/", include_in_schema=False)
 def page() -> FileResponse:
     """The page."""
-    return FileResponse(_PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+    return FileResponse(PAGE / "index.html", headers=_REVALIDATE)
 
 
 @router.get("/docs", include_in_schema=False)
 def docs() -> FileResponse:
-    """The interface, described from its OpenAPI document without any script of another host."""
-    return FileResponse(_PAGE / "docs.html", headers={"Cache-Control": "no-cache"})
+    """The JSON API, rendered from its OpenAPI document without scripts from other hosts."""
+    return FileResponse(PAGE / "docs.html", headers=_REVALIDATE)
 
 
 @router.get("/favicon.ico", include_in_schema=False)
 def icon() -> FileResponse:
     """The icon."""
-    return FileResponse(_PAGE / "icon.svg", media_type="image/svg+xml")
+    return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
 
 
 @router.get("/login", include_in_schema=False)
-def ask(request: Request, token: str | None = None) -> Response:
-    """Ask for the token, or take it from the address that the server printed."""
-    return _login_page() if token is None else _let_in(request, token)
+def login(request: Request, token: str | None = None) -> Response:
+    """The login form; a token in the address, as the server prints it, logs in at once."""
+    return _login_page() if token is None else _logged_in(request, token)
 
 
 @router.post("/login", include_in_schema=False)
-async def enter(request: Request) -> Response:
-    """Take the token from the form."""
+async def submit_login(request: Request) -> Response:
+    """Log in with the token from the form."""
     fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-    return _let_in(request, fields.get("token", [""])[0].strip())
+    return _logged_in(request, fields.get("token", [""])[0].strip())
 
 
-def _let_in(request: Request, token: str) -> Response:
-    guard = request.app.state.guard
-    if not guard.is_token(token):
-        return _login_page("That is not the token.", 401)
-    answer = RedirectResponse("/", 303)
-    answer.set_cookie(COOKIE, guard.session, httponly=True, samesite="strict", max_age=30 * 86400)
-    return answer
+def _logged_in(request: Request, given: str) -> Response:
+    token = request.app.state.token
+    if not token.matches(given):
+        return _login_page("This is not the token.", 401)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(COOKIE, token.cookie, httponly=True, samesite="strict", max_age=30 * 86400)
+    return response
 
 
 def _login_page(problem: str = "", status: int = 200) -> HTMLResponse:
-    text = (_PAGE / "login.html").read_text("utf-8").replace("<!-- problem -->", html.escape(problem))
+    text = (PAGE / "login.html").read_text("utf-8").replace("<!-- problem -->", html.escape(problem))
     return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
 
-@router.get("/healthz", tags=["machines"], summary="Is the server well?", response_model=dict[str, str])
+@router.get("/healthz", tags=["operations"], summary="Health check")
 async def health() -> dict[str, str]:
     """Answers without a token."""
     return {"status": "ok"}
 
 
 @router.get(
-    "/metrics", tags=["machines"], summary="Figures for Prometheus", response_class=PlainTextResponse, responses=ERRORS
+    "/metrics",
+    tags=["operations"],
+    summary="Prometheus metrics",
+    response_class=PlainTextResponse,
+    responses=ERRORS,
 )
-async def metrics(request: Request) -> PlainTextResponse:
+async def metrics(request: Request) -> Response:
     """Counts and times since the start."""
-    return PlainTextResponse(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
+    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-@router.get("/api/status", tags=["machines"], summary="What is going on?", responses=ERRORS)
+@router.get("/api/status", tags=["operations"], summary="Status of the server", responses=ERRORS)
 def status(request: Request) -> dict[str, Any]:
-    """The index, the lessons and what is being worked on."""
+    """The index, the lessons, and running jobs."""
     state = request.app.state
-    desk, index = state.desk, state.desk.index
+    session, index = state.session, state.session.index
     return {
         "name": state.name,
-        "boot": desk.boot,
-        "items": len(desk),
+        "boot": session.boot,
+        "items": len(session),
         "features": int(index.raw.shape[1]),
-        "width": int(desk.learned.G.shape[1]),
-        "labels": len(desk.codes()[0]),
-        "pictures": desk.has_pictures,
+        "width": int(session.learned.G.shape[1]),
+        "labels": len(session.codes()[0]),
+        "pictures": session.has_pictures,
         "uploads": index.extractor is not None,
         "model": type(index.model).__name__,
-        "version": desk.learned.version,
-        "map": state.atlas.job.describe(),
-        **state.classroom.describe(),
+        "version": session.learned.version,
+        "map": state.map.job.describe(),
+        **state.teaching.describe(),
     }

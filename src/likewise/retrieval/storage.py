@@ -1,0 +1,229 @@
+"""The folder of an index: one subfolder per version, and a small file that names the current one.
+
+`CURRENT` holds the name of a subfolder. A new version is written beside the old one, synced, and only then `CURRENT` is
+replaced; the old version is removed last. A process killed at any moment leaves the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+import likewise
+from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.persistence import load as load_model
+from likewise.retrieval.gallery import EXTRACTOR
+from likewise.retrieval.items import Items
+from likewise.retrieval.streaming import write_rows
+from likewise.utils.files import atomic_write
+
+if TYPE_CHECKING:
+    from likewise.retrieval.index import Index
+
+__all__ = ["FORMAT", "read_approximate", "read_index", "write_index"]
+
+FORMAT = 1
+_POINTER = "CURRENT"
+_PREFIX = "version-"
+_META = "meta.json"
+_APPROXIMATE = "approximate.faiss"
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def write_index(index: Index, folder: Path) -> Path:
+    """Write a new version of an index, make it the current one, and return its subfolder."""
+    _check_free(folder)
+    with _locked(folder):
+        _remove_versions(folder, keep=_current(folder))
+        version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
+        version.mkdir()
+        try:
+            _seal(version, _write_parts(index, version))
+            atomic_write(folder / _POINTER, f"{version.name}\n".encode())
+        except BaseException:
+            shutil.rmtree(version, ignore_errors=True)
+            raise
+        _remove_versions(folder, keep=version.name)
+    return version
+
+
+def _check_free(folder: Path) -> None:
+    """Refuse to write into a file, or into a folder that holds anything but an index."""
+    if folder.is_file():
+        raise LikewiseError(f"{folder} is a file; an index is a folder")
+    if folder.is_dir() and not (folder / _POINTER).exists() and _is_occupied(folder):
+        raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
+
+
+def _is_occupied(folder: Path) -> bool:
+    """Whether a folder holds anything but the leftovers of an interrupted first save."""
+    return any(not path.name.startswith((_PREFIX, ".", "feedback")) for path in folder.iterdir())
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Create the folder and hold its lock: one writer at a time."""
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise LikewiseError(f"{folder} is being written by another process; wait until it has finished") from error
+    except OSError as error:
+        raise LikewiseError(f"cannot write to {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write_parts(index: Index, version: Path) -> dict[str, Any]:
+    """Write the files of an index; return the facts that have no file of their own."""
+    index.model.save(version / "model.likewise")
+    atomic_write(version / "raw.npy", lambda file: write_rows(file, index.raw))
+    atomic_write(version / "vectors.npy", lambda file: np.save(file, index.vectors, allow_pickle=False))
+    atomic_write(version / "items.json", index.items.to_json())
+    if index.extractor_file is not None:
+        shutil.copyfile(index.extractor_file, version / EXTRACTOR)
+    if index.approximate:
+        import faiss
+
+        faiss.write_index(index.engine.index, os.fspath(version / _APPROXIMATE))  # type: ignore[union-attr]
+    return {
+        "n_items": len(index),
+        "root": None if index.root is None else os.fspath(index.root),
+        "extractor": index.extractor,
+        "approximate": index.approximate,
+        "recall": index.recall,
+    }
+
+
+def _seal(version: Path, facts: dict[str, Any]) -> None:
+    """Write the facts with a checksum of every file, and sync all of it."""
+    files = {path.name: _digest(path) for path in sorted(version.iterdir())}
+    card = {"format": FORMAT, "likewise": likewise.__version__, **facts, "files": files}
+    atomic_write(version / _META, (json.dumps(card, indent=2, sort_keys=True) + "\n").encode())
+    for path in (*version.iterdir(), version, version.parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_versions(folder: Path, keep: str | None) -> None:
+    """Remove all versions but one: earlier ones, and what a killed process left."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        if path.name != keep:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def read_index(folder: Path, verify: bool = True) -> tuple[Path, dict[str, Any], float | None]:
+    """The current version, the arguments of its `Index`, and its recall; damaged or missing files are named.
+
+    The raw rows stay on disk.
+    """
+    name = _current(folder)
+    if name is None:
+        raise _not_an_index(folder)
+    try:
+        facts = _read_facts(folder / name, verify)
+        return folder / name, _read_parts(folder / name, facts), facts["recall"]
+    except FileFormatError:
+        if _current(folder) == name:
+            raise
+    return read_index(folder, verify)  # the version was replaced while it was being read
+
+
+def _not_an_index(folder: Path) -> LikewiseError:
+    if not folder.exists():
+        return LikewiseError(f"{folder} does not exist")
+    return FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
+
+
+def _current(folder: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        name = (folder / _POINTER).read_text("utf-8").strip()
+        # The name comes from a file: it must not lead out of the folder.
+        return name if name.startswith(_PREFIX) and name == os.path.basename(name) else None
+    return None
+
+
+def _read_facts(version: Path, verify: bool) -> dict[str, Any]:
+    """The facts of a version whose files are all there; `verify` compares their checksums."""
+    try:
+        facts: dict[str, Any] = json.loads((version / _META).read_bytes())
+        number, files = int(facts["format"]), facts["files"].items()
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{version.parent} is damaged: {version / _META} is missing") from error
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise FileFormatError(f"{version / _META} is damaged: {error!r}") from error
+    if number > FORMAT:
+        raise FileFormatError(
+            f"{version.parent} has format {number}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
+        )
+    for file, digest in files:
+        _check_file(version / file, digest if verify else None)
+    return facts
+
+
+def _check_file(path: Path, digest: str | None) -> None:
+    if not path.is_file():
+        raise FileFormatError(f"{path.parent.parent} is damaged: {path} is missing")
+    if digest is not None and _digest(path) != digest:
+        raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    raw, vectors = _mapped(version / "raw.npy"), np.array(_mapped(version / "vectors.npy"))
+    items = Items.from_json((version / "items.json").read_bytes())
+    if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
+        raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
+    return {
+        "model": load_model(version / "model.likewise"),
+        "raw": raw,
+        "vectors": vectors,
+        "items": items,
+        "root": None if facts["root"] is None else Path(facts["root"]),
+        "extractor": facts["extractor"],
+        "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
+        "approximate": facts["approximate"],
+    }
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """A memory-mapped array."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise FileFormatError(f"{path} is damaged or truncated: {error}") from error
+
+
+def read_approximate(version: Path) -> Any:
+    """The approximate faiss index of a version."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("an approximate index", "serve") from error
+    return faiss.read_index(os.fspath(version / _APPROXIMATE))
