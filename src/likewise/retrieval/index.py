@@ -199,12 +199,6 @@ class Index:
         return self.model._query_side(in_float(self.raw[rows]))
 
     @property
-    def symmetric(self) -> bool:
-        """Whether the query side of a row equals its gallery side."""
-        taught_cosine = isinstance(self.model, Taught) and self.model.cosine_
-        return taught_cosine or type(self.model)._query_side is SimilarityModel._query_side
-
-    @property
     def engine(self) -> Exact | Approximate:
         """The exact or approximate search engine, built on first use."""
         with self._lock:

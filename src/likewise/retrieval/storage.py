@@ -11,13 +11,11 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
@@ -26,6 +24,7 @@ from likewise.retrieval.gallery import EXTRACTOR
 from likewise.retrieval.items import Items
 from likewise.retrieval.streaming import write_rows
 from likewise.utils.files import atomic_write
+from likewise.utils.locks import locked
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
@@ -45,7 +44,7 @@ _APPROXIMATE = "approximate.faiss"
 def write_index(index: Index, folder: Path) -> Path:
     """Write a new version of an index, make it the current one, and return its subfolder."""
     _check_free(folder)
-    with _locked(folder):
+    with locked(folder):
         _remove_versions(folder, keep=_current(folder))
         version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
         version.mkdir()
@@ -70,23 +69,6 @@ def _check_free(folder: Path) -> None:
 def _is_occupied(folder: Path) -> bool:
     """Whether a folder holds anything but the leftovers of an interrupted first save."""
     return any(not path.name.startswith((_PREFIX, ".", "feedback")) for path in folder.iterdir())
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Create the folder and hold its lock: one writer at a time."""
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout as error:
-        raise LikewiseError(f"{folder} is being written by another process; wait until it has finished") from error
-    except OSError as error:
-        raise LikewiseError(f"cannot write to {folder}: {error.strerror or error}") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _write_parts(index: Index, version: Path) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def raw_space(index: Index) -> Space:
 def learned_space(index: Index, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G = np.ascontiguousarray(index.vectors, dtype=np.float32)
-    Q = G if index.symmetric else _in_blocks(index.model.transform_query, index.raw)
+    Q = G if index.model.symmetric else _in_blocks(index.model.transform_query, index.raw)
     return Space("learned", version, Q, G, None, index.model, index.search_vectors if index.approximate else None)
 
 
