@@ -120,7 +120,7 @@ def test_a_second_writer_is_refused(index: Index, tmp_path: Path) -> None:
     folder = index.save(tmp_path / "a.index")
     with (
         FileLock(folder / ".lock"),
-        pytest.raises(LikewiseError, match=r"a\.index is being written by another process; wait until it has finished"),
+        pytest.raises(LikewiseError, match=r"a\.index is being written by another process; wait for it to end"),
     ):
         index.save(folder)
     index.save(folder)
