@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
 from likewise.core.anchoring import Preparation
-from likewise.core.engine import Engine
 from likewise.core.heads import Head
 from likewise.core.kernels import Features, Scaling
 from likewise.core.unit_rows import UnitRows, sample, scaling_of
@@ -24,15 +24,7 @@ from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import row_splits
 from likewise.selection.results import CVResults
-from likewise.selection.search import (
-    SCALINGS,
-    WIDTHS,
-    Options,
-    Setting,
-    choose_setting,
-    head_of,
-    learned_map,
-)
+from likewise.selection.search import FIXED, SCALINGS, WIDTHS, Options, Setting, checked_fixed, choose_setting
 from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
@@ -43,16 +35,7 @@ from likewise.utils.validation import Interval, StrOptions
 __all__ = ["AnchoredSLR"]
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
-_POSITIVE = Interval(Real, 0, None, closed="neither")
-_NON_NEGATIVE = Interval(Real, 0, None, closed="left")
-_FIXED = {
-    "ridge": _POSITIVE,
-    "geometry": StrOptions({"one-hot", "lda"}),
-    "pull": _NON_NEGATIVE,
-    "confidence": _NON_NEGATIVE,
-    "width": _NON_NEGATIVE,
-    "temperature": _POSITIVE,
-}
+_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 class AnchoredSLR(SimilarityModel):
@@ -69,8 +52,7 @@ class AnchoredSLR(SimilarityModel):
     kernel : {"auto", "linear", "rbf"}, default="auto"
         "auto" takes the RBF kernel if held-out rows are ranked better with it.
     unseen_classes : bool, default=False
-        True learns for items of classes that `fit` does not see: a map that contains the plain cosine, chosen by
-        holding out classes.
+        True learns for classes that `fit` does not see: a map that contains the plain cosine, chosen on held-out ones.
     output : {"cosine", "posterior"}, default="cosine"
         "posterior" compares the probabilities of the known classes: better when every item is of a known class, and
         silently wrong for any other.
@@ -107,10 +89,9 @@ class AnchoredSLR(SimilarityModel):
     cv_results_ : dict
         What was tried, as scikit-learn's `cv_results_`; scores are mAP of held-out rows. The first two compare the
         scalings, each at its best, on the number of "rows" they name.
+    projection_, offset_, landmarks_, gamma_, reduction_, shift_, factor_
+        The map, the kernel in front of it, the directions rows were reduced to, and how columns are standardised.
     classes_, n_samples_, n_features_in_
-    shift_, factor_ : per column, None where rows are not standardised.
-    projection_, offset_ : the map; `landmarks_`, `gamma_` the kernel in front of it, if any; `reduction_` the leading
-        directions in front of both, (width, d), if rows were reduced.
 
     Examples
     --------
@@ -130,10 +111,10 @@ class AnchoredSLR(SimilarityModel):
         "kernel": [StrOptions(set(WIDTHS))],
         "unseen_classes": ["boolean"],
         "output": [StrOptions({"cosine", "posterior"})],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel_size": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [_AT_LEAST_ONE, None],
+        "kernel_size": [_AT_LEAST_ONE],
         "scaling": [StrOptions({"auto", *SCALINGS})],
-        "whitening_width": [Interval(Integral, 1, None, closed="left"), None],
+        "whitening_width": [_AT_LEAST_ONE, None],
         "fixed": [dict, None],
         "cv": ["cv_object"],
         "rows": [dict, None],
@@ -142,7 +123,7 @@ class AnchoredSLR(SimilarityModel):
         "verbose": ["verbose"],
     }
 
-    @moved_parameters(rows=("memory_limit", "device"), fixed=tuple(_FIXED))
+    @moved_parameters(rows=("memory_limit", "device"), fixed=tuple(FIXED))
     def __init__(
         self,
         kernel: str = "auto",
@@ -181,18 +162,19 @@ class AnchoredSLR(SimilarityModel):
         drawn by class, and the map is learned from sums over blocks of rows, computed where the rows are.
         """
         self._validate_params()
-        options = self._options()
+        options = Options(self.kernel, self.scaling, self.output == "posterior", checked_fixed(self.fixed))
         rows = self._open_rows(X, y, sample_weight)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, options.first_scaling), self.whitening_width)
-        saved = self._saved(rows.engine, unit, rng)
+        saved = None
+        if self.checkpoint is not None:
+            saved = AnchoredCheckpoint(self.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
         choice = saved.choice() if saved is not None else None
         if choice is None:
             choice = self._choose(rows, unit, options, rng)
             if saved is not None:
                 saved.keep(choice)
-        if choice.setting["scaling"] != unit.scaling.name:
-            unit = UnitRows(rows.engine, scaling_of(rows.engine, choice.setting["scaling"]), self.whitening_width)
+        unit = unit.under(choice.setting["scaling"])
         self._learn(unit, choice, saved)
         self.setting_, self.cv_results_ = choice.setting, choice.results.as_dict()
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
@@ -211,33 +193,19 @@ class AnchoredSLR(SimilarityModel):
             raise LikewiseError("X is sparse, and scaling='standard' would make it dense: pass 'unit', or dense rows")
         return opened
 
-    def _options(self) -> Options:
-        fixed = {name: value for name, value in (self.fixed or {}).items() if value is not None}
-        for name, value in fixed.items():
-            if name not in _FIXED or not _FIXED[name].is_satisfied_by(value):
-                expected = f"one of {', '.join(_FIXED)}" if name not in _FIXED else str(_FIXED[name])
-                raise LikewiseError(f"fixed={{{name!r}: {value!r}}}: expected {expected}")
-        return Options(self.kernel, self.scaling, self.output == "posterior", fixed, self.whitening_width)
-
-    def _saved(self, engine: Engine, unit: UnitRows, rng: np.random.Generator) -> AnchoredCheckpoint | None:
-        if self.checkpoint is None:
-            return None
-        return AnchoredCheckpoint(self.checkpoint, facts_of(self, engine, rng), unit.mean)
-
     def _choose(self, rows: Rows, unit: UnitRows, options: Options, rng: np.random.Generator) -> Choice:
         """Settings chosen on held-out rows, or for unseen classes on held-out classes."""
-        results = CVResults()
-        drawn, numbers = sample(rows.engine, self._choosing_rows(rows), rng)
-        with progress_bar("choosing settings", None, enabled=bool(self.verbose)) as advance:
+        results, (drawn, numbers) = CVResults(), sample(rows.engine, self._choosing_rows(rows), rng)
+        unit = unit if drawn is rows.engine else UnitRows(drawn, unit.scaling, self.whitening_width)
+        if self.unseen_classes and self.output == "posterior":
+            said = "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine"
+            warnings.warn(said, stacklevel=3)
+        with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
             if self.unseen_classes:
-                if self.output == "posterior":
-                    said = "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine"
-                    warnings.warn(said, stacklevel=3)
-                part = unit if drawn is rows.engine else UnitRows(drawn, unit.scaling, self.whitening_width)
-                return Choice(asdict(choose_shrinkage_map(part, results, rng, advance)), 0, results)
+                return Choice(asdict(choose_shrinkage_map(unit, results, rng, advance)), 0, results)
             splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
             prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
-            setting = choose_setting(drawn, splits, options, prepare, results, advance)
+            setting = choose_setting(unit, splits, options, prepare, results, advance)
             return Choice(asdict(setting), prepare.seed, results)
 
     def _choosing_rows(self, rows: Rows) -> int:
@@ -256,8 +224,8 @@ class AnchoredSLR(SimilarityModel):
         setting = Setting(**choice.setting)
         regression = Preparation(self.kernel_size, self.n_landmarks, choice.seed)(unit, setting.width)
         V, offset = regression.basis.V, regression.basis.offset
-        L = learned_map(regression, setting, None if saved is None else saved.rounds_of(V))
-        self._keep(regression.features, V @ L, offset @ L, head_of(regression, L, setting))
+        L = setting.learn(regression, None if saved is None else saved.rounds_of(V))
+        self._keep(regression.features, V @ L, offset @ L, setting.head(regression, L))
 
     def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: Head) -> None:
         """What the sides need, as arrays and plain values."""
@@ -272,17 +240,12 @@ class AnchoredSLR(SimilarityModel):
             X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
-        return Head(**self.head_, means=self.class_means_)(Z, lambda: self._centred(X))
-
-    def _centred(self, X: Any) -> np.ndarray:
-        return np.asarray(dense(X) - self.centre_, dtype=X.dtype)
+        head = Head(**self.head_, means=self.class_means_)
+        return head(Z, lambda: np.asarray(dense(X) - self.centre_, dtype=X.dtype))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         """Both sides of `rows` in an ONNX graph."""
-        x = rows
-        if self.shift_ is not None:
-            x = graph.beside([graph.times(graph.plus(x, -self.shift_), self.factor_), graph.filled(x, 1.0)])
-        x = graph.unit(x)
+        x = Scaling(self.shift_, self.factor_).write_onnx(graph, rows)
         x = x if self.reduction_ is None else graph.unit(graph.mapped(x, self.reduction_.T))
         features = graph.kernel(x, self.landmarks_, self.gamma_)
         z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)

@@ -14,6 +14,7 @@ from likewise.core.engine import RowBlock
 from likewise.core.whitening import add_gram, check_room, fixed_signs, gram, mirrored
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, namespace, to_host, unit_rows, wide
+from likewise.utils.onnx_graph import Graph
 
 __all__ = [
     "UNIT",
@@ -58,6 +59,13 @@ class Scaling:
         rows = dense(X)
         rows = (rows - like(self.shift, rows)) * like(self.factor, rows)
         return unit_rows(namespace(rows).concat([rows, namespace(rows).ones_like(rows[:, :1])], axis=1))
+
+    def write_onnx(self, graph: Graph, rows: str) -> str:
+        """The same in an ONNX graph."""
+        if self.shift is None:
+            return graph.unit(rows)
+        standardised = graph.times(graph.plus(rows, -self.shift), self.factor)
+        return graph.unit(graph.beside([standardised, graph.filled(rows, 1.0)]))
 
 
 UNIT = Scaling()

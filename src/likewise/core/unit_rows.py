@@ -26,19 +26,23 @@ class UnitRows:
 
     Attributes
     ----------
+    source : the rows as they came.
     engine : where tasks run; `pending` is the scaling they still have to apply, None in memory.
     scaling, reduction : how raw rows become these: scaled, then projected on (width, d) directions unless None.
     size : weight of each class. mean : of the unit rows. mean_square_distance : over all pairs of them.
     """
 
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
-        self.scaling, self.reduction, self.pending = scaling, None, None
+        self.source, self.width, self.scaling = engine, width, scaling
+        self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
             self.engine, self.pending = engine, scaling
         else:
-            rows, self.reduction = reduced_rows(held.X, held.row_weights, width)
-            self.engine = held if self.reduction is None else held.mapped(lambda _: rows)
+            self.engine = held
+            if width is not None or sp.issparse(held.X):
+                rows, self.reduction = reduced_rows(held.X, held.row_weights, width)
+                self.engine = held if self.reduction is None else held.mapped(lambda _: rows)
         self.size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes).astype(float)
         self._measure()
 
@@ -58,6 +62,12 @@ class UnitRows:
         beyond = total / self.size.sum()
         self.mean = (beyond if pivot is None else pivot + beyond).astype(self.engine.dtype)
         self.mean_square_distance = float(2 * (squares / self.size.sum() - beyond @ beyond))
+
+    def under(self, name: str) -> UnitRows:
+        """The same rows under a scaling by its name."""
+        if name == self.scaling.name:
+            return self
+        return UnitRows(self.source, scaling_of(self.source, name), self.width)
 
     def part(self, rows: np.ndarray) -> UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,12 @@ from likewise.core.passes import single_threaded_blas
 from likewise.core.sampling import draw_landmarks
 from likewise.core.unit_rows import UnitRows, scaling_of
 from likewise.data.memory import MemoryEngine
+from likewise.errors import LikewiseError
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
 from likewise.selection.results import CVResults
+from likewise.utils.validation import Interval, StrOptions
 
-__all__ = ["SCALINGS", "Options", "Search", "Setting", "choose_setting", "head_of", "learned_map", "scaling_for"]
+__all__ = ["FIXED", "SCALINGS", "Options", "Search", "Setting", "checked_fixed", "choose_setting", "scaling_for"]
 
 SCALINGS = ("unit", "standard")
 WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
@@ -50,6 +53,41 @@ class Setting:
     temperature: float = 0.0
     scaling: str = "unit"
 
+    def learn(self, regression: AnchoredRegression, saved: Rounds | None = None) -> np.ndarray:
+        """The anchored map L, in the eigenbasis."""
+        target = fixed_target(regression, self.ridge, self.lda)
+        return adapt(regression, target, self.ridge, self.pull, self.confidence, saved)
+
+    def head(self, regression: AnchoredRegression, L: np.ndarray) -> Head:
+        """The head of a map, with lengths and class means of the training images where it needs them."""
+        if not (self.input or self.constant or self.temperature):
+            return Head(raw=self.raw)
+        input_scale = float(np.sqrt(max(regression.unit.mean_square_distance / 2, 1e-12)))
+        head = Head(regression.rms(L) or 1.0, self.input, input_scale, self.constant, self.raw)
+        if not self.temperature:
+            return head
+        return replace(head, means=regression.class_means(L, head), temperature=self.temperature)
+
+
+FIXED = {
+    "ridge": Interval(Real, 0, None, closed="neither"),
+    "geometry": StrOptions({"one-hot", "lda"}),
+    "pull": Interval(Real, 0, None, closed="left"),
+    "confidence": Interval(Real, 0, None, closed="left"),
+    "width": Interval(Real, 0, None, closed="left"),
+    "temperature": Interval(Real, 0, None, closed="neither"),
+}
+
+
+def checked_fixed(fixed: dict[str, Any] | None) -> dict[str, Any]:
+    """Settings that are not to be chosen, by the names users know, each of them valid."""
+    given = {name: value for name, value in (fixed or {}).items() if value is not None}
+    for name, value in given.items():
+        if name not in FIXED or not FIXED[name].is_satisfied_by(value):
+            expected = str(FIXED[name]) if name in FIXED else f"one of {', '.join(FIXED)}"
+            raise LikewiseError(f"fixed={{{name!r}: {value!r}}}: expected {expected}")
+    return given
+
 
 @dataclass(frozen=True)
 class Options:
@@ -59,7 +97,6 @@ class Options:
     scaling: str = "auto"
     posterior: bool = False
     fixed: dict[str, Any] = field(default_factory=dict)
-    whitening_width: int | None = None
 
     @property
     def widths(self) -> tuple[float, ...]:
@@ -79,23 +116,6 @@ class Options:
         if not self.posterior:
             given.pop("temperature", None)
         return given
-
-
-def learned_map(regression: AnchoredRegression, setting: Setting, saved: Rounds | None = None) -> np.ndarray:
-    """The anchored map L of one setting, in the eigenbasis."""
-    target = fixed_target(regression, setting.ridge, setting.lda)
-    return adapt(regression, target, setting.ridge, setting.pull, setting.confidence, saved)
-
-
-def head_of(regression: AnchoredRegression, L: np.ndarray, setting: Setting) -> Head:
-    """The head of a map, with lengths and class means of the training images where it needs them."""
-    if not (setting.input or setting.constant or setting.temperature):
-        return Head(raw=setting.raw)
-    input_scale = float(np.sqrt(max(regression.unit.mean_square_distance / 2, 1e-12)))
-    head = Head(regression.rms(L) or 1.0, setting.input, input_scale, setting.constant, setting.raw)
-    if not setting.temperature:
-        return head
-    return replace(head, means=regression.class_means(L, head), temperature=setting.temperature)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -169,7 +189,7 @@ class _Fold:
     def average_precisions(self, setting: Setting) -> np.ndarray:
         """Average precision of each held-out row."""
         L = self._learned(setting)
-        head, L = head_of(self.regression, L, setting), L.astype(self.held.dtype)
+        head, L = setting.head(self.regression, L), L.astype(self.held.dtype)
         trained = self.regression.unit
         Z = head(self.held @ L, lambda: trained.centred(self._rows(self.split.held)))
         Z, codes = self._repeated(Z, self.split.held)
@@ -183,7 +203,7 @@ class _Fold:
         """The map of a setting; settings that differ in their head alone share it."""
         bare = Setting(setting.width, setting.ridge, setting.lda, setting.pull, setting.confidence)
         if self._map[0] != bare:
-            self._map = bare, learned_map(self.regression, bare)
+            self._map = bare, bare.learn(self.regression)
         return self._map[1]
 
     def _rows(self, rows: np.ndarray) -> Any:
@@ -203,7 +223,7 @@ class _Fold:
 
 
 def choose_setting(
-    sample: Engine,
+    unit: UnitRows,
     splits: list[Split],
     options: Options,
     prepare: Preparation,
@@ -214,13 +234,12 @@ def choose_setting(
 
     The ridge is in units of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
     """
-    fixed = {"scaling": options.first_scaling, **options.settings()}
+    fixed, sample = {"scaling": options.first_scaling, **options.settings()}, unit.source
     if options.scaling == "auto":
         fixed["scaling"] = choose_scaling(sample, splits, options.widths, fixed, prepare, results)
     if not splits:
         return Setting(**fixed, width=options.widths[0])
-    unit = UnitRows(sample, scaling_of(sample, fixed["scaling"]), options.whitening_width)
-    search = Search(unit, splits, prepare, results, on_score)
+    search = Search(unit.under(fixed["scaling"]), splits, prepare, results, on_score)
     setting = (choose_posterior if options.posterior else choose_cosine)(search, options.widths, fixed)
     if "ridge" in fixed:
         return setting
