@@ -7,7 +7,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.supervision.gains import ndcg
+from likewise.metrics.gains import graded_ndcg
 
 __all__ = ["sgd_adapter"]
 
@@ -62,7 +62,7 @@ def _run(
             optimiser.zero_grad()
             loss_of(order[first : first + BATCH]).backward()
             optimiser.step()
-        score = ndcg(Q[held] @ W.detach().numpy(), G, goal, only_known=True)
+        score = graded_ndcg(Q[held] @ W.detach().numpy(), G, goal, only_known=True)
         waited = 0 if score > best else waited + 1
         if score > best:
             best, best_W = score, W.detach().numpy().copy()

@@ -19,7 +19,7 @@ from benchmarks.measure import peak_bytes
 from likewise import SLR, AnchoredSLR
 from likewise.data.relevance import Relevance
 from likewise.metrics import mean_average_precision
-from likewise.supervision.gains import ndcg
+from likewise.metrics.gains import graded_ndcg
 from likewise.tables import read_table
 
 __all__ = ["rows"]
@@ -105,17 +105,17 @@ def _adapter(
     known: np.ndarray,
 ) -> Iterator[dict[str, object]]:
     truth = sp.csr_array(goal.astype(float))
-    raw = ndcg(held, G, truth)
+    raw = graded_ndcg(held, G, truth)
     began = time.perf_counter()
     relevance = Relevance.from_triples(*np.nonzero(known), relevant[known], shape=known.shape)
     # the margins that AnchoredSLR has for cosines; a few iterations are enough where many pairs are known
     model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=2).fit(Q, relevance, gallery=G)
     ours = time.perf_counter() - began
-    found = ndcg(model.transform_query(held), G, truth)
+    found = graded_ndcg(model.transform_query(held), G, truth)
     began = time.perf_counter()
     W, one_run = sgd_adapter(Q, G, relevance.R)
     theirs = time.perf_counter() - began
-    sgd = ndcg(held @ W, G, truth)
+    sgd = graded_ndcg(held @ W, G, truth)
     what = f"query adapter, {name}: {len(Q):,} queries x {len(G):,} items, {SHARE:.0%} of the pairs known"
     yield {
         "what": f"{what}: nDCG@10 of {len(held):,} held-out queries",

@@ -11,6 +11,7 @@ import pytest
 
 from likewise import SLR, load
 from likewise.cli.fit import methods
+from likewise.core.solvers import Result
 from likewise.persistence import read_card
 from likewise.tables import read_table
 
@@ -161,15 +162,14 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(run: Any, fil
 
 
 def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    real, calls = SLR._converged, []
+    real = Result.converged
 
-    def interrupting(model: SLR) -> bool:
-        calls.append(1)
-        if len(calls) == 2:
+    def interrupting(result: Result, tol: float) -> bool:
+        if result.n_iter == 2:
             raise KeyboardInterrupt
-        return real(model)
+        return real(result, tol)
 
-    monkeypatch.setattr(SLR, "_converged", interrupting)
+    monkeypatch.setattr(Result, "converged", interrupting)
     result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--n-iter", 9)
     assert result.exit_code == 130
     assert "stopped by Ctrl-C: the model is that of iteration 2" in result.stderr

@@ -131,7 +131,7 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
         AnchoredSLR(device="cpu").fit([X], y)
     with pytest.raises(LikewiseError, match="whitening_width is for arrays in memory"):
         AnchoredSLR(whitening_width=2).fit([X], y)
-    with pytest.raises(LikewiseError, match="device='nowhere' is not to be had: "):
+    with pytest.raises(LikewiseError, match="device='nowhere' is not available: "):
         AnchoredSLR(device="nowhere").fit(X, y)
 
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make: Any) -> None:
         AnchoredSLR().fit(make(bad), y)
     with pytest.raises(LikewiseError, match="X holds zeros alone"):
         AnchoredSLR().fit(make(np.zeros_like(X)), y)
-    with pytest.raises(LikewiseError, match="expected one label a row"):
+    with pytest.raises(LikewiseError, match="expected one label per row"):
         AnchoredSLR().fit(make(X), y[1:])
 
 

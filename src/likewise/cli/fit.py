@@ -14,7 +14,7 @@ from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.cli.disk import Checkpoint, Dask, MemoryLimit, can_stay, on_cluster, on_disk
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
 from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, taught_table
-from likewise.errors import LikewiseError
+from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
 __all__ = ["methods", "register"]
@@ -212,7 +212,7 @@ def _fit(model: Any, table: Any) -> tuple[float, bool]:
             getattr(table, "close", lambda: None)()
     for warning in caught:
         note(f"warning: {warning.message}")
-    return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
+    return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
 
 
 def _more(table: Any) -> dict[str, Any]:

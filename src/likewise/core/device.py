@@ -77,7 +77,7 @@ class Device:
     def columns(self, gallery: Gallery) -> DeviceColumns:
         """The columns of a pass, brought here."""
         weights = None if gallery.weights is None else self.put(gallery.weights)
-        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.Q, gallery.back))
+        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.G, gallery.back))
         return DeviceColumns(Q, back, weights, gallery.starts)
 
     # ----------------------------------------------------------------------------------------------------------------

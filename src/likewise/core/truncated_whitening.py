@@ -1,4 +1,4 @@
-"""The leading directions of wide or sparse rows, found without ever making them dense.
+"""Whitening in the leading directions of wide or sparse rows, which are never made dense.
 
 A randomised range finder with power iterations finds a subspace; Rayleigh-Ritz within it makes the whitened rows
 exactly orthonormal. So every regression and every score is exact in the directions kept, and only their choice is
@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
-from likewise.core.engine import Engine
-from likewise.core.kernels import unit_rows
 from likewise.core.passes import ordered_map, row_blocks
 from likewise.core.whitening import Whitening, fixed_signs, physical_memory
-from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 
-__all__ = ["AUTOMATIC_WIDTH", "leading_directions", "reduced_rows", "whitened", "width_for"]
+__all__ = ["AUTOMATIC_WIDTH", "EXACT_WIDTH", "leading_directions", "reduced_rows", "truncated_whitening", "width_for"]
 
 log = logging.getLogger("likewise")
 
@@ -32,21 +30,8 @@ _POWER = 3  # turns of the subspace, two sparse products each; a fourth changes 
 _SEED = 0  # the subspace hardly depends on it, and a fit should be repeatable
 
 
-def whitened(engine: Engine, alpha: float, width: int | None) -> Whitening:
-    """Whitening of an engine's rows, of all directions or of the `width` leading ones.
-
-    Rows in memory whose Gram matrix would be large are reduced without it; else the Gram matrix says what leads.
-    """
-    if type(engine) is MemoryEngine:  # others may hold a part of the rows only
-        chosen = width_for(engine.shape, sp.issparse(engine.rows(slice(0, 1))), width)
-        if chosen is not None and min(engine.shape) > EXACT_WIDTH:
-            return _reduced_whitening(engine.rows(slice(None)), engine.weights, alpha, chosen)
-    found = engine.whiten(alpha)
-    return found if width is None else found.leading(width)
-
-
 def width_for(shape: tuple[int, int], sparse: bool, asked: int | None) -> int | None:
-    """How many directions to keep: what was asked for; else all, but of large sparse rows what has room."""
+    """Number of directions to keep: the one asked for; else None for all, but for large sparse rows what fits."""
     room = int(physical_memory() / 4 / (4 * _ARRAYS * shape[1]))
     if asked is not None:
         if min(shape) > EXACT_WIDTH and min(asked, *shape) > 4 * room:
@@ -71,11 +56,11 @@ def reduced_rows(X: Any, weights: np.ndarray | None, asked: int | None) -> tuple
     if width is None or width >= min(X.shape):
         return X, None
     _, V = leading_directions(X, weights, width)
-    return unit_rows(_product(X, V)), np.ascontiguousarray(V.T)
+    return normalize(_product(X, V)), np.ascontiguousarray(V.T)
 
 
-def _reduced_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> Whitening:
-    """As `whitening.whiten` has it, from the leading directions alone; the ridge is in the same unit."""
+def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> Whitening:
+    """As `whitening.whiten`, in the `width` leading directions alone; the ridge has the same unit."""
     values, V = leading_directions(X, weights, width)
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")

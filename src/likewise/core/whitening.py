@@ -12,6 +12,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import dense
 
 __all__ = [
     "Whitening",
@@ -36,13 +37,13 @@ class Whitening:
     ----------
     W : (d, k) whitening map; k is the numerical rank of X.
     inverse : (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction given in the input space.
-    keep : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
+    shrinkage : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
     condition : condition number of X over the directions kept.
     """
 
     W: np.ndarray
     inverse: np.ndarray
-    keep: np.ndarray
+    shrinkage: np.ndarray
     condition: float
 
     @property
@@ -52,9 +53,16 @@ class Whitening:
     def leading(self, width: int) -> Whitening:
         """The same for the `width` directions of the largest eigenvalues alone; they come first."""
         first = slice(width)
-        values = self.keep * np.einsum("ij,ij->i", self.inverse, self.inverse)
+        values = self.shrinkage * np.einsum("ij,ij->i", self.inverse, self.inverse)
         condition = float(np.sqrt(values[0] / values[first][-1]))
-        return Whitening(self.W[:, first], self.inverse[first], self.keep[first], condition)
+        return Whitening(self.W[:, first], self.inverse[first], self.shrinkage[first], condition)
+
+    def penalty(self, A: np.ndarray, B: np.ndarray) -> float:
+        """The ridge α(‖XM‖² + ‖MXᵀ‖²) + α²‖M‖² of K = A Bᵀ: the sum of K_ij² (1 - D_i D_j)."""
+        D = self.shrinkage[:, None]
+        if np.all(D == 1.0):
+            return 0.0
+        return float(np.sum((A.T @ A) * (B.T @ B)) - np.sum((A.T @ (D * A)) * (B.T @ (D * B))))
 
 
 def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whitening:
@@ -128,9 +136,9 @@ def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.nd
     if d <= n:
         return _decomposed(gram(X, weights))
     rows = _weighted(X, weights)
-    values, U = scipy.linalg.eigh(_dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
+    values, U = scipy.linalg.eigh(dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
     values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
-    return values, _dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+    return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
 
 
 def _decomposed(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,10 +171,6 @@ def _weighted(rows: Any, weights: np.ndarray | None) -> Any:
     return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
 
 
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
-
-
 def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
     """Relative eigenvalue below which a direction is rounding: of the Gram matrix, or of X's own entries."""
     return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
@@ -178,7 +182,7 @@ def fixed_signs(V: np.ndarray) -> np.ndarray:
 
 
 def check_room(size: int, shape: tuple[int, int]) -> None:
-    """Refuse in words what would otherwise end in the system's killing the process."""
+    """Raise before allocating a Gram matrix that cannot fit in memory."""
     needed, there = 4 * 8 * size**2, physical_memory()
     if needed > there:
         raise LikewiseError(

@@ -65,14 +65,15 @@ class ArrayEngine(BlockedEngine):
     # ----------------------------------------------------------------------------------------------------------------
     # Sums over rows
 
-    def whiten(self, alpha: float) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
         d = self.shape[1]
         check_room(d, self.shape)
         G = self._gram(np.eye(0))
         if not np.isfinite(G).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
+        found = whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
+        return found if width is None else found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class."""
@@ -116,14 +117,14 @@ class ArrayEngine(BlockedEngine):
 
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass, kept on the host: n x r."""
-        Q, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
+        G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
         for block in _ranges(0, self.shape[0], _BLOCK):
-            Q[block] = to_host(self._rows(block) @ on_device)
-        return Gallery(Q, self.starts, self.weights)
+            G[block] = to_host(self._rows(block) @ on_device)
+        return Gallery(G, self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the gallery of R."""
-        return gallery.Q @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
+        return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
     def sweep(
         self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
@@ -232,7 +233,7 @@ def array_rows(
     if y.shape != (X.shape[0],):
         raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
-    given, there = checked_weights(to_host(sample_weight), codes, codes)
+    given, there = checked_weights(sample_weight, codes, codes)
     weights = None if given is None else np.zeros(len(codes))
     if weights is not None:
         weights[there] = given
@@ -269,7 +270,7 @@ def _device(X: Any, asked: Any) -> Any:
         return _torch().empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         first = (str(error).splitlines() or [""])[0]
-        raise LikewiseError(f"device={asked!r} is not to be had: {first}") from error
+        raise LikewiseError(f"device={asked!r} is not available: {first}") from error
 
 
 def _torch() -> Any:

@@ -149,10 +149,10 @@ class ClusterColumns:
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back over all columns, in float64."""
+        """Gᵀ back and the sum of back over all columns, in float64."""
         engine = self._engine
-        Q_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
-        return Q_back, back_sum
+        G_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        return G_back, back_sum
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -104,9 +104,9 @@ class HeldColumns:
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back over all columns, in float64."""
-        Q_back, back_sum = added(block.linear for block in self.blocks())
-        return Q_back, back_sum
+        """Gᵀ back and the sum of back over all columns, in float64."""
+        G_back, back_sum = added(block.linear for block in self.blocks())
+        return G_back, back_sum
 
 
 class SpilledColumns(HeldColumns):
@@ -116,9 +116,9 @@ class SpilledColumns(HeldColumns):
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
         for block in blocks:
-            self._write(block.Q if block.extra is None else np.hstack([block.Q, block.extra.astype(block.Q.dtype)]))
+            self._write(block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)]))
             self._labels.append((block.starts, block.weights))
-            self._own, self._dtype = block.Q.shape[1], block.Q.dtype
+            self._own, self._dtype = block.G.shape[1], block.G.dtype
             self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
 
     def blocks(self) -> Iterator[Gallery]:
@@ -128,9 +128,9 @@ class SpilledColumns(HeldColumns):
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
         yield from read_ahead(jobs)
 
-    def _write(self, Q: np.ndarray) -> None:
+    def _write(self, G: np.ndarray) -> None:
         try:
-            self._file.write(Q.data)
+            self._file.write(G.data)
             self._file.flush()
         except OSError as error:
             raise LikewiseError(
@@ -139,8 +139,8 @@ class SpilledColumns(HeldColumns):
             ) from error
 
     def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> Gallery:
-        Q = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
-        if read_exactly(self._file, offset, Q) < Q.nbytes:
+        G = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
+        if read_exactly(self._file, offset, G) < G.nbytes:
             raise LikewiseError("the temporary file of projected rows was cut short by someone else")
-        own = np.ascontiguousarray(Q[:, : self._own])
-        return Gallery(own, starts, weights, None if self._own == self._width else Q[:, self._own :])
+        own = np.ascontiguousarray(G[:, : self._own])
+        return Gallery(own, starts, weights, None if self._own == self._width else G[:, self._own :])

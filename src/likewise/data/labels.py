@@ -1,15 +1,19 @@
-"""Labels and weights of rows: from whatever people have to class numbers and counts."""
+"""Labels and weights of rows: from what people have to class numbers and counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+import scipy.sparse as sp
 
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import to_host
+from likewise.utils.validation import check_sample_weight
 
-__all__ = ["checked_weights", "distinct_labels", "encode_labels", "is_unlabelled"]
+__all__ = ["checked_weights", "distinct_labels", "encode_labels", "has_one_label_per_row", "is_unlabelled"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +50,19 @@ def is_unlabelled(y: np.ndarray) -> np.ndarray:
     return np.zeros(len(y), dtype=bool)
 
 
+def has_one_label_per_row(y: Any) -> bool:
+    """Whether y is one label per row, all of them known; labels that cannot be read count as that."""
+    if isinstance(y, Relevance | SharedLabels) or sp.issparse(y):
+        return False
+    try:
+        y = np.asarray(y)
+    except (TypeError, ValueError):  # ragged, or on a device: whoever reads it raises its own error
+        return True
+    if y.ndim == 2:
+        return bool(y.shape[1] == 1)
+    return y.ndim != 1 or not is_unlabelled(y).any()
+
+
 def _check_missing(y: np.ndarray) -> None:
     if y.dtype.kind == "f":
         missing = int(np.isnan(y).sum())
@@ -58,13 +75,10 @@ def _check_missing(y: np.ndarray) -> None:
 
 
 def checked_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> tuple[np.ndarray | None, Any]:
-    """Weights of the rows that count, None if all weigh one, and which rows those are.
-
-    A row of weight zero is as if it were not there.
-    """
+    """Weights of the rows that count, None if all weigh one, and which rows those are; weight zero is absence."""
     if sample_weight is None:
         return None, slice(None)
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = check_sample_weight(to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
     there = weights > 0
     if len(np.unique(codes[there])) < 2:
         raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")

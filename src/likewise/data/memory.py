@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.core import truncated_whitening as truncated
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
-from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.targets import LabelTarget, class_starts, indicator
 from likewise.core.whitening import Whitening, whiten
 from likewise.data.tasks import block_columns, class_squares, part_sums
 
@@ -47,9 +48,15 @@ class MemoryEngine:
         """Pairs of rows, each as often as it weighs."""
         return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
 
-    def whiten(self, alpha: float) -> Whitening:
-        """Whitening of the rows."""
-        return whiten(self._X, None if self.weights is None else self._original(self.weights), alpha)
+    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+        """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
+        weights = None if self.weights is None else self._original(self.weights)
+        if min(self.shape) > truncated.EXACT_WIDTH:
+            chosen = truncated.width_for(self.shape, sp.issparse(self._X), width)
+            if chosen is not None:
+                return truncated.truncated_whitening(self._X, weights, alpha, chosen)
+        found = whiten(self._X, weights, alpha)
+        return found if width is None else found.leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -61,30 +68,21 @@ class MemoryEngine:
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
-        onehot = sp.csr_array(
-            (
-                np.ones(self.shape[0]) if self.weights is None else self.weights,
-                self.codes,
-                range(self.shape[0] + 1),
-            ),
-            shape=(self.shape[0], self.n_classes),
-        )
-        unsorted = onehot if self._order is None else onehot[np.argsort(self._order)]
-        sums = unsorted.T @ self._X.astype(np.float64, copy=False) if sp.issparse(self._X) else unsorted.T @ self._X
-        return np.asarray(sums @ L)
+        weights = None if self.weights is None else self._original(self.weights)
+        return np.asarray(indicator(self.row_codes, weights, self.n_classes).T @ self._X @ L)
 
     def sum_of_squares(self, target: LabelTarget) -> float:
         """‖Y‖² of the fixed label target, by the sizes of the classes."""
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def gallery(self, R: np.ndarray) -> Gallery:
-        """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
+        """All rows as the columns of a pass: G = X R, summed with the weights of the rows."""
         return Gallery(self.project(R), self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the gallery of R: its rows are here already."""
         assert isinstance(gallery, Gallery)
-        return gallery.Q @ T.astype(self.dtype)
+        return gallery.G @ T.astype(self.dtype)
 
     def sweep(
         self,

@@ -108,7 +108,7 @@ def open_rows(
 def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
     """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
-    weights, kept = checked_weights(to_host(sample_weight), X, codes)
+    weights, kept = checked_weights(sample_weight, X, codes)
     return Rows(MemoryEngine(X[kept], codes[kept], len(classes), weights), classes, "memory", names)
 
 

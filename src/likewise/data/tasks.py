@@ -92,7 +92,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows as columns of a pass: Q = X R."""
+    """Rows as columns of a pass: G = X R."""
 
     R: np.ndarray
     n_classes: int
@@ -123,8 +123,8 @@ def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray 
     """Columns that were made part by part, sorted by label as a whole."""
     extra = [part.extra for part in parts if part.extra is not None]
     starts = class_starts(codes, len(parts[0].starts) - 1)
-    Q = np.concatenate([part.Q for part in parts])
-    return Gallery(Q, starts, weights, np.concatenate(extra) if extra else None)
+    G = np.concatenate([part.G for part in parts])
+    return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:

@@ -13,16 +13,18 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.core.class_sums import class_sums
 from likewise.core.passes import COLUMNS, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts, label_runs, same_label_blocks
 from likewise.supervision.pairs import intervals
+from likewise.utils.arrays import dense
 
 _KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
 
-__all__ = ["Clamp", "LabelClamp", "StoredClamp", "TiledPairs"]
+__all__ = ["LabelClamp", "StoredClamp", "TileClamp", "TiledPairs"]
 
 
-class Clamp(Protocol):
+class TileClamp(Protocol):
     """What a tile of scores should be."""
 
     def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
@@ -31,7 +33,7 @@ class Clamp(Protocol):
     def target_times(self, V: np.ndarray) -> np.ndarray:
         """Y V for the target that does not adapt."""
 
-    def transposed(self) -> Clamp:
+    def transposed(self) -> TileClamp:
         """The same for items as rows and queries as columns."""
 
 
@@ -53,7 +55,7 @@ class LabelClamp:
         return float(np.vdot(S, S))
 
     def target_times(self, V: np.ndarray) -> np.ndarray:
-        sums = np.add.reduceat(V, self.starts[:-1], axis=0)
+        sums = class_sums(V, self.codes, None, len(self.starts) - 1)
         return (self.target.same - self.target.other) * sums[self.codes] + self.target.other * V.sum(axis=0)
 
     def transposed(self) -> LabelClamp:
@@ -133,7 +135,7 @@ class RawScores:
         if self.kept is not None:
             return self.kept[rows, columns]
         product = self.Q[rows] @ self.G[columns].T
-        return (product.toarray() if sp.issparse(product) else product) * product.dtype.type(self.scale)
+        return dense(product) * product.dtype.type(self.scale)
 
     def transposed(self) -> RawScores:
         """The same with columns as rows."""
@@ -152,7 +154,7 @@ class TiledPairs:
     raw : what pairs score before anything is learned, or None for nothing.
     """
 
-    clamp: Clamp
+    clamp: TileClamp
     shape: tuple[int, int]
     row_weights: np.ndarray | None = None
     column_weights: np.ndarray | None = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["as_given", "check_dense", "is_foreign", "is_torch", "namespace", "to_host"]
+__all__ = ["as_given", "check_dense", "dense", "in_memory", "is_foreign", "is_torch", "namespace", "to_host"]
 
 
 def is_torch(X: Any) -> bool:
@@ -43,6 +44,16 @@ def to_host(X: Any) -> Any:
         return np.from_dlpack(X)
     except (BufferError, RuntimeError, TypeError, AttributeError):
         return np.asarray(X)
+
+
+def in_memory(X: Any) -> Any:
+    """A memmap or an array of another library as a NumPy array; anything else unchanged."""
+    return np.asarray(X) if isinstance(X, np.memmap) else to_host(X)
+
+
+def dense(X: Any) -> Any:
+    """X itself, or a sparse matrix as a NumPy array."""
+    return X.toarray() if sp.issparse(X) else X
 
 
 def as_given(X: Any, result: np.ndarray) -> Any:
