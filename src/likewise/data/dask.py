@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,8 +197,8 @@ def _taken(block: RowBlock, places: np.ndarray) -> Any:
     return block.rows[places]
 
 
-def _read(path: str, first: int, last: int) -> np.ndarray:
-    return NpyFile.open(path).between(first, last)
+def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:
+    return NpyFile(Path(path), shape, dtype, offset).between(first, last)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -216,12 +217,13 @@ def connected(address: str) -> Any:
         raise LikewiseError(f"no Dask scheduler answers at {address!r}: {error}") from error
 
 
-def dask_rows(path: str | os.PathLike[str]) -> Any:
+def dask_rows(file: str | os.PathLike[str] | NpyFile) -> Any:
     """A `.npy` file that every worker can see under this name, as a dask array that the workers read themselves."""
     import dask
     import dask.array as da
 
-    source = NpyFile.open(os.path.abspath(path))
+    source = file if isinstance(file, NpyFile) else NpyFile.open(file)
+    facts = (os.path.abspath(source.path), source.shape, source.dtype, source.offset)
     threads = sum(_current_client().nthreads().values())
     n, d = source.shape
     rows = min(_BLOCK_BYTES // (d * source.dtype.itemsize), -(-n // (_BLOCKS_A_THREAD * max(threads, 1))))
@@ -229,7 +231,7 @@ def dask_rows(path: str | os.PathLike[str]) -> Any:
     parts = []
     for first in range(0, n, max(rows, 1)):
         last = min(first + max(rows, 1), n)
-        parts.append(da.from_delayed(read(str(source.path), first, last), (last - first, d), source.dtype))
+        parts.append(da.from_delayed(read(*facts, first, last), (last - first, d), source.dtype))
     return da.concatenate(parts)
 
 

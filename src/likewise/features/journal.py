@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.data.store import escape, unescape
 from likewise.errors import LikewiseError
 from likewise.features.folder import Found
+from likewise.tables.store import escape, unescape
 from likewise.utils.files import atomic_write
 
 try:

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.store import (
+from likewise.errors import LikewiseError
+from likewise.features.base import ImageExtractor, load_extractor, make_extractor
+from likewise.features.folder import Found, Skipped, find_images, labels_from_file, labels_from_folders, read_list
+from likewise.features.images import MAX_PIXELS, ImageError, load_image
+from likewise.features.journal import Journal, Lock, commit, recover
+from likewise.features.workers import map_groups
+from likewise.tables.store import (
     EXTRACTOR,
     FeatureStore,
     Item,
@@ -23,12 +29,6 @@ from likewise.data.store import (
     meta_to_json,
     table_to_csv,
 )
-from likewise.errors import LikewiseError
-from likewise.features.base import ImageExtractor, load_extractor, make_extractor
-from likewise.features.folder import Found, Skipped, find_images, labels_from_file, labels_from_folders, read_list
-from likewise.features.images import MAX_PIXELS, ImageError, load_image
-from likewise.features.journal import Journal, Lock, commit, recover
-from likewise.features.workers import map_groups
 from likewise.utils.files import atomic_write
 
 __all__ = ["Summary", "extract_folder"]

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.data.store import escape, unescape
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
+from likewise.tables.store import escape, unescape
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)
 

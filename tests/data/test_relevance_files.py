@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from likewise.data import read_relevance
 from likewise.errors import LikewiseError
-from likewise.tables import read_relevance
 
 FILES = {
     "triples.csv": ("query,item,grade\nq1,b,0.5\nq0,a,2\n", [[2, 0, 0], [0, 0.5, 0]], 2),

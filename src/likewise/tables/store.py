@@ -15,6 +15,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +28,19 @@ from likewise.utils.files import atomic_write
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor
 
-__all__ = ["FORMAT", "FeatureStore", "Item", "escape", "items_to_csv", "meta_to_json", "unescape"]
+__all__ = [
+    "FORMAT",
+    "FeatureStore",
+    "Item",
+    "escape",
+    "is_store",
+    "items_to_csv",
+    "meta_to_json",
+    "read_features",
+    "read_labels",
+    "read_meta",
+    "unescape",
+]
 
 FORMAT = 1
 EXTRACTOR = "extractor.safetensors"
@@ -67,7 +80,7 @@ class FeatureStore:
         path = Path(path)
         meta = read_meta(path)
         items = read_items(path / "items.csv")
-        features = _read_features(path / "features.npy")
+        features = read_features(path / "features.npy")
         if not len(features) == len(items) == meta["n_items"]:
             raise FileFormatError(
                 f"{path} has {len(features)} rows in features.npy, {len(items)} in items.csv and {meta['n_items']} in "
@@ -133,12 +146,12 @@ class FeatureStore:
 
     def extractor(self) -> ImageExtractor:
         """The extractor that made these features, so that a query image can go through exactly the same one."""
-        from likewise.features.base import load_extractor
-
         file = self.path / EXTRACTOR
         if not file.is_file():
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
-        return load_extractor(file)
+        # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
+        extractor: ImageExtractor = import_module("likewise.features.base").load_extractor(file)
+        return extractor
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -225,7 +238,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     """The content of `meta.json` of the store in the folder `path`."""
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
-    if not (path / "meta.json").is_file():
+    if not is_store(path):
         raise FileFormatError(f"{path} is not a feature store: it has no meta.json")
     try:
         meta: dict[str, Any] = json.loads((path / "meta.json").read_text("utf-8"))
@@ -257,7 +270,13 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
     }
 
 
-def _read_features(path: Path) -> np.ndarray:
+def is_store(path: Path) -> bool:
+    """Whether a folder is a feature store."""
+    return (path / "meta.json").is_file()
+
+
+def read_features(path: Path) -> np.ndarray:
+    """The rows of a `features.npy`, memory-mapped."""
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
