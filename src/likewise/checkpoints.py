@@ -12,7 +12,7 @@ from likewise.base import flat_parameters
 from likewise.core.engine import Engine
 from likewise.core.solvers import Result
 from likewise.core.steps import Factors
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors, write_tensors
 from likewise.utils.arrays import dense
@@ -65,7 +65,7 @@ class Checkpoint(CheckpointFile):
         self.model, self.engine, self.rng = model, engine, rng
         self.whitening = np.zeros(0)
 
-    def begin(self, whitening: Whitening) -> None:
+    def begin(self, whitening: WhiteningMap) -> None:
         """Note the facts that tell this fit from others."""
         self.facts = facts_of(self.model, self.engine, self.rng)
         # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.

@@ -57,7 +57,7 @@ def test_without_names_ids_are_row_numbers(tmp_path):
 
 BAD = {
     "columns": ("x,y\n1,2\n", "has the columns x, y: expected query, item[, grade]"),
-    "empty": ("query,item\n", "is empty: expected a header and a pair a row"),
+    "empty": ("query,item\n", "is empty: expected a header and one pair per row"),
     "short": ("query,item\n1,2\n3\n", "row 3 of"),
     "text": ("query,item,grade\n0,1,good\n", "has 'good' in the column 'grade': expected numbers"),
     "nan": ("query,item,grade\n0,1,nan\n", "grades that are not finite"),

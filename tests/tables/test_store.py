@@ -92,8 +92,8 @@ def test_items_csv_is_plain_csv(store: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "paths", "words"),
     [
-        (["a"], None, "labels has 1 entries; expected 4, one a row of features"),
-        (None, ["a", "b"], "paths has 2 entries; expected 4, one a row of features"),
+        (["a"], None, "labels has 1 entries; expected 4, one per row of features"),
+        (None, ["a", "b"], "paths has 2 entries; expected 4, one per row of features"),
     ],
 )
 def test_counts_that_do_not_agree_are_refused(tmp_path: Path, labels: object, paths: object, words: str) -> None:

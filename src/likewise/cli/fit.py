@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     data: Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="The file to write.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.", show_default=False)
     ],
     labels: Labels = None,
     label_column: LabelColumn = None,
@@ -78,23 +78,27 @@ def fit(
     n_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
     alpha: Annotated[float | None, typer.Option(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
     compress: Annotated[str | None, typer.Option(help="gaussian, sample or landmarks.")] = None,
-    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
+    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; required with --compress.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by no more than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
     memory_limit: MemoryLimit = None,
     checkpoint: Checkpoint = None,
     dask: Dask = None,
     whitening_width: Annotated[
         int | None,
-        typer.Option("--whitening-width", help="Learn in so many leading directions. [dim]Default: 1000 for text.[/]"),
+        typer.Option(
+            "--whitening-width",
+            help="Number of leading directions to learn in. [dim]Default: 1000 for large sparse data, else all.[/]",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
     test: Annotated[
-        str | None, typer.Option("--test", metavar="DATA", help="Also measure mAP on this table; kept in the file.")
+        str | None,
+        typer.Option("--test", metavar="DATA", help="Evaluate mAP on this table too; stored in the model file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read, fit, save, and say what came out."""
+    """Read, fit, save, and report."""
     asked = {
         "rank": rank,
         "n_iter": n_iter,
@@ -119,7 +123,7 @@ def fit(
     _check_writable(output)
     if relevance is None:
         if gallery is not None:
-            raise LikewiseError("--gallery has a meaning only with --relevance, which tells what belongs together")
+            raise LikewiseError("--gallery has a meaning only with --relevance")
         rows = training_rows(model, load_rows(data, labels, label_column, features), memory_limit, dask)
     else:
         rows = related_rows(model, data, gallery, features, relevance, unstored)
@@ -175,7 +179,7 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
 
 
 def _check_writable(output: Path) -> None:
-    """Say now, not after an hour of learning, that the result has no place to go."""
+    """Raise before the fit if the model cannot be written."""
     if not output.parent.is_dir():
         raise LikewiseError(f"the folder {output.parent} of --output does not exist")
     if output.is_dir():

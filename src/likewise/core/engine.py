@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from likewise.core.passes import Gallery
     from likewise.core.targets import LabelTarget
-    from likewise.core.whitening import Whitening
+    from likewise.core.whitening import WhiteningMap
 
 __all__ = ["Against", "Columns", "Engine", "EngineInMemory", "Maker", "RowBlock", "Task"]
 
@@ -92,7 +92,7 @@ class Engine(Protocol):
     def n_blocks(self) -> int:
         """Blocks of rows in a pass."""
 
-    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows with a ridge `alpha`, in all directions or the `width` leading ones."""
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:

@@ -52,12 +52,12 @@ class Gallery:
         yield self
 
     def __sizeof__(self) -> int:
-        """Bytes of the arrays, so that whoever schedules by size knows it."""
+        """Bytes of the arrays, for schedulers that go by size."""
         arrays = (self.G, self.starts, self.weights, self.extra)
         return sum(array.nbytes for array in arrays if array is not None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is computed from the rest: that need not travel."""
+        """Without cached properties, which need not travel."""
         return Gallery, (self.G, self.starts, self.weights, self.extra)
 
     @cached_property

@@ -1,6 +1,6 @@
-"""The regression on part of the pairs: the paper's Gaussian and sampled sketches, and landmarks, which are ours.
+"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks.
 
-Only sampling saves time: a Gaussian sketch mixes targets, and to have them it must clamp all of them first.
+A Gaussian sketch saves no time: it mixes the targets of all pairs, which must be clamped first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from likewise.core.passes import Gallery
 from likewise.core.sampling import draw_landmarks
 from likewise.core.steps import ClosedFormStep, LeastSquares, SolverOptions
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 
 __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "make_sketch"]
@@ -26,10 +26,10 @@ __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "make_sketch"]
 
 @dataclass
 class _Compressed:
-    """What every sketch is made of: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
+    """What all sketches share: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
 
     engine: Engine
-    whitening: Whitening
+    whitening: WhiteningMap
     target: LabelTarget
     size: int
     rng: np.random.Generator
@@ -37,7 +37,7 @@ class _Compressed:
 
 
 class SampledPairs(_Compressed):
-    """SLR-C: m rows drawn anew for each step stand for all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
+    """SLR-C: m rows drawn anew for each step represent all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
 
     def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """Least squares on sampled rows; for the whole matrix the columns are sampled too."""
@@ -58,12 +58,12 @@ class SampledPairs(_Compressed):
         return ClosedFormStep(new, scale * column_scale * loss + self.whitening.penalty(A, B), 0.0)
 
     def _draw(self) -> tuple[EngineInMemory, float]:
-        """m rows drawn uniformly (by weight) with replacement, and what each of them stands for."""
+        """m rows drawn uniformly (by weight) with replacement, and the weight that each represents."""
         n, weights = self.engine.shape[0], self.engine.weights
         total = float(n if weights is None else weights.sum())
         chosen = self.rng.choice(n, self.size, p=None if weights is None else weights / total)
         rows = self.engine.take(chosen)
-        rows.weights = None  # they are in the draw already
+        rows.weights = None  # the draw accounts for them
         return rows, total / self.size
 
 
@@ -102,7 +102,7 @@ class GaussianSketch(_Compressed):
 
 @dataclass
 class LandmarkPairs(_Compressed):
-    """Every row against m gallery items, drawn once and by class, each of class c standing for n_c / m_c of them."""
+    """Every row against m gallery items, drawn once and by class, each of class c representing n_c / m_c of them."""
 
     def __post_init__(self) -> None:
         engine = self.engine
@@ -123,7 +123,7 @@ class LandmarkPairs(_Compressed):
         return ClosedFormStep(new, loss + self.whitening.penalty(A, B), 0.0)
 
 
-# U comes in the data's precision: below this share of the largest eigenvalue its square is rounding in float32
+# relative eigenvalue below which UᵀU is rounding in float32
 _SINGULAR = 1e-6
 
 _SKETCHES: dict[str, Callable[..., LeastSquares]] = {
@@ -137,7 +137,7 @@ def make_sketch(
     options: SolverOptions,
     rank: int,
     engine: Engine,
-    whitening: Whitening,
+    whitening: WhiteningMap,
     target: LabelTarget,
     rng: np.random.Generator,
 ) -> LeastSquares:
@@ -162,7 +162,7 @@ def make_sketch(
 
 
 def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
-    """What each landmark stands for: its class's weight over that of the class's landmarks."""
+    """The weight that each landmark represents: that of its class, divided among the landmarks of the class."""
     weights = np.ones(engine.shape[0]) if engine.weights is None else engine.weights
     chosen = np.sort(chosen)
     classes = engine.codes[chosen]
@@ -171,13 +171,13 @@ def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
     return weights[chosen] * (whole[classes] / part[classes])
 
 
-def _normal_matrix(rows: EngineInMemory, whitening: Whitening, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _normal_matrix(rows: EngineInMemory, whitening: WhiteningMap, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """UᵀU of sampled rows, scaled up, with the ridge; and those rows of U."""
     U = rows.project(whitening.W)
     return scale * (U.T.astype(np.float64) @ U) + _ridge(whitening), U
 
 
-def _ridge(whitening: Whitening) -> np.ndarray:
+def _ridge(whitening: WhiteningMap) -> np.ndarray:
     """α WᵀW = I - D: nothing without ridge."""
     return np.diag(1.0 - whitening.shrinkage)
 

@@ -24,7 +24,7 @@ from likewise.core.passes import single_threaded_blas
 from likewise.core.sketches import make_sketch
 from likewise.core.steps import ClosedFormStep, Factors, Iterate, LeastSquares, SavedIterations, SolverOptions
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 from likewise.utils.progress import Advance, progress_bar
 
@@ -53,7 +53,7 @@ log = logging.getLogger("likewise")
 class AllPairs:
     """The regression on all pairs of rows, exact."""
 
-    def __init__(self, engine: Engine, whitening: Whitening, target: LabelTarget) -> None:
+    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> None:
         self.engine, self.whitening, self.target = engine, whitening, target
         self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
 
@@ -298,7 +298,7 @@ def _iterations(problem: LeastSquares, start: Factors, options: SolverOptions) -
 
 def _problem(
     engine: Engine,
-    whitening: Whitening,
+    whitening: WhiteningMap,
     target: LabelTarget,
     factors: tuple[np.ndarray, np.ndarray],
     options: SolverOptions,

@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from likewise.core.solvers import Result
-    from likewise.core.whitening import Whitening
+    from likewise.core.whitening import WhiteningMap
 
 __all__ = ["ClosedFormStep", "Factors", "Iterate", "LeastSquares", "SavedIterations", "SolverOptions"]
 
@@ -64,7 +64,7 @@ class LeastSquares(Protocol):
 class SavedIterations(Protocol):
     """Where iterations are kept, so that a fit that was stopped can be resumed."""
 
-    def begin(self, whitening: Whitening) -> None:
+    def begin(self, whitening: WhiteningMap) -> None:
         """The rows are whitened, and nothing is drawn but the start."""
 
     def resume(self, start: Factors) -> Result:

@@ -1,4 +1,4 @@
-"""What a pair should score: an interval, [δ1, ∞) for pairs of one label and (-∞, δ2] for the others."""
+"""Targets of scores: the interval [δ1, ∞) for pairs of one label, (-∞, δ2] for the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LabelTarget:
     Attributes
     ----------
     same, other : the paper's δ1 and δ2.
-    adaptive : True clamps the current scores to their intervals; False asks for δ1 and δ2 themselves (Eqn. 2).
+    adaptive : True clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2).
     same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
     """
 

@@ -18,7 +18,7 @@ from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening, check_room, whiten_gram
+from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.labels import checked_weights, encode_labels
 from likewise.data.tasks import added, joined_columns
@@ -65,7 +65,7 @@ class ArrayEngine(BlockedEngine):
     # ----------------------------------------------------------------------------------------------------------------
     # Sums over rows
 
-    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
         d = self.shape[1]
         check_room(d, self.shape)

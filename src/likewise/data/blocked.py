@@ -1,4 +1,4 @@
-"""What engines that see their rows in blocks have in common: every answer is a sum over the blocks."""
+"""The common part of engines that see their rows in blocks: every result is a sum over blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, Task
 from likewise.core.targets import LabelTarget, class_starts
-from likewise.core.whitening import Whitening, check_room, whiten_gram
+from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
 
@@ -73,7 +73,7 @@ class BlockedEngine:
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 
-    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix; float64 data without ridge takes a second pass."""
         check_room(self.shape[1], self.shape)
         (G,) = self.sum(GramSum())

@@ -171,7 +171,7 @@ def _same(value: Any) -> Any:
 
 
 def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
-    # A worker has as many threads as its owner wants busy: one task keeps to one.
+    # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
         return block_sums(task, block, map)
 
@@ -258,7 +258,7 @@ def whole_rows(X: Any) -> Any:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """A cluster that lost its workers too often says so in one sentence."""
+    """Explain that the cluster lost its workers too often."""
     from distributed import KilledWorker
 
     try:

@@ -17,7 +17,7 @@ __all__ = ["checked_weights", "distinct_labels", "encode_labels", "has_one_label
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and the number of each row's label among them; enough of them to learn from."""
+    """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
     classes, codes = distinct_labels(y)
     if len(classes) == 1:
         raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
@@ -29,7 +29,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, one or more, and the number of each row's label among them."""
+    """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
     _check_missing(y)
     try:

@@ -13,7 +13,7 @@ from likewise.core import truncated_whitening as truncated
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts, indicator
-from likewise.core.whitening import Whitening, whiten
+from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import block_columns, class_squares, part_sums
 
 __all__ = ["MemoryEngine"]
@@ -45,10 +45,10 @@ class MemoryEngine:
 
     @property
     def n_pairs(self) -> float:
-        """Pairs of rows, each as often as it weighs."""
+        """Number of pairs of rows, by weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
 
-    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
         weights = None if self.weights is None else self._original(self.weights)
         if min(self.shape) > truncated.EXACT_WIDTH:

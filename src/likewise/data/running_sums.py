@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from likewise.core.class_sums import class_sums
-from likewise.core.whitening import Whitening, check_room, gram, whiten_gram
+from likewise.core.whitening import WhiteningMap, check_room, gram, whiten_gram
 from likewise.data.labels import distinct_labels, has_one_label_per_row
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
@@ -150,7 +150,7 @@ class SumsEngine(MemoryEngine):
             raise LikewiseError("adaptive=True needs rows, and none were kept: the blocks came with adaptive=False")
         return cls(sums)
 
-    def whiten(self, alpha: float, width: int | None = None) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of all rows, from their Gram matrix alone."""
         G, shape = self._sums.gram, (self._sums.seen, self._sums.gram.shape[0])
         found = whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W)

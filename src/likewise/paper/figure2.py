@@ -10,7 +10,7 @@ import numpy as np
 from likewise.core.engine import Engine
 from likewise.core.solvers import Result, Solution, balanced
 from likewise.core.steps import Factors
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
 from likewise.paper.cells import Cell, Done
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import method
@@ -46,7 +46,7 @@ class _Kept:
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def begin(self, whitening: Whitening) -> None:
+    def begin(self, whitening: WhiteningMap) -> None:
         """Note the coordinates of the factors."""
         self.whitening = whitening
 

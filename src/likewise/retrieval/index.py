@@ -16,7 +16,7 @@ from likewise.base import SimilarityModel
 from likewise.core.heads import unit
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.retrieval import folders, stored
-from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery
+from likewise.retrieval.gallery import EXTRACTOR, GalleryRows, as_gallery
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
 from likewise.retrieval.streaming import embedded, in_float, lengths
@@ -104,7 +104,7 @@ class Index:
         `id`, `label` and `path`; without it they are what the store or the table says. `approximate` is False (exact),
         True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
         """
-        found: Gallery = as_gallery(gallery, model.transform)
+        found: GalleryRows = as_gallery(gallery, model.transform)
         names = found.items if items is None else as_items(items, len(found.raw))
         index = cls(
             model,

@@ -18,7 +18,7 @@ from likewise.utils.arrays import dense
 
 __all__ = ["Fold", "holdouts"]
 
-MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows cost time and change no choice
+MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows take time and hardly change the choice
 REPEATS = 2
 
 # What to learn from, and a score of how well the solution ranks the rest.
@@ -26,7 +26,7 @@ Fold = tuple[Supervision, Callable[[Solution], float]]
 
 
 def holdouts(given: Supervision, rng: np.random.Generator) -> list[Fold]:
-    """Parts to learn from, each with a function that scores what was learned on the rest."""
+    """Parts to learn from, each with a function that scores a solution on the rest."""
     if isinstance(given.known, Relevance):
         return _query_folds(given, given.known, rng)
     if isinstance(given.known, SharedLabels):
@@ -73,9 +73,9 @@ def _item_folds(given: Supervision, shared: SharedLabels, rng: np.random.Generat
 
 
 def _query_folds(given: Supervision, relevance: Relevance, rng: np.random.Generator) -> list[Fold]:
-    """A half of the queries held out, both ways, each to rank the items whose relevance to it is known.
+    """Half of the queries held out, both ways, each ranking the items of known relevance to it.
 
-    Where nothing is known to be irrelevant, as with clicks alone, everything unknown counts as that.
+    Where no item is known to be irrelevant, as with clicks alone, all unknown ones count as that.
     """
     told = np.flatnonzero(np.asarray(abs(relevance.R).sum(axis=1)).ravel() > 0)
     if len(told) < 4:

@@ -12,7 +12,7 @@ from likewise.core.passes import row_blocks
 from likewise.core.solvers import Result, Solution, balanced, learning_bar, lowered_rank, run
 from likewise.core.steps import Factors
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening, whiten
+from likewise.core.whitening import WhiteningMap, whiten
 from likewise.errors import LikewiseError
 from likewise.supervision.pair_targets import PairTargets, pair_targets
 from likewise.supervision.reading import Supervision
@@ -37,7 +37,7 @@ class PairOptions:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What does not depend on the strength of a prior: pairs with their raw scores, whitenings, and the moment.
+    """All that does not depend on the strength of a prior: pairs with their raw scores, whitenings, the moment.
 
     The whitenings have next to no ridge; others follow from them by scaling their directions.
     """
@@ -46,12 +46,12 @@ class Prepared:
     target: LabelTarget
     scale: float
     targets: PairTargets
-    W_q: Whitening
-    W_g: Whitening
+    W_q: WhiteningMap
+    W_g: WhiteningMap
     K: np.ndarray
 
     @classmethod
-    def of(cls, given: Supervision, target: LabelTarget, W_g: Whitening | None = None) -> Prepared:
+    def of(cls, given: Supervision, target: LabelTarget, W_g: WhiteningMap | None = None) -> Prepared:
         """Whiten both sides, unless the gallery's whitening is known already, and take the gradient at the prior."""
         scale = prior_scale(given, target)
         known = pair_targets(given, target)
@@ -70,16 +70,16 @@ class Prepared:
         return problem_of(self.given, self.targets, W_q, W_g, 0.0), s_q[:, None] * self.K * s_g
 
 
-_NO_RIDGE = 1e-12  # enough for the directions of a whitening to stay the eigenvectors of the Gram matrix
+_NO_RIDGE = 1e-12  # enough to keep the directions of a whitening the eigenvectors of the Gram matrix
 
 
-def _ridged(base: Whitening, alpha: float) -> tuple[Whitening, np.ndarray]:
-    """The whitening with another ridge, and by how much its directions are shorter."""
+def _ridged(base: WhiteningMap, alpha: float) -> tuple[WhiteningMap, np.ndarray]:
+    """The whitening with another ridge, and the factors by which its directions shrink."""
     lengths = np.linalg.norm(base.inverse, axis=1)
     values = lengths**2 * base.shrinkage
     longer = np.sqrt(values + alpha * values.sum() / base.W.shape[0])
     shrink = lengths / longer
-    return Whitening(base.W * shrink, base.inverse / shrink[:, None], values / longer**2, base.condition), shrink
+    return WhiteningMap(base.W * shrink, base.inverse / shrink[:, None], values / longer**2, base.condition), shrink
 
 
 def learn(given: Supervision, target: LabelTarget, options: PairOptions) -> Solution:
@@ -121,7 +121,9 @@ def _iterated(problem: PairRegression, start: Factors, options: PairOptions) -> 
         return run(steps, start, options.n_iter, tol=options.tol, n_pairs=problem.pairs.n_pairs, on_iteration=show)
 
 
-def problem_of(given: Supervision, known: PairTargets, W_q: Whitening, W_g: Whitening, scale: float) -> PairRegression:
+def problem_of(
+    given: Supervision, known: PairTargets, W_q: WhiteningMap, W_g: WhiteningMap, scale: float
+) -> PairRegression:
     """The regression over the known pairs; `scale` adds the raw scores of a prior to theirs."""
     queries = Side(given.X[known.rows], W_q)
     gallery = queries if given.one_set and known.rows is known.columns else Side(given.gallery[known.columns], W_g)

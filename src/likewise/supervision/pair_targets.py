@@ -1,4 +1,4 @@
-"""The pairs that supervision tells of, and what each should score."""
+"""The pairs that supervision names, and their targets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PairTargets:
 
 
 def pair_targets(given: Supervision, target: LabelTarget) -> PairTargets:
-    """The pairs that are known, with the intervals that the margins of `target` make of them."""
+    """The known pairs, with the intervals that the margins of `target` give them."""
     if isinstance(given.known, Relevance):
         return _from_relevance(given, given.known, target)
     if isinstance(given.known, SharedLabels):
@@ -45,7 +45,7 @@ def pair_targets(given: Supervision, target: LabelTarget) -> PairTargets:
 
 
 def _from_codes(given: Supervision, codes: np.ndarray, target: LabelTarget) -> PairTargets:
-    """One label a row, or none: rows sorted by label."""
+    """One label per row, or none: rows sorted by label."""
     rows = np.flatnonzero(codes >= 0)
     rows = rows[np.argsort(codes[rows], kind="stable")]
     _, present = np.unique(codes[rows], return_inverse=True)

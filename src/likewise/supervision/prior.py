@@ -17,14 +17,14 @@ NO_CHANGE = float("inf")
 FOR_CLASSES = (100.0, 30.0, 10.0, 3.0, 1.0)
 FOR_QUERIES = (10.0, 1.0, 0.1, 0.01)
 WEAKEST = 0.001
-UNTRIED = 10.0  # where there is too little to hold out
+UNTRIED = 10.0  # if there is too little to hold out
 
 
 def choose_strength(prepared: Prepared, options: PairOptions) -> tuple[float, list[dict[str, float]] | None]:
     """The strength given, or the one that ranks what is held out best; and all that were tried, if any were.
 
     Few classes make a noisy holdout, so a strength that is not better than the prior by more than the standard
-    deviation of their difference over the splits gives way to it.
+    deviation of their difference over the splits is rejected.
     """
     if options.prior_strength is not None:
         return float(options.prior_strength), None
@@ -88,7 +88,7 @@ class _Search:
         return max(scores, key=lambda strength: scores[strength])
 
     def _walk(self, strength: float, factor: float) -> float:
-        """From a strength that was tried by a factor at a time, while that gains."""
+        """Multiply a strength by `factor` as long as the score rises."""
         following = strength * factor
         while WEAKEST < following < 1 / WEAKEST and self._try(following) > self._mean(strength):
             strength, following = following, following * factor

@@ -20,7 +20,7 @@ __all__ = ["Supervision", "read_supervision"]
 
 @dataclass(frozen=True)
 class Supervision:
-    """Rows of the two sides, weights of the queries, and what is known of their pairs, all of it checked.
+    """Validated rows of the two sides, weights of the queries, and what is known of their pairs.
 
     `known` is an array of classes, -1 for none, or `SharedLabels`, or a `Relevance`. Without a gallery it is X.
     """
@@ -41,7 +41,7 @@ class Supervision:
         return replace(self, X=X, gallery=X if self.one_set else normalize(self.gallery))
 
     def part(self, rows: np.ndarray) -> Supervision:
-        """What is known of some of the queries; of one set only they remain, unless a relevance is given."""
+        """The supervision of some of the queries; without a relevance they are the gallery too."""
         X, weights = self.X[rows], None if self.weights is None else self.weights[rows]
         if isinstance(self.known, Relevance):
             return replace(self, X=X, known=self.known.take(rows), weights=weights)

@@ -1,4 +1,4 @@
-"""The regression on what is known of pairs of two sides: S = U_q K U_gᵀ, K = A Bᵀ, B orthonormal.
+"""The regression on known pairs of two sides: S = U_q K U_gᵀ, K = A Bᵀ, B orthonormal.
 
 A step goes down the gradient: A ← A - η (U_qᵀ E U_g B + ridge), E the residual on the known pairs. Where all pairs are
 known η = 1 and this is the paper's own step. Where few are known a unit step would move only by their share: the step
@@ -20,18 +20,18 @@ from likewise.core.initialization import completed
 from likewise.core.passes import row_blocks
 from likewise.core.solvers import alternating, whole
 from likewise.core.steps import ClosedFormStep, Factors, Iterate
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
 from likewise.supervision.pairs import each
 from likewise.utils.arrays import dense
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
 
-_LITTLE = 1 << 24  # multiplications that are done before a thread has started
-INNER = 3  # conjugate steps before the sides change roles, where not all pairs are known
+_LITTLE = 1 << 24  # multiplications that take less time than starting a thread
+INNER = 3  # conjugate steps before the sides are exchanged, where not all pairs are known
 
 
 class Pairs(Protocol):
-    """Pairs of rows of two sides, with what they should score."""
+    """Pairs of rows of two sides, with their targets."""
 
     @property
     def complete(self) -> bool: ...
@@ -55,7 +55,7 @@ class Side:
     """The rows of one side that are in some pair, and the whitening of all its rows."""
 
     X: Any
-    whitening: Whitening
+    whitening: WhiteningMap
 
     def project(self, A: np.ndarray) -> np.ndarray:
         """U A = X (W A), dense, in X's own precision."""

@@ -1,7 +1,7 @@
-"""All pairs of two sets of rows, tile by tile, where labels overlap or a sparse matrix tells the exceptions.
+"""All pairs of two sets of rows, tile by tile, where labels overlap or a sparse matrix has the exceptions.
 
-What labels alone say has contiguous blocks and its own loop in `passes`; here a tile's exceptions come from a sparse
-matrix, so memory stays that of a tile a thread.
+One label per row makes contiguous blocks, which have their own loop in `core.passes`; here the exceptions of a tile
+come from a sparse matrix, so memory stays that of one tile per thread.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from likewise.core.targets import LabelTarget, class_starts, label_runs, same_la
 from likewise.supervision.pairs import intervals
 from likewise.utils.arrays import dense
 
-_KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
+_KEPT = 1 << 28  # bytes of raw scores that are cached between passes
 
 __all__ = ["LabelClamp", "StoredClamp", "TileClamp", "TiledPairs"]
 
 
 class TileClamp(Protocol):
-    """What a tile of scores should be."""
+    """The targets of a tile of scores."""
 
     def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
         """Overwrite scores by S - clamp(S); returns the sum of the squares."""
@@ -38,7 +38,7 @@ class TileClamp(Protocol):
 
 
 class LabelClamp:
-    """One label an item, rows and columns sorted by it: same-label blocks are contiguous."""
+    """One label per item, rows and columns sorted by it: same-label blocks are contiguous."""
 
     def __init__(self, target: LabelTarget, codes: np.ndarray) -> None:
         self.target, self.codes = target, codes
@@ -116,7 +116,7 @@ class StoredClamp:
 
 @dataclass(frozen=True, eq=False)
 class RawScores:
-    """scale · Q Gᵀ, tile by tile; kept whole where it is small, since every pass asks for it again."""
+    """scale · Q Gᵀ, tile by tile; cached where it is small, since every pass needs it."""
 
     Q: Any
     G: Any
@@ -148,10 +148,10 @@ class TiledPairs:
 
     Attributes
     ----------
-    clamp : what their scores should be.
+    clamp : their targets.
     row_weights, column_weights : how often each row counts, or None.
     complete : whether these rows are all rows, so that a unit step is right.
-    raw : what pairs score before anything is learned, or None for nothing.
+    raw : scores of the pairs before learning, or None.
     """
 
     clamp: TileClamp
@@ -163,13 +163,13 @@ class TiledPairs:
 
     @property
     def n_pairs(self) -> float:
-        """Pairs, each as often as it weighs."""
+        """Number of pairs, by weight."""
         n, m = self.shape
         rows = n if self.row_weights is None else self.row_weights.sum()
         return float(rows) * float(m if self.column_weights is None else self.column_weights.sum())
 
     def with_offset(self, P: Any, V: Any, scale: float) -> TiledPairs:
-        """These pairs, scoring `scale` P Vᵀ before anything is learned."""
+        """These pairs, scoring `scale` P Vᵀ before learning."""
         return replace(self, raw=RawScores.of(P, V, scale))
 
     def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:

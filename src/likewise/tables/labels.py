@@ -1,4 +1,4 @@
-"""Labels kept in a file of their own: `.npy`, `.csv`, `.tsv`, or `.txt` with one a line."""
+"""Labels in a file of their own: `.npy`, `.csv`, `.tsv`, or `.txt` with one per line."""
 
 from __future__ import annotations
 

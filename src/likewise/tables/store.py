@@ -1,6 +1,6 @@
 """A feature store: a folder with `features.npy`, `items.csv` and `meta.json` that a person can open.
 
-`features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row a feature row: `path`
+`features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
 (relative to the folder the images came from), `label`, and the `size` and `mtime_ns` of the file when it was read.
 Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline `\\n`, a
 carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
@@ -62,7 +62,7 @@ class FeatureStore:
     Attributes
     ----------
     features : memory-mapped array of shape (n, d), float32 or float16
-    items : list of `Item`, one a row
+    items : list of `Item`, one per row
     labels : array of str, "" where an item has none; None if no item has one
     paths : list of str, relative to `root`
     meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
@@ -98,7 +98,7 @@ class FeatureStore:
         meta: dict[str, Any] | None = None,
         extractor: ImageExtractor | None = None,
     ) -> FeatureStore:
-        """Make a store from arrays: a row of `features` an item; `paths` default to the row numbers."""
+        """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
         from likewise.features.journal import Lock
 
         path = Path(path)
@@ -300,7 +300,7 @@ def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
     texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
     for name, values in (("labels", texts), ("paths", names)):
         if len(values) != n:
-            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one a row of features")
+            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
     return [Item(*pair) for pair in zip(names, texts, strict=True)]
 
 

@@ -69,7 +69,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
-    """X as numeric rows: pictures are flattened with a remark, what else is no matrix is an error."""
+    """X as numeric rows: images are flattened with a note, anything else that is not a matrix is an error."""
     if X.dtype.kind not in "biuf":
         raise LikewiseError(f"{what} has dtype {X.dtype}: expected real numbers")
     if X.ndim < 2:
