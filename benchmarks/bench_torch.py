@@ -54,7 +54,7 @@ def precision() -> Iterator[Row]:
     X, y = load_digits(return_X_y=True)
     X = torch.from_numpy((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32))
     plain, half = (
-        100 * SLR(32, n_iter=5, tile_dtype=kind).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
+        100 * SLR(32, n_iter=5, rows={"tile_dtype": kind}).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
         for kind in (None, "bfloat16")
     )
     yield _row(

@@ -31,7 +31,7 @@ from benchmarks.measure import peak_resident
 from likewise import SLR
 given = json.loads(sys.argv[1])
 y = np.load(given["labels"])
-model = SLR(given["rank"], n_iter=given["iterations"], memory_limit=given["limit"], random_state=0,
+model = SLR(given["rank"], n_iter=given["iterations"], rows={"memory_limit": given["limit"]}, random_state=0,
             compress="landmarks" if given["landmarks"] else None, compress_size=given["landmarks"] or None)
 began = time.perf_counter()
 model.fit(given["data"], y)

@@ -77,7 +77,7 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     X, y = rows()
     write_tensors(tmp_path / "c", {"a": np.ones(3)}, {})
-    with pytest.raises(LikewiseError, match="is a likewise file, but no checkpoint"):
+    with pytest.raises(LikewiseError, match="is a likewise file, but not a checkpoint"):
         SLR(rank=6, checkpoint=tmp_path / "c").fit(X, y)
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):

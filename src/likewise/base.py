@@ -101,7 +101,8 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows as float32 or float64, dense or CSR, and as many labels."""
-        X, y = validate_data(self, to_host(X), to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
+        X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **NUMERIC_ROWS)
         return X, y
 
     def _gallery_side(self, X: Any) -> np.ndarray:
@@ -113,7 +114,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def _n_features_out(self) -> int:
         """Width of both sides; scikit-learn names the output columns by it."""
-        return self._gallery_side(np.zeros((1, self.n_features_in_))).shape[1]
+        return self._query_side(np.zeros((1, self.n_features_in_))).shape[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

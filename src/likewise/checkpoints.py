@@ -1,4 +1,4 @@
-"""Where a fit goes on after it was stopped: what the last iteration left, and what that belongs to."""
+"""Checkpoint files: the last iteration of a fit, and the facts that tell which fit it belongs to."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 
 from likewise.base import flat_parameters
 from likewise.core.engine import Engine
-from likewise.core.initialization import Start
-from likewise.core.whitening import Whitening
+from likewise.core.solvers import Result
+from likewise.core.steps import Factors
+from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors, write_tensors
+from likewise.utils.arrays import dense
 
 __all__ = ["Checkpoint", "CheckpointFile", "facts_of"]
 
@@ -22,19 +24,19 @@ _SAMPLED_ROWS = 64
 
 
 class CheckpointFile:
-    """A file of one fit, told from every other by its parameters, labels and rows (`facts_of`)."""
+    """A file that belongs to one fit, identified by its parameters, labels and rows (`facts_of`)."""
 
     def __init__(self, path: Any, facts: dict[str, Any]) -> None:
         self.path, self.facts = Path(path), facts
 
     def read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """Tensors and card of the file; None if there is none. One of another fit is refused."""
+        """Tensors and card of the file, or None if it does not exist; raises if it belongs to another fit."""
         if not self.path.exists():
             return None
         tensors, card = read_tensors(self.path)
         facts = card.get("facts")
         if facts is None:
-            raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but no checkpoint")
+            raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but not a checkpoint")
         for name, value in self.facts.items():
             if facts.get(name) != value:
                 raise self.other(f"{name} was {_short(facts.get(name))} and is {_short(value)} now")
@@ -45,7 +47,7 @@ class CheckpointFile:
         write_tensors(self.path, tensors, {"facts": self.facts, **card})
 
     def check_close(self, then: np.ndarray, now: np.ndarray) -> None:
-        """Refuse if a vector that all rows have gone into is another one; rounding may differ between machines."""
+        """Raise if a vector computed from all rows has changed; rounding may differ between machines."""
         if then.shape != now.shape or not np.allclose(then, now, rtol=0.0, atol=1e-5 * float(np.abs(now).max())):
             raise self.other("the rows of X were others")
 
@@ -56,32 +58,36 @@ class CheckpointFile:
 
 
 class Checkpoint(CheckpointFile):
-    """The last iterate of one fit of `SLR`."""
+    """The last iteration of one fit of `SLR`."""
 
-    def __init__(self, path: Any, model: Any, engine: Engine, whitening: Whitening, rng: np.random.Generator) -> None:
-        super().__init__(path, facts_of(model, engine, rng))
-        self.model, self.rng = model, rng
+    def __init__(self, path: Any, model: Any, engine: Engine, rng: np.random.Generator) -> None:
+        super().__init__(path, {})
+        self.model, self.engine, self.rng = model, engine, rng
+        self.whitening = np.zeros(0)
+
+    def begin(self, whitening: WhiteningMap) -> None:
+        """Note the facts that tell this fit from others."""
+        self.facts = facts_of(self.model, self.engine, self.rng)
         # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
         self.whitening = whitening.W.sum(axis=1)
 
-    def resume(self, start: Start) -> Start:
-        """The iterate of the file if there is one, with history and generator as they were; else `start`."""
+    def resume(self, start: Factors) -> Result:
+        """The iterations of the file if there is one, with the generator as it was; else none, and `start`."""
         found = self.read()
         if found is None:
-            return start
+            return Result(start)
         tensors, card = found
         self.check_close(tensors["whitening"], self.whitening)
         done, asked = len(card["history"]), self.model.n_iter
         if done > asked:
             raise self.other(f"{done} iterations are done, and n_iter={asked} asks for fewer")
-        self.model.history_, self.model.n_iter_ = card["history"], done
         self.rng.bit_generator.state = card["generator"]
-        return Start(tensors["A"], tensors["B"])
+        return Result(Factors(tensors["A"], tensors["B"]), card["history"])
 
-    def save(self, latest: Start) -> None:
-        """Replace the file by what the model has now."""
-        tensors = {"A": latest.A, "B": latest.B, "whitening": self.whitening}
-        self.write(tensors, {"history": self.model.history_, "generator": self.rng.bit_generator.state})
+    def save(self, result: Result) -> None:
+        """Replace the file by one with the last iteration."""
+        tensors = {"A": result.factors.A, "B": result.factors.B, "whitening": self.whitening}
+        self.write(tensors, {"history": result.history, "generator": self.rng.bit_generator.state})
 
 
 def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:
@@ -94,13 +100,13 @@ def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, 
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
         "labels": _digest(engine.codes.astype(np.int64), engine.weights),
-        "sampled rows of X": _digest(sampled.toarray() if hasattr(sampled, "toarray") else sampled),
+        "sampled rows of X": _digest(dense(sampled)),
         "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
     }
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it; an array by its content, and what else JSON has no word for by its description."""
+    """A parameter as JSON: an array by a digest of its content, anything else that JSON lacks by its repr."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, np.ndarray):

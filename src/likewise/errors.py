@@ -1,6 +1,6 @@
 """Errors: one sentence each, naming the argument, what was given and what is expected."""
 
-__all__ = ["FileFormatError", "LikewiseError", "MissingExtraError"]
+__all__ = ["FileFormatError", "InterruptedFitWarning", "LikewiseError", "MissingExtraError"]
 
 
 class LikewiseError(ValueError):
@@ -16,3 +16,10 @@ class MissingExtraError(LikewiseError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}': pip install 'likewise[{extra}]'")
+
+
+class InterruptedFitWarning(UserWarning):
+    """A fit was stopped by Ctrl-C; the model is that of the last full iteration."""
+
+    def __init__(self, n_iter: int) -> None:
+        super().__init__(f"stopped by Ctrl-C: the model is that of iteration {n_iter}")

@@ -30,7 +30,7 @@ def make(n, m, c, seed, dtype=np.float64):
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
 def test_a_pass_equals_its_dense_formula(n, m, c, seed, adaptive):
     P, rows, gallery, columns = make(n, m, c, seed)
-    S, same = P @ gallery.Q.T, rows[:, None] == columns[None, :]
+    S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     for margins in ((1.0, 0.0), (0.7, -0.2)):
         Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1]))
         if not adaptive:
@@ -45,9 +45,9 @@ def test_a_pass_equals_its_dense_formula(n, m, c, seed, adaptive):
 def test_weights_of_rows_and_columns_enter_the_loss(adaptive, margins):
     P, rows, gallery, columns = make(20, 25, 4, 0)
     w, v = np.random.default_rng(1).uniform(size=20), np.random.default_rng(2).uniform(size=25)
-    S, same = P @ gallery.Q.T, rows[:, None] == columns[None, :]
+    S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1])) if adaptive else np.where(same, *margins)
-    weighted = Gallery(gallery.Q, gallery.starts, v)
+    weighted = Gallery(gallery.G, gallery.starts, v)
     _, loss = deviation(P, rows, w, weighted, LabelTarget(*margins, adaptive=adaptive))
     assert loss == pytest.approx(w @ (S - Y) ** 2 @ v)
 
@@ -55,7 +55,7 @@ def test_weights_of_rows_and_columns_enter_the_loss(adaptive, margins):
 def test_pairs_of_one_label_may_weigh_otherwise_than_pairs_of_two():
     P, rows, gallery, columns = make(20, 25, 4, 3)
     weight = np.array([0.5, 2.0, 3.0, 4.0])
-    S, same = P @ gallery.Q.T, rows[:, None] == columns[None, :]
+    S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     E = (S - np.where(same, np.maximum(S, 1), np.minimum(S, 0))) * np.where(same, weight[rows][:, None], 1.0)
     T, _ = deviation(P, rows, None, gallery, LabelTarget(same_weight=weight))
     np.testing.assert_allclose(T, E @ gallery.back, atol=1e-10)
@@ -64,7 +64,7 @@ def test_pairs_of_one_label_may_weigh_otherwise_than_pairs_of_two():
 def test_single_precision_stays_single():
     P, rows, gallery, columns = make(20, 25, 4, 0, np.float32)
     T, _ = deviation(P, rows, None, gallery, LabelTarget())
-    S = P @ gallery.Q.T
+    S = P @ gallery.G.T
     Y = np.where(rows[:, None] == columns[None, :], np.maximum(S, 1), np.minimum(S, 0))
     assert T.dtype == np.float32
     np.testing.assert_allclose(T, (S - Y) @ gallery.back, atol=1e-4)

@@ -15,7 +15,7 @@ from tests.planted import planted
 
 from likewise import SLR, AnchoredSLR, load
 from likewise.core import truncated_whitening as reducing
-from likewise.core.truncated_whitening import leading_directions, reduced_rows, whitened, width_for
+from likewise.core.truncated_whitening import leading_directions, reduced_rows, width_for
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 
@@ -73,7 +73,7 @@ def test_a_rank_below_the_width_leaves_as_many_directions_as_there_are():
 def test_reduced_whitening_makes_rows_orthonormal_with_its_left_inverse(small_limit):
     X, y = documents()
     engine = MemoryEngine(X, y, 5)
-    found = whitened(engine, 0.0, None)
+    found = engine.whiten(0.0, None)
     U = engine.rows(slice(None)) @ found.W
     assert found.W.shape == (200, 40)
     np.testing.assert_allclose(U.T @ U, np.eye(40), atol=1e-9)
@@ -83,14 +83,14 @@ def test_reduced_whitening_makes_rows_orthonormal_with_its_left_inverse(small_li
 
 def test_the_ridge_is_in_the_unit_of_the_whole_gram_matrix(small_limit):
     X, y = documents()
-    found = whitened(MemoryEngine(X, y, 5), 0.5, 10)
+    found = MemoryEngine(X, y, 5).whiten(0.5, 10)
     values = 1 / np.sum(found.W**2, axis=0) - 0.5 * np.sum(X.toarray() ** 2) / 200
-    np.testing.assert_allclose(found.keep, values / (values + 0.5 * np.sum(X.toarray() ** 2) / 200), rtol=1e-9)
+    np.testing.assert_allclose(found.shrinkage, values / (values + 0.5 * np.sum(X.toarray() ** 2) / 200), rtol=1e-9)
 
 
 def test_moderate_rows_are_cut_to_the_exact_leading_directions():
     X, y = planted(80, 20, 3)
-    found = whitened(MemoryEngine(X, y, 3), 0.0, 6)
+    found = MemoryEngine(X, y, 3).whiten(0.0, 6)
     s = scipy.linalg.svdvals(X)
     assert found.W.shape == (20, 6)
     assert found.condition == pytest.approx(s[0] / s[5])

@@ -49,8 +49,8 @@ def test_ridge_shrinks_what_is_kept_of_each_direction(shape):
     w = whiten(X, alpha=0.5)
     ridge = 0.5 * np.sum(X**2) / shape[1]
     s2 = np.linalg.svd(X, compute_uv=False) ** 2
-    np.testing.assert_allclose(w.keep, s2 / (s2 + ridge), atol=1e-10)
-    np.testing.assert_allclose((X @ w.W).T @ (X @ w.W), np.diag(w.keep), atol=1e-10)
+    np.testing.assert_allclose(w.shrinkage, s2 / (s2 + ridge), atol=1e-10)
+    np.testing.assert_allclose((X @ w.W).T @ (X @ w.W), np.diag(w.shrinkage), atol=1e-10)
 
 
 def test_a_gram_matrix_beyond_memory_is_refused_in_words(monkeypatch):

@@ -75,7 +75,7 @@ def test_a_sweep_and_its_sums_are_those_of_the_memory_engine(make, projected):
     here, there = MemoryEngine(X, y, 9), ArrayEngine(make(X), y, 9)
     L, R = np.random.default_rng(0).standard_normal((2, X.shape[1], 3))
     gallery = here.gallery(R)
-    np.testing.assert_allclose(there.gallery(R).Q, gallery.Q, atol=1e-12)
+    np.testing.assert_allclose(there.gallery(R).G, gallery.G, atol=1e-12)
     np.testing.assert_allclose(there.class_sums(L), here.class_sums(L), atol=1e-10)
     given = here.project(L) if projected else L
     for target in (LabelTarget(0.9, 0.3), LabelTarget(adaptive=False)):
@@ -113,7 +113,7 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     assert max(moved) <= max(64 * X.shape[1], X.shape[0] * 8, X.shape[1] ** 2)
     assert_same(SLR(8, n_iter=1).fit(X, y), model, X)
     if not torch.cuda.is_available():
-        with pytest.raises(LikewiseError, match="device='cuda' is not to be had: "):
+        with pytest.raises(LikewiseError, match="device='cuda' is not available: "):
             SLR(rows={"device": "cuda"}).fit(X, y)
 
 

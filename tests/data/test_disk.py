@@ -174,7 +174,7 @@ def test_a_value_that_is_not_finite_is_named_by_row_and_byte(tmp_path: Path) -> 
     ("X", "message"),
     [
         ("absent.npy", r"absent\.npy does not exist"),
-        ((part for part in [np.eye(2)]), "X is a generator that can be read once only"),
+        ((part for part in [np.eye(2)]), "X is a generator that can be read only once"),
         (lambda: iter([]), "X gives no block of rows"),
         (lambda: iter([np.ones((2, 3))]), "X gives 2 rows and y has 4 labels"),
         (lambda: iter([np.ones((3, 3)), np.ones((3, 3))]), "X gives more than the 4 rows"),

@@ -92,7 +92,7 @@ BAD = {
     ),
     "twice the same id": (
         lambda: Relevance.from_triples(["a"], [0], query_ids=["a", "a"]),
-        "query id 'a' names rows 0 and 1: expected one row an id",
+        "query id 'a' names rows 0 and 1: expected one row per id",
     ),
     "conflict": (
         lambda: Relevance.from_triples([0, 0, 1, 1], [1, 1, 2, 2], [1, 0, 2, 3]),
@@ -128,9 +128,9 @@ BAD = {
     "not binary": (lambda: Relevance(2 * np.eye(2), kind="binary"), "relevance has the value 2: expected 0 and 1"),
     "one dimension": (
         lambda: Relevance(np.ones(3)),
-        "relevance has shape (3,): expected a matrix, a row a query, a column an item",
+        "relevance has shape (3,): expected a matrix, one row per query, one column per item",
     ),
-    "no click": (lambda: Relevance.from_clicks([0], [1], [0]), "clicks hold no click"),
+    "no click": (lambda: Relevance.from_clicks([0], [1], [0]), "clicks has no click"),
     "pairs of three": (lambda: Relevance.from_pairs([(0, 1, 2)]), "must_link has shape (1, 3): expected (m, 2)"),
     "triplets": (lambda: Relevance.from_triplets([0], [1, 2], [3]), "triplets have 1 anchors, 2 positives and 1 neg"),
     "positions": (lambda: Relevance.from_clicks([0], [1], position=[1, 2]), "position has 2 entries: expected 1"),
@@ -171,7 +171,7 @@ def test_one_label_a_row_is_recognised():
     ("Z", "message"),
     [
         (np.array([[0, 2], [1, 0]]), "y is a matrix with the value 2: expected an indicator of zeros and ones"),
-        (np.zeros((3, 2)), "y is an indicator without a single one: no item has a label"),
+        (np.zeros((3, 2)), "y is an indicator of zeros: no item has a label"),
         (np.array([["a", "b"]]), "expected labels, or an indicator (n, c)"),
     ],
 )

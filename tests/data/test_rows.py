@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise import SLR
-from likewise.data.memory_limit import Budget, in_bytes
+from likewise.data.memory_limit import MemoryBudget, in_bytes
 from likewise.data.rows import is_out_of_core
 from likewise.errors import LikewiseError
 
@@ -55,8 +55,8 @@ def test_what_is_shared_out_stays_within_the_limit(limit: int, d: int, size: int
     fixed = 6 * 8 * d * d + 40 * n
     if limit - fixed < 64 * 4 * d * size:
         with pytest.raises(LikewiseError, match="is too little for"):
-            Budget.of(limit, d, d * size, n)
+            MemoryBudget.of(limit, d, d * size, n)
         return
-    budget = Budget.of(limit, d, d * size, n)
+    budget = MemoryBudget.of(limit, d, d * size, n)
     assert fixed + 4 * budget.block_rows * d * size + budget.gallery_bytes <= limit
     assert budget.block_rows >= 64

@@ -136,7 +136,7 @@ def test_fit_forgets_the_blocks_before_and_a_block_after_it_begins_anew(caplog):
         ({"compress": "gaussian", "compress_size": 20}, "compress='gaussian' draws from all rows at each step"),
         (
             {"prior": "identity"},
-            "prior='identity': what is known of pairs does not add up, partial_fit takes one label",
+            "prior='identity': supervision of pairs does not add up, partial_fit takes one label",
         ),
         ({"init": "paper"}, "init='paper' starts from rows that are gone: partial_fit needs init='fixed'"),
         ({"checkpoint": "x"}, "checkpoint has no meaning for partial_fit"),
@@ -149,7 +149,7 @@ def test_what_sums_cannot_give_is_refused_in_words(parameters, message):
 
 def test_rows_without_a_label_are_refused_in_words():
     X, y = planted(40, 5, 3)
-    with pytest.raises(LikewiseError, match="rows without a label, or many a row: what is known of pairs does not add"):
+    with pytest.raises(LikewiseError, match="unlabelled rows, or several labels per row: supervision of pairs"):
         SLR(3).partial_fit(X, np.where(y == 2, -1, y))
 
 

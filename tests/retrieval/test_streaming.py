@@ -101,7 +101,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     if not full.exists():
         pytest.skip("no device that is always full")
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full.open("wb"))
-    with pytest.raises(LikewiseError, match=r"cannot keep the raw rows in .*; set TMPDIR to a folder with room"):
+    with pytest.raises(LikewiseError, match=r"cannot keep the raw rows in .*; set TMPDIR to a folder with space"):
         spooled([np.ones((100_000, 4))])
 
 

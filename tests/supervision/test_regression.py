@@ -17,7 +17,8 @@ from likewise.core.whitening import whiten
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.supervision.learning import problem_of
-from likewise.supervision.lessons import Given, lesson
+from likewise.supervision.pair_targets import pair_targets
+from likewise.supervision.reading import Supervision
 from likewise.supervision.regression import INNER, iterations, moment, started
 
 X, Y = planted(150, 12, 4)
@@ -130,9 +131,9 @@ def test_the_objective_never_rises(n_q, n_g, share, binary, alpha, seed):
     values = rng.integers(0, 2, known.shape).astype(float) if binary else rng.standard_normal(known.shape)
     values[0, 0] = 1.0
     relevance = Relevance.from_triples(*np.nonzero(known), values[known], shape=known.shape)
-    taught = Given(Q, G, relevance)
+    taught = Supervision(Q, G, relevance)
     W_q, W_g = whiten(Q, None, alpha), whiten(G, None, alpha)
-    problem = problem_of(taught, lesson(taught, LabelTarget()), W_q, W_g, 0.0)
+    problem = problem_of(taught, pair_targets(taught, LabelTarget()), W_q, W_g, 0.0)
     for rank in (2, None):
         K = moment(problem.queries, problem.gallery, problem.pairs, from_target=True)
         start = started(K, problem, rank, np.random.default_rng(0))
@@ -146,7 +147,7 @@ def test_the_objective_never_rises(n_q, n_g, share, binary, alpha, seed):
 
 def test_rows_in_no_pair_are_not_visited_but_count_in_the_gram():
     relevance = Relevance.from_triples([0, 7], [3, 9], [1, 0], shape=(150, 150))
-    known = lesson(Given(X, X, relevance), LabelTarget())
+    known = pair_targets(Supervision(X, X, relevance), LabelTarget())
     assert (known.rows.tolist(), known.columns.tolist()) == ([0, 7], [3, 9])
     assert SLR(4).fit(X, relevance).condition_ == pytest.approx(np.linalg.cond(X))
 
@@ -322,8 +323,8 @@ BAD = {
         {"gallery": X[:, :5]},
         "prior='identity' needs two sides of one width: X has 12 columns and gallery 5",
     ),
-    "compress": (SLR(compress="sample", compress_size=9), X, TRIPLES, {}, "compress='sample' is for one label a row"),
-    "start": (SLR(init="paper"), X, TRIPLES, {}, "init='paper' is for one label a row"),
+    "compress": (SLR(compress="sample", compress_size=9), X, TRIPLES, {}, "compress='sample' is for one label per row"),
+    "start": (SLR(init="paper"), X, TRIPLES, {}, "init='paper' is for one label per row"),
     "alpha": (SLR(alpha=1.0, prior="identity"), X, Y, {}, "alpha=1.0 has no meaning with a prior"),
     "sides": (SLR(sides="left"), X, Y, {}, "The 'sides' parameter of SLR must be a str among"),
     "weights": (

@@ -227,7 +227,7 @@ def test_pictures_are_flattened_with_a_remark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "sentence"),
     [
-        (np.zeros(5), "has shape (5,): expected a matrix with a row an example"),
+        (np.zeros(5), "has shape (5,): expected a matrix with one row per example"),
         (np.zeros((0, 3)), "is empty: its shape is (0, 3)"),
         (np.zeros((2, 2), dtype=complex), "has dtype complex128: expected real numbers"),
         (np.array([["a", "b"]]), "has dtype <U1: expected real numbers"),

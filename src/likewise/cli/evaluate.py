@@ -1,4 +1,4 @@
-"""`likewise evaluate`: how well does a model rank, and how much better is that than raw cosine?"""
+"""`likewise evaluate`: how well a model ranks, beside raw cosine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import typer
 
 from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.disk import can_stay, on_disk
-from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_table
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model
+from likewise.cli.rows import load_rows
 
 __all__ = ["register"]
 
@@ -43,17 +43,18 @@ def evaluate(
     label_column: LabelColumn = None,
     features: FeatureName = None,
     gallery: Annotated[
-        str | None, typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows, not the queries' own.")
+        str | None,
+        typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows instead of the queries' own."),
     ] = None,
     gallery_labels: Annotated[
-        Path | None, typer.Option("--gallery-labels", metavar="FILE", help="Labels of the gallery, one a row.")
+        Path | None, typer.Option("--gallery-labels", metavar="FILE", help="Labels of the gallery, one per row.")
     ] = None,
     k: Annotated[
         list[int] | None, typer.Option("--k", help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")
     ] = None,
     queries: Annotated[
         int | None,
-        typer.Option("--queries", "--sample", help="Ask only so many queries, drawn at random.", min=1),
+        typer.Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
     as_json: AsJson = False,
@@ -61,14 +62,15 @@ def evaluate(
     """Load, measure twice, print."""
     fitted = load_model(model)
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
-    if queries is not None and gallery is None and features is None and can_stay(None, data):
-        _report(model, *_from_disk(fitted, on_disk(data, labels, label_column), options), as_json)
-        return
     width = getattr(fitted, "n_features_in_", None)
-    asked, ranked = labelled(load_table(data, labels, label_column, features, width)), None
+    table = load_rows(data, labels, label_column, features, width)
+    if queries is not None and gallery is None and isinstance(table.X, np.memmap):
+        _report(model, *_from_disk(fitted, table, options), as_json)
+        return
+    asked, ranked = labelled(table), None
     if gallery is not None:
-        ranked = labelled(load_table(gallery, gallery_labels, label_column, features, width))
-    _remark_on_classes(fitted, asked)
+        ranked = labelled(load_rows(gallery, gallery_labels, label_column, features, width))
+    _note_unseen_classes(fitted, asked)
     with working(f"measuring {asked.X.shape[0]:,} queries"):
         learned, raw = _measure(fitted, asked, ranked, options)
     _report(model, asked, ranked, learned, raw, as_json)
@@ -76,11 +78,15 @@ def evaluate(
 
 def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
     """Some queries against all rows of a file, which are read in blocks and never held."""
+    from likewise.data import open_rows
     from likewise.metrics.out_of_core import evaluate_rows
 
-    _remark_on_classes(model, asked)
+    for text in asked.label_notes():
+        note(text)
+    _note_unseen_classes(model, asked)
     with working(f"measuring {options['n_queries']:,} queries"):
-        learned, raw = (evaluate_rows(side, asked.X, asked.y, **options) for side in (model, None))
+        rows = open_rows(asked)
+        learned, raw = (evaluate_rows(side, rows, **options) for side in (model, None))
     return asked, None, learned, raw
 
 
@@ -104,13 +110,13 @@ def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tu
 
 
 def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
-    """Labels of both sides in one type: a file may hold '3' where the other holds 3."""
+    """Labels of both sides as one type: a file may hold '3' where the other holds 3."""
     if y_g is None or (y_q.dtype.kind in "iu") == (y_g.dtype.kind in "iu"):
         return y_q, y_g
     return y_q.astype(str), y_g.astype(str)
 
 
-def _remark_on_classes(model: Any, asked: Any) -> None:
+def _note_unseen_classes(model: Any, asked: Any) -> None:
     known = getattr(model, "classes_", None)
     if known is None:
         return

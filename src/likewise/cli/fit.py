@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
-from likewise.cli.disk import Checkpoint, Dask, MemoryLimit, can_stay, on_cluster, on_disk
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
-from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, taught_table
-from likewise.errors import LikewiseError
+from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, related_rows
+from likewise.cli.rows import Checkpoint, Dask, MemoryLimit, TrainingRows, load_rows, training_rows
+from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
 __all__ = ["methods", "register"]
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     data: Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="The file to write.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.", show_default=False)
     ],
     labels: Labels = None,
     label_column: LabelColumn = None,
@@ -78,23 +78,27 @@ def fit(
     n_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
     alpha: Annotated[float | None, typer.Option(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
     compress: Annotated[str | None, typer.Option(help="gaussian, sample or landmarks.")] = None,
-    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; needed with --compress.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by less than this share.")] = None,
+    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; required with --compress.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by no more than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
     memory_limit: MemoryLimit = None,
     checkpoint: Checkpoint = None,
     dask: Dask = None,
     whitening_width: Annotated[
         int | None,
-        typer.Option("--whitening-width", help="Learn in so many leading directions. [dim]Default: 1000 for text.[/]"),
+        typer.Option(
+            "--whitening-width",
+            help="Number of leading directions to learn in. [dim]Default: 1000 for large sparse data, else all.[/]",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
     test: Annotated[
-        str | None, typer.Option("--test", metavar="DATA", help="Also measure mAP on this table; kept in the file.")
+        str | None,
+        typer.Option("--test", metavar="DATA", help="Evaluate mAP on this table too; stored in the model file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read, fit, save, and say what came out."""
+    """Read, fit, save, and report."""
     asked = {
         "rank": rank,
         "n_iter": n_iter,
@@ -103,7 +107,7 @@ def fit(
         "compress_size": compress_size,
         "tol": tol,
         "acceleration": acceleration,
-        "memory_limit": memory_limit,
+        "rows": None if memory_limit is None else {"memory_limit": memory_limit},
         "checkpoint": checkpoint,
         "whitening_width": whitening_width,
         "random_state": seed,
@@ -119,46 +123,25 @@ def fit(
     _check_writable(output)
     if relevance is None:
         if gallery is not None:
-            raise LikewiseError("--gallery has a meaning only with --relevance, which tells what belongs together")
-        table = _training_rows(model, data, labels, label_column, features, dask)
+            raise LikewiseError("--gallery has a meaning only with --relevance")
+        rows = training_rows(model, load_rows(data, labels, label_column, features), memory_limit, dask)
     else:
-        table = taught_table(model, data, gallery, features, relevance, unstored)
-    seconds, stopped = _fit(model, table)
-    tested = None if test is None else load_table(test, None, label_column, features, table.X.shape[1])
+        rows = related_rows(model, data, gallery, features, relevance, unstored)
+    seconds, stopped = _fit(model, rows)
+    tested = None if test is None else load_table(test, None, label_column, features, rows.shape[1])
     metrics = {} if tested is None else _measured(model, tested)
     model.save(output, metrics)
-    _report(_summary(model, method, table, output, seconds, metrics), as_json)
+    _report(_summary(model, method, rows, output, seconds, metrics), as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
-
-
-def _training_rows(
-    model: Any, data: str, labels: Path | None, label_column: str | None, features: str | None, dask: str | None
-) -> Any:
-    """Rows with labels: those of a `.npy` file or a store stay there, if the method can learn from there."""
-    stays = features is None and can_stay(model, data)
-    if dask is not None:
-        if not stays:
-            raise LikewiseError(
-                f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {data}"
-            )
-        return on_cluster(data, labels, label_column, dask)
-    if stays:
-        return on_disk(data, labels, label_column)
-    return labelled(load_table(data, labels, label_column, features))
 
 
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every method by its name on the command line: a class, and the parameters the name stands for."""
     import likewise.baselines as baselines
-    from likewise import SLR, AnchoredSLR
     from likewise.base import SimilarityModel
 
-    found: dict[str, tuple[type, dict[str, Any]]] = {
-        "anchored": (AnchoredSLR, {}),
-        "slr": (SLR, {}),
-        "slr-fixed": (SLR, {"adaptive": False}),
-    }
+    found = _own_methods()
     for name in getattr(baselines, "__all__", ()):
         candidate = getattr(baselines, name)
         if isinstance(candidate, type) and issubclass(candidate, SimilarityModel):
@@ -166,19 +149,29 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     return found
 
 
-_OPTIONS = {"random_state": "seed", "output": "posterior"}
+def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
+    """The methods that need no baseline to be imported."""
+    from likewise import SLR, AnchoredSLR
+
+    return {"anchored": (AnchoredSLR, {}), "slr": (SLR, {}), "slr-fixed": (SLR, {"adaptive": False})}
+
+
+_OPTIONS = {"random_state": "seed", "output": "posterior", "rows": "memory-limit"}
 
 
 def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
     """An unfitted model; an option that its class does not know is an error."""
-    known = methods()
+    known = _own_methods()
+    known = known if method.lower() in known else methods()
     if method.lower() not in known:
         raise LikewiseError(f"--method {method} is not known: expected one of {', '.join(known)}")
     if whole and "rank" in asked:
         raise LikewiseError("--whole and --rank exclude each other: the whole matrix has no rank to choose")
     kind, preset = known[method.lower()]
     parameters = set(kind().get_params())
-    asked = {**asked, "rank": None} if whole else asked
+    asked = {**asked, "rank": None} if whole else dict(asked)
+    if "memory_limit" in parameters and "rows" in asked:  # until AnchoredSLR has `rows` too
+        asked.update(asked.pop("rows"))
     for name in asked.keys() - parameters:
         option = "whole" if whole and name == "rank" else _OPTIONS.get(name, name.replace("_", "-"))
         raise LikewiseError(f"--{option} has no meaning for the method {method}")
@@ -186,45 +179,40 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
 
 
 def _check_writable(output: Path) -> None:
-    """Say now, not after an hour of learning, that the result has no place to go."""
+    """Raise before the fit if the model cannot be written."""
     if not output.parent.is_dir():
         raise LikewiseError(f"the folder {output.parent} of --output does not exist")
     if output.is_dir():
         raise LikewiseError(f"--output {output} is a folder: expected a file to write")
 
 
-def _fit(model: Any, table: Any) -> tuple[float, bool]:
-    """Fit with a bar on a terminal; returns the seconds and whether Ctrl-C ended it early."""
+def _fit(model: Any, rows: TrainingRows) -> tuple[float, bool]:
+    """Fit with a progress bar on a terminal; returns the seconds and whether Ctrl-C ended it early."""
     shows_bar = sys.stderr.isatty() and "verbose" in model.get_params()
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             if shows_bar:
-                model.set_params(verbose=1).fit(table.X, table.y, **_more(table))
+                model.set_params(verbose=1).fit(**rows.arguments)
                 model.set_params(verbose=0)
             else:
-                with working(f"learning from {table.X.shape[0]:,} rows"):
-                    model.fit(table.X, table.y, **_more(table))
+                with working(f"learning from {rows.shape[0]:,} rows"):
+                    model.fit(**rows.arguments)
         except ValueError as error:
-            raise _explained(error, table) from error
+            raise _explained(error, rows.source) from error
         finally:
-            getattr(table, "close", lambda: None)()
+            rows.close()
     for warning in caught:
         note(f"warning: {warning.message}")
-    return time.perf_counter() - began, any("Ctrl-C" in str(warning.message) for warning in caught)
+    return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
 
 
-def _more(table: Any) -> dict[str, Any]:
-    """What `fit` takes besides rows and labels: the other side, if there is one."""
-    gallery = getattr(table, "gallery", None)
-    return {} if gallery is None else {"gallery": gallery}
-
-
-def _explained(error: ValueError, table: Any) -> Exception:
+def _explained(error: ValueError, source: str) -> Exception:
+    """The error with the name of the file, where scikit-learn's validation speaks of X alone."""
     first = (str(error).splitlines() or [""])[0].rstrip(".")
-    if ("NaN" in first or "infinity" in first) and table.source not in first:
-        return LikewiseError(f"{table.source}: {first}; likewise doctor tells more")
+    if ("NaN" in first or "infinity" in first) and source not in first:
+        return LikewiseError(f"{source}: {first}; likewise doctor tells more")
     return error
 
 
@@ -235,16 +223,16 @@ def _measured(model: Any, table: Any) -> dict[str, float]:
 
 
 def _summary(
-    model: Any, method: str, table: Any, output: Path, seconds: float, metrics: dict[str, float]
+    model: Any, method: str, rows: TrainingRows, output: Path, seconds: float, metrics: dict[str, float]
 ) -> dict[str, Any]:
     history = getattr(model, "history_", None) or []
     return {
         "model": str(output),
         "method": method.lower(),
-        "rows": getattr(table, "n_labelled", table.X.shape[0]),
-        "columns": table.X.shape[1],
-        "classes": len(set(table.y.tolist()) - {""}) if hasattr(table.y, "tolist") else None,
-        "pairs": getattr(table.y, "n_known", None),
+        "rows": rows.shape[0],
+        "columns": rows.shape[1],
+        "classes": rows.n_classes,
+        "pairs": getattr(rows.y, "n_known", None),
         "setting": getattr(model, "setting_", None),
         "rank": getattr(model, "rank_", None),
         "iterations": getattr(model, "n_iter_", None),

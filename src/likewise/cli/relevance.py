@@ -1,8 +1,7 @@
-"""`likewise fit --relevance FILE`: what belongs together is told by pairs instead of labels."""
+"""`likewise fit --relevance FILE`: pairs instead of labels tell what belongs together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +9,10 @@ import typer
 
 from likewise.cli.console import note
 from likewise.cli.options import load_table
+from likewise.cli.rows import TrainingRows
 from likewise.errors import LikewiseError
 
-__all__ = ["Gallery", "Prior", "Relevance", "Sides", "TaughtTable", "Unstored", "taught_table"]
+__all__ = ["Gallery", "Prior", "Relevance", "Sides", "Unstored", "related_rows"]
 
 Relevance = Annotated[
     Path | None,
@@ -36,22 +36,12 @@ Prior = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class TaughtTable:
-    """Rows, a relevance in place of labels, and the rows of the other side if there is one."""
-
-    X: Any
-    y: Any
-    gallery: Any
-    source: str
-
-
-def taught_table(
+def related_rows(
     model: Any, data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str
-) -> TaughtTable:
+) -> TrainingRows:
     """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
+    from likewise.data import read_relevance
     from likewise.slr import SLR
-    from likewise.tables import read_relevance
 
     if not isinstance(model, SLR):
         raise LikewiseError("--relevance is for the methods slr and slr-fixed: the others learn from labels")
@@ -67,4 +57,4 @@ def taught_table(
     for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
         if rows.names is None:
             note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
-    return TaughtTable(table.X, known, None if gallery is None else items.X, table.source)
+    return TrainingRows(table.X, known, table.source, table.X.shape, gallery=None if gallery is None else items.X)

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 
 from likewise.core.class_sums import class_sums
-from likewise.core.engine import Columns, Engine, RowBlock
+from likewise.core.engine import Columns, RowBlock
 from likewise.core.heads import Head
 from likewise.core.kernels import Basis, Features, FeatureSums, Scaling, basis, gram_basis, scaled
 from likewise.core.passes import Gallery
@@ -58,7 +58,7 @@ class AnchoredRegression:
     unit: UnitRows
     features: Features
     basis: Basis
-    engine: Engine
+    engine: Any
     coordinates: Coordinates | None
     class_totals: np.ndarray
     columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -79,7 +79,7 @@ class AnchoredRegression:
 
     def images(self, L: np.ndarray) -> np.ndarray:
         """F L of rows in memory, in label order."""
-        return self.engine.project(L)  # type: ignore[attr-defined]
+        return self.engine.project(L)
 
     def rms(self, L: np.ndarray) -> float:
         """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""
@@ -103,7 +103,7 @@ class AnchoredRegression:
         """The mean of what a head makes of the images of each class."""
         beside: tuple[np.ndarray, ...] = ()
         if self.coordinates is None:
-            inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))  # type: ignore[attr-defined]
+            inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
             beside = (self.images(L), self.unit.centred(inputs) if head.input else inputs)
         task = HeadSums(Images(self.coordinates, L), head, self.unit.pending, self.unit.mean, len(self.size))
         return np.asarray(self.engine.sum(task, beside)[0] / np.maximum(self.size, _TINY)[:, None])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.core.targets import indicator
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 
 __all__ = ["class_sums"]
@@ -21,8 +22,7 @@ def class_sums(
     count = np.ones(len(codes)) if weights is None else weights
     if is_foreign(V):
         return _tensor_sums(V, codes, count, n_classes)
-    onehot = sp.csr_array((count, codes, range(len(codes) + 1)), shape=(len(codes), n_classes))
-    sums = onehot.T @ (V.astype(np.float64, copy=False) if sp.issparse(V) else V)
+    sums = indicator(codes, count, n_classes).T @ (V.astype(np.float64, copy=False) if sp.issparse(V) else V)
     return np.asarray(dense(sums if L is None else sums @ L))
 
 

@@ -94,7 +94,7 @@ class Device:
     def columns(self, gallery: Gallery) -> DeviceColumns:
         """The columns of a pass, brought here."""
         weights = None if gallery.weights is None else self.put(gallery.weights)
-        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.Q, gallery.back))
+        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.G, gallery.back))
         return DeviceColumns(self, Q, back, weights, gallery.starts)
 
     # ----------------------------------------------------------------------------------------------------------------

@@ -16,10 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     from likewise.core.passes import Gallery
     from likewise.core.targets import LabelTarget
-    from likewise.core.whitening import Whitening
-    from likewise.data.memory import MemoryEngine
+    from likewise.core.whitening import WhiteningMap
 
-__all__ = ["Against", "Columns", "Engine", "Maker", "RowBlock", "Task"]
+__all__ = ["Against", "Columns", "Engine", "EngineInMemory", "Maker", "RowBlock", "Task"]
 
 
 class RowBlock(NamedTuple):
@@ -56,7 +55,7 @@ class Columns(Protocol):
 
     @property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back over all columns, in float64."""
+        """Gᵀ back and the sum of back over all columns, in float64."""
 
 
 class Against(Protocol):
@@ -98,17 +97,17 @@ class Engine(Protocol):
     def n_blocks(self) -> int:
         """Blocks of rows in a pass."""
 
-    def whiten(self, alpha: float) -> Whitening:
-        """Whitening of the rows, through their Gram matrix."""
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
+        """Whitening of the rows with a ridge `alpha`, in all directions or the `width` leading ones."""
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
 
     def sum_of_squares(self, target: LabelTarget) -> float:
-        """‖Y‖² of the fixed label target, by the sizes of the classes (`engines.blocks.class_squares`)."""
+        """‖Y‖² of the fixed label target, by the sizes of the classes (`class_squares`)."""
 
     def gallery(self, R: np.ndarray) -> Columns:
-        """All rows as the columns of a pass: Q = X R, with the weights of the rows."""
+        """All rows as the columns of a pass: G = X R, with the weights of the rows."""
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the `gallery` of R, to be passed to `sweep` as projected; None if that would not be cheaper."""
@@ -121,10 +120,10 @@ class Engine(Protocol):
         `projected` says that L is X L already, as `mixture` gave it.
         """
 
-    def take(self, chosen: np.ndarray) -> MemoryEngine:
+    def take(self, chosen: np.ndarray) -> EngineInMemory:
         """An engine in memory over some of the rows, given by their places in label order; repetition is allowed."""
 
-    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
+    def mapped(self, function: Callable[[Any], Any]) -> EngineInMemory | None:
         """An engine over function(rows), computed once; None where rows are not in memory, or not NumPy's."""
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
@@ -137,3 +136,40 @@ class Engine(Protocol):
         self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
     ) -> tuple[np.ndarray, ...]:
         """Σ over blocks of rows and of columns of what `task` returns."""
+
+
+class EngineInMemory(Engine, Protocol):
+    """Labelled rows in memory, where single rows can be had."""
+
+    @property
+    def X(self) -> Any:
+        """The rows in their own order."""
+
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        """Weight of each row of X, in X's own order."""
+
+    def mapped(self, function: Callable[[Any], Any]) -> EngineInMemory:
+        """An engine over function(rows), computed once."""
+
+    def select(self, rows: np.ndarray) -> EngineInMemory:
+        """An engine over some of the rows, given by their numbers in X."""
+
+    def rows(self, chosen: slice | np.ndarray) -> Any:
+        """Rows of X by their places in label order."""
+
+    def project(self, L: np.ndarray) -> np.ndarray:
+        """X L, rows in label order, in X's own precision."""
+
+    def gallery(self, R: np.ndarray) -> Gallery:
+        """All rows as the columns of a pass, in one block."""
+
+    def sweep(
+        self,
+        L: np.ndarray,
+        gallery: Columns,
+        target: LabelTarget,
+        reduce: Callable[[Any, np.ndarray, slice], np.ndarray] | None = None,
+        projected: bool = False,
+    ) -> tuple[np.ndarray, float]:
+        """As `Engine.sweep`; `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks."""

@@ -1,28 +1,21 @@
-"""Where the iterations start: the fixed label target's solution, or what the paper starts from."""
+"""Where the iterations start: the solution for the fixed label target, or the start of the paper."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.random import Generator
 
 from likewise.core.engine import Engine
+from likewise.core.steps import Factors
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
+from likewise.utils.arrays import dense
 
-__all__ = ["Start", "completed", "fixed_start", "label_factors", "paper_start"]
-
-
-class Start(NamedTuple):
-    """Factors of K = A Bᵀ, B orthonormal."""
-
-    A: np.ndarray
-    B: np.ndarray
+__all__ = ["completed", "fixed_start", "label_factors", "paper_start"]
 
 
-def label_factors(engine: Engine, whitening: Whitening, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
+def label_factors(engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
     """F and w with UᵀYU = F diag(w) Fᵀ for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes."""
     F = engine.class_sums(whitening.W).T
     if target.other:
@@ -32,26 +25,28 @@ def label_factors(engine: Engine, whitening: Whitening, target: LabelTarget) -> 
     return F, weights
 
 
-def fixed_start(F: np.ndarray, weights: np.ndarray, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
+def fixed_start(
+    F: np.ndarray, weights: np.ndarray, whitening: WhiteningMap, rank: int | None, rng: Generator
+) -> Factors:
     """K = F diag(w) Fᵀ, the solution for the label target (Eqn. 3).
 
     For low rank its leading eigenvectors, completed at random if it has fewer than `rank`.
     """
     if rank is None:
-        return Start((F * weights) @ F.T, np.eye(whitening.rank))
+        return Factors((F * weights) @ F.T, np.eye(whitening.rank))
     B = completed(_leading(F, weights, rank), whitening, rank, rng)
-    return Start((F * weights) @ (F.T @ B), B)
+    return Factors((F * weights) @ (F.T @ B), B)
 
 
-def paper_start(engine: Engine, whitening: Whitening, rank: int | None, rng: Generator) -> Start:
+def paper_start(engine: Engine, whitening: WhiteningMap, rank: int | None, rng: Generator) -> Factors:
     """M = I for the whole matrix (Alg. 1); a random subset of the rows on both sides for low rank (Alg. 3)."""
     if rank is None:
-        return Start(whitening.inverse @ whitening.inverse.T, np.eye(whitening.rank))
+        return Factors(whitening.inverse @ whitening.inverse.T, np.eye(whitening.rank))
     chosen = rng.choice(engine.shape[0], min(rank, engine.shape[0]), replace=False)
     rows = engine.take(chosen).rows(slice(None))
-    L = whitening.inverse @ np.asarray(rows.T.toarray() if hasattr(rows, "toarray") else rows.T, dtype=np.float64)
+    L = whitening.inverse @ np.asarray(dense(rows).T, dtype=np.float64)
     B, T = np.linalg.qr(np.hstack([L, rng.standard_normal((whitening.rank, rank - L.shape[1]))]))
-    return Start(np.hstack([L, np.zeros((whitening.rank, rank - L.shape[1]))]) @ T.T, B)
+    return Factors(np.hstack([L, np.zeros((whitening.rank, rank - L.shape[1]))]) @ T.T, B)
 
 
 def _leading(F: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
@@ -63,10 +58,10 @@ def _leading(F: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
     return Q @ vectors[:, largest[there]]
 
 
-def completed(B: np.ndarray, whitening: Whitening, rank: int, rng: Generator) -> np.ndarray:
+def completed(B: np.ndarray, whitening: WhiteningMap, rank: int, rng: Generator) -> np.ndarray:
     """B with random columns added up to `rank`, orthonormal.
 
-    They are drawn in the input space, so that they do not depend on which eigenvectors the whitening happened to find.
+    They are drawn in the input space, so that they do not depend on the choice of eigenvectors in the whitening.
     """
     if B.shape[1] == rank:
         return B

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.core.targets import LabelTarget, label_runs
+from likewise.core.targets import LabelTarget, indicator, label_runs
 from likewise.utils.threads import Item, Result, blas_controller, in_order, n_cores
 
 __all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
@@ -25,12 +25,12 @@ ROWS, COLUMNS = 512, 1024
 
 @dataclass(frozen=True)
 class Gallery:
-    """The columns of a pass, sorted by label: scores are P Qᵀ, and a pass sums (S - Y) @ back, back = [DQ, extra].
+    """The columns of a pass, sorted by label: scores are P Gᵀ, and a pass sums (S - Y) @ back, back = [DG, extra].
 
-    D are the `weights` of the columns. DQ comes first in `back` because the loss follows from its sums.
+    D are the `weights` of the columns. DG comes first in `back` because the loss follows from its sums.
     """
 
-    Q: np.ndarray
+    G: np.ndarray
     starts: np.ndarray
     weights: np.ndarray | None = None
     extra: np.ndarray | None = None
@@ -38,14 +38,14 @@ class Gallery:
     @cached_property
     def back(self) -> np.ndarray:
         """What the columns of (S - Y) are summed with, (m, r) or wider by `extra`."""
-        own = self.Q if self.weights is None else self.Q * self.weights[:, None].astype(self.Q.dtype)
-        return own if self.extra is None else np.hstack([own, self.extra.astype(self.Q.dtype)])
+        own = self.G if self.weights is None else self.G * self.weights[:, None].astype(self.G.dtype)
+        return own if self.extra is None else np.hstack([own, self.extra.astype(self.G.dtype)])
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back: what S @ back takes, without visiting a pair."""
+        """Gᵀ back and the sum of back: what S @ back takes, without visiting a pair."""
         back = self.back.astype(np.float64)
-        return self.Q.T.astype(np.float64) @ back, back.sum(axis=0)
+        return self.G.T.astype(np.float64) @ back, back.sum(axis=0)
 
     def blocks(self) -> Iterator[Gallery]:
         """These columns, as the one block they are."""
@@ -56,13 +56,13 @@ class Gallery:
         return excess(P, codes, self, target)
 
     def __sizeof__(self) -> int:
-        """Bytes of the arrays, so that whoever schedules by size knows it."""
-        arrays = (self.Q, self.starts, self.weights, self.extra)
+        """Bytes of the arrays, for schedulers that go by size."""
+        arrays = (self.G, self.starts, self.weights, self.extra)
         return sum(array.nbytes for array in arrays if array is not None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is computed from the rest: that need not travel."""
-        return Gallery, (self.Q, self.starts, self.weights, self.extra)
+        """Without cached properties, which need not travel."""
+        return Gallery, (self.G, self.starts, self.weights, self.extra)
 
     @cached_property
     def sums(self) -> LabelSums:
@@ -73,7 +73,7 @@ class Gallery:
 def deviation(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
 ) -> tuple[np.ndarray, float]:
-    """(S - Y) @ back for a block of rows with scores S = P Qᵀ and target Y, and the sum of squares of S - Y."""
+    """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y, and the sum of squares of S - Y."""
     if not target.adaptive:
         return _fixed(P, codes, weights, gallery, target)
     loss = _Loss(weights, gallery, target)
@@ -93,18 +93,18 @@ def excess(
     A tile F is left with 2 (S - Y) - (S - δ2), which is |S - δ2| but for pairs of one label: a single absolute value a
     pair. The rest, (S - δ2) @ back, needs no pairs. `see` is shown every folded tile.
     """
-    n, m = len(P), len(gallery.Q)
+    n, m = len(P), len(gallery.G)
     runs, back = label_runs(codes), gallery.back
     total = np.zeros((n, back.shape[1]), dtype=P.dtype)
     part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
         F = buffer[: n * (tile.stop - first)].reshape(n, -1)
-        np.matmul(P, gallery.Q[tile].T, out=F)
+        np.matmul(P, gallery.G[tile].T, out=F)
         see(F, target.fold(F, runs, gallery.starts, first), tile)
         total += np.matmul(F, back[tile], out=part)
-    Q_back, back_sum = gallery.linear
-    total += P @ Q_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
+    G_back, back_sum = gallery.linear
+    total += P @ G_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
     total *= P.dtype.type(0.5)
     return total
 
@@ -139,7 +139,7 @@ class _Loss:
     def _linear(self, P: np.ndarray) -> float:
         """The weighted sum of S - δ2 over the block."""
         gallery, rows = self.gallery, self.rows
-        columns = float(len(gallery.Q) if gallery.weights is None else gallery.weights.sum())
+        columns = float(len(gallery.G) if gallery.weights is None else gallery.weights.sum())
         scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
         return float(scores.sum() if rows is None else rows @ scores)
 
@@ -151,34 +151,30 @@ def _fixed(
     sums = gallery.sums
     same, other = target.same - target.other, target.other
     Y_back = same * sums.back[codes] + other * sums.back.sum(axis=0)
-    Y_Q = same * sums.Q[codes] + other * sums.Q.sum(axis=0)
+    Y_G = same * sums.G[codes] + other * sums.G.sum(axis=0)
     Y_Y = (target.same**2 - other**2) * sums.size[codes] + other**2 * sums.size.sum()
-    squares = np.einsum("ij,ij->i", P @ sums.Q_Q - 2 * Y_Q, P) + Y_Y
+    squares = np.einsum("ij,ij->i", P @ sums.G_G - 2 * Y_G, P) + Y_Y
     loss = squares.sum() if weights is None else weights @ squares
-    return (P @ sums.Q_back - Y_back).astype(P.dtype), max(float(loss), 0.0)
+    return (P @ sums.G_back - Y_back).astype(P.dtype), max(float(loss), 0.0)
 
 
 @dataclass(frozen=True)
 class LabelSums:
-    """Sums over the columns of each class: of `back`, of the weighted Q and of the weights; and two Gram matrices."""
+    """Sums over the columns of each class: of `back`, of the weighted G and of the weights; and two Gram matrices."""
 
     back: np.ndarray
-    Q: np.ndarray
+    G: np.ndarray
     size: np.ndarray
-    Q_Q: np.ndarray
-    Q_back: np.ndarray
+    G_G: np.ndarray
+    G_back: np.ndarray
 
 
 def _label_sums(gallery: Gallery) -> LabelSums:
-    column = np.ones(len(gallery.Q)) if gallery.weights is None else gallery.weights
-    Q, back = gallery.Q.astype(np.float64), gallery.back.astype(np.float64)
-    weighted = Q * column[:, None]
-
-    def by_class(V: np.ndarray) -> np.ndarray:
-        running = np.concatenate([np.zeros_like(V[:1]), np.cumsum(V, axis=0)])
-        return np.diff(running[gallery.starts], axis=0)
-
-    return LabelSums(by_class(back), by_class(weighted), by_class(column), Q.T @ weighted, Q.T @ back)
+    weights = np.ones(len(gallery.G)) if gallery.weights is None else gallery.weights
+    G, back = gallery.G.astype(np.float64), gallery.back.astype(np.float64)
+    weighted, n_classes = G * weights[:, None], len(gallery.starts) - 1
+    Z = indicator(np.repeat(np.arange(n_classes), np.diff(gallery.starts)), None, n_classes)
+    return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
 
 
 def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:

@@ -1,6 +1,6 @@
-"""The regression on part of the pairs: the paper's Gaussian and sampled sketches, and landmarks, which are ours.
+"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks.
 
-Only sampling saves time: a Gaussian sketch mixes targets, and to have them it must clamp all of them first.
+A Gaussian sketch saves no time: it mixes the targets of all pairs, which must be clamped first.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from likewise.core.engine import Columns, Engine
+from likewise.core.engine import Columns, Engine, EngineInMemory
 from likewise.core.passes import Gallery
 from likewise.core.sampling import draw_landmarks
-from likewise.core.solvers import Problem, Step, penalty
+from likewise.core.steps import ClosedFormStep, LeastSquares, SolverOptions
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening
-from likewise.data.memory import MemoryEngine
+from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 
 __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "make_sketch"]
@@ -27,10 +26,10 @@ __all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "make_sketch"]
 
 @dataclass
 class _Compressed:
-    """What every sketch is made of: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
+    """What all sketches share: the rows, m = `size`, and whether both sides are compressed (the whole matrix)."""
 
     engine: Engine
-    whitening: Whitening
+    whitening: WhiteningMap
     target: LabelTarget
     size: int
     rng: np.random.Generator
@@ -38,9 +37,9 @@ class _Compressed:
 
 
 class SampledPairs(_Compressed):
-    """SLR-C: m rows drawn anew for each step stand for all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
+    """SLR-C: m rows drawn anew for each step represent all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """Least squares on sampled rows; for the whole matrix the columns are sampled too."""
         rows, scale = self._draw()
         W = self.whitening.W
@@ -56,15 +55,15 @@ class SampledPairs(_Compressed):
         E, loss = rows.sweep(W @ A, gallery, self.target)
         fitted = (H - _ridge(self.whitening)) @ A @ gallery.linear[0]
         new = _solve(H, (fitted - scale * (W.T @ E)) @ mix, self.size)
-        return Step(new, scale * column_scale * loss + penalty(A, B, self.whitening), 0.0)
+        return ClosedFormStep(new, scale * column_scale * loss + self.whitening.penalty(A, B), 0.0)
 
-    def _draw(self) -> tuple[MemoryEngine, float]:
-        """m rows drawn uniformly (by weight) with replacement, and what each of them stands for."""
+    def _draw(self) -> tuple[EngineInMemory, float]:
+        """m rows drawn uniformly (by weight) with replacement, and the weight that each represents."""
         n, weights = self.engine.shape[0], self.engine.weights
         total = float(n if weights is None else weights.sum())
         chosen = self.rng.choice(n, self.size, p=None if weights is None else weights / total)
         rows = self.engine.take(chosen)
-        rows.weights = None  # they are in the draw already
+        rows.weights = None  # the draw accounts for them
         return rows, total / self.size
 
 
@@ -72,16 +71,16 @@ class SampledPairs(_Compressed):
 class GaussianSketch(_Compressed):
     """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
 
-    engine: MemoryEngine
+    engine: EngineInMemory
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """Least squares on m random mixtures of the rows; for the whole matrix the columns are mixed too."""
         W, ridge = self.whitening.W, _ridge(self.whitening)
         gallery = self.engine.gallery(W @ B)
         if self.both_sides:
             _, S2, S2U = self._draw()
             back = S2 @ _solve(S2U.T @ S2U + ridge, S2U.T, self.size).T
-            gallery = Gallery(gallery.Q, gallery.starts, gallery.weights, back)
+            gallery = Gallery(gallery.G, gallery.starts, gallery.weights, back)
         root, S, SU = self._draw()
         wanted = slice(B.shape[1], None) if self.both_sides else slice(None)
         E, loss = self.engine.sweep(
@@ -89,7 +88,7 @@ class GaussianSketch(_Compressed):
         )
         fitted = SU @ A @ gallery.linear[0][:, wanted]
         new = _solve(SU.T @ SU + ridge, SU.T @ (fitted - E), self.size)
-        return Step(new, loss + penalty(A, B, self.whitening), 0.0)
+        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), 0.0)
 
     def _draw(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Square roots of the row weights, a normalised Gaussian n x m matrix with them on its rows, and SᵀU."""
@@ -103,7 +102,7 @@ class GaussianSketch(_Compressed):
 
 @dataclass
 class LandmarkPairs(_Compressed):
-    """Every row against m gallery items, drawn once and by class, each of class c standing for n_c / m_c of them."""
+    """Every row against m gallery items, drawn once and by class, each of class c representing n_c / m_c of them."""
 
     def __post_init__(self) -> None:
         engine = self.engine
@@ -112,22 +111,22 @@ class LandmarkPairs(_Compressed):
         self.weights = landmark_weights(engine, chosen)
         self.landmarks.weights = None
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """A = UᵀY D V (VᵀDV)⁻¹ (BᵀKB), V the landmarks' rows of U B, D their weights, K = UᵀU; as a residual step."""
-        W, keep = self.whitening.W, self.whitening.keep[:, None]
+        W, D = self.whitening.W, self.whitening.shrinkage[:, None]
         V = self.landmarks.project(W @ B)
         gallery = Gallery(V, self.landmarks.starts, self.weights)
-        BKB = B.T @ (keep * B)
+        BKB = B.T @ (D * B)
         mix = _solve(gallery.linear[0], BKB, len(V))
         E, loss = self.engine.sweep(W @ A, gallery, self.target)
-        new = keep * A @ BKB - W.T @ E @ mix
-        return Step(new, loss + penalty(A, B, self.whitening), 0.0)
+        new = D * A @ BKB - W.T @ E @ mix
+        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), 0.0)
 
 
-# U comes in the data's precision: below this share of the largest eigenvalue its square is rounding in float32
+# relative eigenvalue below which UᵀU is rounding in float32
 _SINGULAR = 1e-6
 
-_SKETCHES: dict[str, Callable[..., Problem]] = {
+_SKETCHES: dict[str, Callable[..., LeastSquares]] = {
     "gaussian": GaussianSketch,
     "sample": SampledPairs,
     "landmarks": LandmarkPairs,
@@ -135,30 +134,35 @@ _SKETCHES: dict[str, Callable[..., Problem]] = {
 
 
 def make_sketch(
-    name: str,
+    options: SolverOptions,
+    rank: int,
     engine: Engine,
-    whitening: Whitening,
+    whitening: WhiteningMap,
     target: LabelTarget,
-    size: int,
     rng: np.random.Generator,
-    both_sides: bool,
-) -> Problem:
-    """The regression compressed in the way that `name` says, to m = `size`, on both sides for the whole matrix."""
+) -> LeastSquares:
+    """The regression compressed to `compress_size` rows, on both sides for the whole matrix."""
+    name, size = str(options.compress), int(options.compress_size or 0)
+    if size < rank:
+        raise LikewiseError(
+            f"compress_size={size} is below rank={rank}: a sample must have at least as many items as the rank"
+        )
+    size = min(size, engine.shape[0])
     if name == "sample" and size < whitening.rank:
         warnings.warn(
             f"compress_size={size} is below the rank of X, {whitening.rank}: each step interpolates its sample of rows",
-            stacklevel=4,
+            stacklevel=6,
         )
-    if name == "gaussian" and not isinstance(engine, MemoryEngine):
+    if name == "gaussian" and not hasattr(engine, "project"):
         raise LikewiseError(
             "compress='gaussian' mixes all rows by a random n x m matrix and needs them in memory: "
             "compress='landmarks' runs from disk and on a cluster"
         )
-    return _SKETCHES[name](engine, whitening, target, size, rng, both_sides)
+    return _SKETCHES[name](engine, whitening, target, size, rng, options.rank is None)
 
 
 def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
-    """What each landmark stands for: its class's weight over that of the class's landmarks."""
+    """The weight that each landmark represents: that of its class, divided among the landmarks of the class."""
     weights = np.ones(engine.shape[0]) if engine.weights is None else engine.weights
     chosen = np.sort(chosen)
     classes = engine.codes[chosen]
@@ -167,15 +171,15 @@ def landmark_weights(engine: Engine, chosen: np.ndarray) -> np.ndarray:
     return weights[chosen] * (whole[classes] / part[classes])
 
 
-def _normal_matrix(rows: MemoryEngine, whitening: Whitening, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _normal_matrix(rows: EngineInMemory, whitening: WhiteningMap, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """UᵀU of sampled rows, scaled up, with the ridge; and those rows of U."""
     U = rows.project(whitening.W)
     return scale * (U.T.astype(np.float64) @ U) + _ridge(whitening), U
 
 
-def _ridge(whitening: Whitening) -> np.ndarray:
+def _ridge(whitening: WhiteningMap) -> np.ndarray:
     """α WᵀW = I - D: nothing without ridge."""
-    return np.diag(1.0 - whitening.keep)
+    return np.diag(1.0 - whitening.shrinkage)
 
 
 def _solve(H: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:

@@ -7,59 +7,65 @@ regression and minimises that, so the objective never rises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 import scipy.linalg
 
+from likewise.core.acceleration import accelerated
 from likewise.core.engine import Columns, Engine
+from likewise.core.initialization import fixed_start, label_factors, paper_start
+from likewise.core.passes import single_threaded_blas
+from likewise.core.sketches import make_sketch
+from likewise.core.steps import ClosedFormStep, Factors, Iterate, LeastSquares, SavedIterations, SolverOptions
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening
+from likewise.core.whitening import WhiteningMap
+from likewise.errors import LikewiseError
+from likewise.utils.progress import Advance, progress_bar
 
-__all__ = ["AllPairs", "FixedTarget", "Iterate", "Problem", "Step", "accelerated", "alternating", "balanced", "whole"]
+__all__ = [
+    "AllPairs",
+    "FixedTarget",
+    "Result",
+    "Solution",
+    "alternating",
+    "balanced",
+    "learning_bar",
+    "lowered_rank",
+    "run",
+    "solve",
+    "turn",
+    "whole",
+]
+
+log = logging.getLogger("likewise")
 
 
-class Step(NamedTuple):
-    """One closed-form solution: the new A, the objective before the step, and how far it falls at least."""
-
-    A: np.ndarray
-    objective: float
-    decrease: float
-
-
-class Iterate(NamedTuple):
-    """Factors after an iteration, the objective before it, and a bound on the objective after it."""
-
-    A: np.ndarray
-    B: np.ndarray
-    objective: float
-    bound: float
-
-
-class Problem(Protocol):
-    """A regression that knows its own closed-form step."""
-
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
-        """A ← Uᵀ clamp(U A (U B)ᵀ) U B, or an estimate of it."""
+# ---------------------------------------------------------------------------------------------------------------------
+# The regressions
 
 
 class AllPairs:
     """The regression on all pairs of rows, exact."""
 
-    def __init__(self, engine: Engine, whitening: Whitening, target: LabelTarget) -> None:
+    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> None:
         self.engine, self.whitening, self.target = engine, whitening, target
         self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
-        W, D = self.whitening.W, self.whitening.keep[:, None]
+        W, D = self.whitening.W, self.whitening.shrinkage[:, None]
         UA, self._gallery = self._rows(A), None  # one gallery at a time
         gallery = self.engine.gallery(W @ B)
         E, loss = self.engine.sweep(W @ A if UA is None else UA, gallery, self.target, projected=UA is not None)
         self._gallery = (B, gallery)
         new = D * A @ (B.T @ (D * B)) - W.T @ E
-        return Step(new, loss + penalty(A, B, self.whitening), float(np.sum((new - A) ** 2)))
+        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), float(np.sum((new - A) ** 2)))
 
     def _rows(self, A: np.ndarray) -> np.ndarray | None:
         """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
@@ -78,29 +84,23 @@ class FixedTarget:
     def __init__(self, F: np.ndarray, weights: np.ndarray, sum_of_squares: float) -> None:
         self.F, self.weights, self.sum_of_squares = F, weights, sum_of_squares
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """A ← K* B; the objective is ‖Y‖² - 2 ⟨K, K*⟩ + ‖K‖², ridge included."""
         new = (self.F * self.weights) @ (self.F.T @ B)
         objective = self.sum_of_squares - 2 * float(np.sum(A * new)) + float(np.sum((A.T @ A) * (B.T @ B)))
-        return Step(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
+        return ClosedFormStep(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
 
 
-def penalty(A: np.ndarray, B: np.ndarray, whitening: Whitening) -> float:
-    """The ridge α(‖XM‖² + ‖MXᵀ‖²) + α²‖M‖² in whitened coordinates: the sum of K_ij² (1 - D_i D_j)."""
-    D = whitening.keep[:, None]
-    if np.all(D == 1.0):
-        return 0.0
-    return float(np.sum((A.T @ A) * (B.T @ B)) - np.sum((A.T @ (D * A)) * (B.T @ (D * B))))
-
-
-def whole(problem: Problem, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
+def whole(problem: LeastSquares, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
     """Algorithm 1: K ← Uᵀ clamp(U K Uᵀ) U; B stays the identity."""
     while True:
         K, objective, decrease = problem.step(K, B)
         yield Iterate(K, B, objective, objective - decrease)
 
 
-def alternating(problem: Problem, A: np.ndarray, B: np.ndarray, transposed: Problem | None = None) -> Iterator[Iterate]:
+def alternating(
+    problem: LeastSquares, A: np.ndarray, B: np.ndarray, transposed: LeastSquares | None = None
+) -> Iterator[Iterate]:
     """Algorithm 3: each side in turn is solved for while the other is held fixed.
 
     `transposed` is the problem with its sides exchanged, where they differ.
@@ -129,34 +129,207 @@ def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Anderson acceleration
+# The loop
 
 
-def accelerated(problem: Problem, K: np.ndarray, B: np.ndarray, depth: int = 5) -> Iterator[Iterate]:
-    """Algorithm 1 from Anderson's mixtures of the last iterates, where they are as good as a plain step must be.
+@dataclass(frozen=True)
+class Result:
+    """Factors after the last full iteration, and for each iteration the loss it started from and its seconds."""
 
-    What is yielded is always a plain step from the best point so far. A mixture whose objective lies above the bound
-    for the plain step is thrown away with the memory that led to it, and the plain iteration goes on. The whole matrix
-    only: low rank is not convex, and mixtures of its iterates ended up to 12 % above the plain iteration.
+    factors: Factors
+    history: list[dict[str, float]] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations done."""
+        return len(self.history)
+
+    def converged(self, tol: float) -> bool:
+        """Whether the last iteration lowered the loss by no more than the share `tol`; never for tol = 0."""
+        if not tol or self.n_iter < 2:
+            return False
+        before, after = self.history[-2]["loss"], self.history[-1]["loss"]
+        return before - after <= tol * before
+
+
+def run(
+    iterations: Iterator[Iterate],
+    start: Factors,
+    n_iter: int,
+    *,
+    tol: float = 0.0,
+    n_pairs: float = 1.0,
+    history: Sequence[dict[str, float]] = (),
+    on_iteration: Callable[[Result], object] = lambda result: None,
+) -> Result:
+    """Iterate until `history` has `n_iter` entries, the loss falls by no more than the share `tol`, or Ctrl-C.
+
+    `start` is where the iterations begin, `history` what a run before has done, and `n_pairs` what makes an objective
+    a loss per pair. `on_iteration` is called with the result so far after each iteration.
     """
-    best = next(whole(problem, K, B))
-    memory = [(K, best.A)]
-    yield best
-    while True:
-        start = _mixture(memory) if len(memory) > 1 else best.A
-        trial = next(whole(problem, start, B))
-        if len(memory) > 1 and not trial.objective <= best.bound:
-            memory = []
-        else:
-            best = trial
-            memory = [*memory[1 - depth :], (start, trial.A)]
-        yield best
+    result, began = Result(start, list(history)), time.perf_counter()
+    left = 0 if result.converged(tol) else n_iter - result.n_iter
+    # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
+    with single_threaded_blas():
+        try:
+            for iterate in islice(iterations, left):
+                now = time.perf_counter()
+                entry = {"loss": iterate.objective / n_pairs, "seconds": now - began}
+                result, began = Result(Factors(iterate.A, iterate.B), [*result.history, entry]), now
+                on_iteration(result)
+                if result.converged(tol):
+                    break
+        except KeyboardInterrupt:
+            result = replace(result, interrupted=True)
+    return result
 
 
-def _mixture(memory: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The affine combination of the last results g(K) whose residuals g(K) - K combine to the smallest norm."""
-    residuals = np.stack([(after - before).ravel() for before, after in memory])
-    inner = residuals @ residuals.T
-    inner += 1e-12 * np.trace(inner) * np.eye(len(inner))
-    weights = np.linalg.solve(inner, np.ones(len(inner)))
-    return np.tensordot(weights / weights.sum(), np.stack([after for _, after in memory]), axes=1)
+@contextmanager
+def learning_bar(steps: int, enabled: bool) -> Iterator[tuple[Advance, Callable[[Result], None]]]:
+    """A progress bar of `steps` blocks, if enabled: what advances it, and what shows the loss after an iteration."""
+    if not enabled:
+        yield lambda steps=1, text=None: None, lambda result: None
+        return
+    with progress_bar("learning", steps) as advance:
+        yield advance, lambda result: advance(0, f"learning, loss {result.history[-1]['loss']:.4g}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From labelled rows to M
+
+
+@dataclass(frozen=True)
+class Solution:
+    """M = scale · I + L Rᵀ, L (d_q, r) and R (d_g, r); scale is 0 without a prior."""
+
+    L: np.ndarray
+    R: np.ndarray
+    rank: int
+    condition: float
+    result: Result
+    scale: float = 0.0
+
+    def matrix(self) -> np.ndarray:
+        """M itself, (d_q, d_g)."""
+        M = self.L @ self.R.T
+        if self.scale:
+            M[np.diag_indices_from(M)] += self.scale
+        return M
+
+    def components(self, sides: str) -> tuple[np.ndarray, np.ndarray]:
+        """Maps of the query side and the gallery side, (r, d_q) and (r, d_g); M on one side alone if `sides` says so.
+
+        Each gallery component has its largest entry positive.
+        """
+        if sides != "both":
+            M = self.matrix()
+            return (M.T, np.eye(M.shape[1])) if sides == "query" else (np.eye(M.shape[0]), M)
+        L, R = self._factors()
+        largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
+        signs = np.where(largest < 0, -1.0, 1.0)
+        return (L * signs).T, (R * signs).T
+
+    def _factors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two factors of M; with a prior those of its singular value decomposition, as wide as the data."""
+        if not self.scale:
+            return self.L, self.R
+        P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
+        return P * np.sqrt(s), Qt.T * np.sqrt(s)
+
+
+def solve(
+    engine: Engine,
+    target: LabelTarget,
+    options: SolverOptions,
+    rng: np.random.Generator,
+    saved: SavedIterations | None = None,
+) -> Solution:
+    """M from labelled rows. A fixed target on all pairs has its solution in closed form; all else iterates."""
+    _check(options, saved)
+    whitening = engine.whiten(options.alpha, options.whitening_width)
+    usable = lowered_rank(options.rank, whitening.rank)
+    rank = None if options.rank is None else usable
+    factors = label_factors(engine, whitening, target)
+    closed_form = not target.adaptive and options.compress is None and (rank is None or options.init == "fixed")
+    if closed_form or options.init == "fixed":
+        start = fixed_start(*factors, whitening, rank, rng)
+    else:
+        start = paper_start(engine, whitening, rank, rng)
+    result = Result(start)
+    if not closed_form:
+        if saved is not None:
+            saved.begin(whitening)
+        problem = _problem(engine, whitening, target, factors, options, usable, rng)
+        result = result if saved is None else saved.resume(start)  # with the generator as it was
+        result = _iterated(engine, problem, options, result, saved)
+    A, B = result.factors if rank is None else balanced(*result.factors)
+    return Solution(whitening.W @ A, whitening.W @ B, usable, whitening.condition, result)
+
+
+def _iterated(
+    engine: Engine, problem: LeastSquares, options: SolverOptions, result: Result, saved: SavedIterations | None
+) -> Result:
+    steps = (options.n_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
+    rows = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
+    with learning_bar(steps, bool(options.verbose)) as (engine.on_block, show):
+
+        def note(result: Result) -> None:
+            if saved is not None:
+                saved.save(result)
+            show(result)
+
+        return run(
+            _iterations(problem, result.factors, options),
+            result.factors,
+            options.n_iter,
+            tol=options.tol,
+            n_pairs=rows**2,
+            history=result.history,
+            on_iteration=note,
+        )
+
+
+def _iterations(problem: LeastSquares, start: Factors, options: SolverOptions) -> Iterator[Iterate]:
+    if options.acceleration is not None:
+        return accelerated(problem, *start)
+    return (whole if options.rank is None else alternating)(problem, *start)
+
+
+def _problem(
+    engine: Engine,
+    whitening: WhiteningMap,
+    target: LabelTarget,
+    factors: tuple[np.ndarray, np.ndarray],
+    options: SolverOptions,
+    rank: int,
+    rng: np.random.Generator,
+) -> LeastSquares:
+    if options.compress is not None:
+        return make_sketch(options, rank, engine, whitening, target, rng)
+    if not target.adaptive:
+        return FixedTarget(*factors, engine.sum_of_squares(target))
+    return AllPairs(engine, whitening, target)
+
+
+def _check(options: SolverOptions, saved: SavedIterations | None) -> None:
+    if options.acceleration is not None and saved is not None:
+        raise LikewiseError(
+            f"acceleration={options.acceleration!r} mixes several iterates and a checkpoint holds one: leave one out"
+        )
+    if options.acceleration is not None and (options.rank is not None or options.compress is not None):
+        raise LikewiseError(
+            f"acceleration={options.acceleration!r} is for the whole matrix over all pairs, a convex problem: "
+            "set rank=None and compress=None"
+        )
+    if options.compress is not None and options.compress_size is None:
+        raise LikewiseError(f"compress={options.compress!r} needs compress_size, the number of rows to compress to")
+
+
+def lowered_rank(asked: int | None, available: int) -> int:
+    """The rank asked for, at most that of X; None is that of X."""
+    if asked is None:
+        return available
+    if available < asked:
+        log.info("rank=%d is lowered to %d, the rank of X", asked, available)
+    return min(asked, available)

@@ -1,14 +1,18 @@
-"""What a pair should score: an interval, [δ1, ∞) for pairs of one label and (-∞, δ2] for the others."""
+"""Targets of scores: the interval [δ1, ∞) for pairs of one label, (-∞, δ2] for the others."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
-__all__ = ["LabelTarget", "class_starts", "label_runs", "same_label_blocks"]
+from likewise.errors import LikewiseError
+
+__all__ = ["LabelTarget", "class_starts", "indicator", "label_runs", "same_label_blocks"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class LabelTarget:
     Attributes
     ----------
     same, other : the paper's δ1 and δ2.
-    adaptive : True clamps the current scores to their intervals; False asks for δ1 and δ2 themselves (Eqn. 2).
+    adaptive : True clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2).
     same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
     """
 
@@ -28,6 +32,13 @@ class LabelTarget:
     other: float = 0.0
     adaptive: bool = True
     same_weight: np.ndarray | None = None
+
+    @classmethod
+    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:
+        """From (δ1, δ2)."""
+        if len(margins) != 2 or not margins[0] > margins[1]:
+            raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
+        return cls(float(margins[0]), float(margins[1]), adaptive)
 
     def fold(
         self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
@@ -63,6 +74,12 @@ def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
 def class_starts(codes: np.ndarray, n_classes: int) -> np.ndarray:
     """Where each class begins in a sorted array of classes: class c is [starts[c], starts[c + 1])."""
     return np.searchsorted(codes, np.arange(n_classes + 1))
+
+
+def indicator(codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> sp.csr_array:
+    """Z, (n, n_classes): the weight of each row in the column of its class. Zᵀ V are the class sums of rows V."""
+    count = np.ones(len(codes)) if weights is None else weights
+    return sp.csr_array((count, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes))
 
 
 def same_label_blocks(

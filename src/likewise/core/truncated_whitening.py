@@ -1,4 +1,4 @@
-"""The leading directions of wide or sparse rows, found without ever making them dense.
+"""Whitening in the leading directions of wide or sparse rows, which are never made dense.
 
 A randomised range finder with power iterations finds a subspace; Rayleigh-Ritz within it makes the whitened rows
 exactly orthonormal. So every regression and every score is exact in the directions kept, and only their choice is
@@ -13,40 +13,25 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
-from likewise.core.engine import Engine
 from likewise.core.passes import ordered_map, row_blocks
-from likewise.core.whitening import Whitening, fixed_signs, physical_memory
-from likewise.data.memory import MemoryEngine
+from likewise.core.whitening import WhiteningMap, fixed_signs, physical_memory
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import unit_rows
 
-__all__ = ["AUTOMATIC_WIDTH", "leading_directions", "reduced_rows", "whitened", "width_for"]
+__all__ = ["AUTOMATIC_WIDTH", "EXACT_WIDTH", "leading_directions", "reduced_rows", "truncated_whitening", "width_for"]
 
 log = logging.getLogger("likewise")
 
-EXACT_WIDTH = 4096  # of the smaller Gram matrix of sparse rows: up to here all directions cost seconds
+EXACT_WIDTH = 4096  # of the smaller Gram matrix of sparse rows: up to this size all directions take seconds
 AUTOMATIC_WIDTH = 1000
 _ARRAYS = 5  # of d x width in float32 that are held at a time
-_POWER = 3  # turns of the subspace, two sparse products each; a fourth changes mAP by less than .001
-_SEED = 0  # the subspace hardly depends on it, and a fit should be repeatable
-
-
-def whitened(engine: Engine, alpha: float, width: int | None) -> Whitening:
-    """Whitening of an engine's rows, of all directions or of the `width` leading ones.
-
-    Rows in memory whose Gram matrix would be large are reduced without it; else the Gram matrix says what leads.
-    """
-    if type(engine) is MemoryEngine:  # others may hold a part of the rows only
-        chosen = width_for(engine.shape, sp.issparse(engine.rows(slice(0, 1))), width)
-        if chosen is not None and min(engine.shape) > EXACT_WIDTH:
-            return _reduced_whitening(engine.rows(slice(None)), engine.weights, alpha, chosen)
-    found = engine.whiten(alpha)
-    return found if width is None else found.leading(width)
+_POWER = 3  # power iterations, two sparse products each; a fourth changes mAP by less than .001
+_SEED = 0  # fixed, so that a fit can be repeated; the subspace hardly depends on it
 
 
 def width_for(shape: tuple[int, int], sparse: bool, asked: int | None) -> int | None:
-    """How many directions to keep: what was asked for; else all, but of large sparse rows what has room."""
+    """Number of directions to keep: the one asked for; else None for all, but for large sparse rows what fits."""
     room = int(physical_memory() / 4 / (4 * _ARRAYS * shape[1]))
     if asked is not None:
         if min(shape) > EXACT_WIDTH and min(asked, *shape) > 4 * room:
@@ -65,17 +50,17 @@ def width_for(shape: tuple[int, int], sparse: bool, asked: int | None) -> int | 
 def reduced_rows(X: Any, weights: np.ndarray | None, asked: int | None) -> tuple[Any, np.ndarray | None]:
     """Unit rows in their leading directions, scaled to unit length again, and those directions (width, d).
 
-    Rows that need no reduction come back as they are, with None.
+    Rows that need no reduction are returned unchanged, with None.
     """
     width = width_for(X.shape, sp.issparse(X), asked)
     if width is None or width >= min(X.shape):
         return X, None
     _, V = leading_directions(X, weights, width)
-    return unit_rows(_product(X, V)), np.ascontiguousarray(V.T)
+    return normalize(_product(X, V)), np.ascontiguousarray(V.T)
 
 
-def _reduced_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> Whitening:
-    """As `whitening.whiten` has it, from the leading directions alone; the ridge is in the same unit."""
+def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> WhiteningMap:
+    """As `whitening.whiten`, in the `width` leading directions alone; the ridge has the same unit."""
     values, V = leading_directions(X, weights, width)
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
@@ -84,7 +69,7 @@ def _reduced_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: 
     shifted = values + alpha * _total_variance(X, weights) / X.shape[1]
     W *= fixed_signs(W) / np.sqrt(shifted).astype(W.dtype)
     inverse = shifted.astype(W.dtype)[:, None] * W.T
-    return Whitening(W, inverse, values / shifted, float(np.sqrt(values[0] / values[-1])))
+    return WhiteningMap(W, inverse, values / shifted, float(np.sqrt(values[0] / values[-1])))
 
 
 def leading_directions(X: Any, weights: np.ndarray | None, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +102,7 @@ def _orthonormal(V: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the columns, through their Gram matrix; directions that are rounding are dropped."""
     values, E = _eigenvectors(V)
     kept = values > values[0] * 64 * max(V.shape) * float(np.finfo(V.dtype).eps) ** 2
-    kept[0] = True  # of zeros alone, so that something comes back
+    kept[0] = True  # even if all are zero
     scale = np.sqrt(np.maximum(values[kept], np.finfo(np.float32).tiny))
     return _product(V, (E[:, kept] / scale).astype(V.dtype))
 
@@ -132,7 +117,7 @@ def _eigenvectors(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _product(X: Any, V: np.ndarray) -> np.ndarray:
-    """X V, a block of rows a thread: SciPy's sparse product has one thread of its own, and wants V in rows."""
+    """X V by blocks of rows in threads: SciPy's sparse product is single-threaded, and needs V in C order."""
     blocks, V = row_blocks(X.shape[0]), np.ascontiguousarray(V)
     product = np.empty((X.shape[0], V.shape[1]), dtype=V.dtype)
     for block, rows in zip(blocks, ordered_map(lambda block: X[block] @ V, blocks), strict=True):

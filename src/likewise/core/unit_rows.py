@@ -33,7 +33,9 @@ class UnitRows:
     """
 
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
-        self.source, self.width, self.scaling = engine, width, scaling
+        self.source: Any = engine
+        self.engine: Any  # an Engine, and an EngineInMemory where no scaling is pending
+        self.width, self.scaling = width, scaling
         self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
@@ -73,7 +75,7 @@ class UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""
         part = object.__new__(UnitRows)
         part.scaling, part.reduction, part.pending = self.scaling, self.reduction, None
-        part.engine = self.engine.select(rows)  # type: ignore[attr-defined]
+        part.engine = self.engine.select(rows)
         part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
         part._measure()
         return part

@@ -12,9 +12,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import dense
 
 __all__ = [
-    "Whitening",
+    "WhiteningMap",
     "add_gram",
     "check_room",
     "fixed_signs",
@@ -29,35 +30,42 @@ _BLOCK = 2048  # rows brought to float64 at a time
 
 
 @dataclass(frozen=True)
-class Whitening:
-    """W = V (Σ² + αI)^(-1/2) for X = U Σ Vᵀ, with what the solvers need of it.
+class WhiteningMap:
+    """W = V (Σ² + αI)^(-1/2) for X = U Σ Vᵀ, and related quantities.
 
     Attributes
     ----------
     W : (d, k) whitening map; k is the numerical rank of X.
     inverse : (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction given in the input space.
-    keep : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
+    shrinkage : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
     condition : condition number of X over the directions kept.
     """
 
     W: np.ndarray
     inverse: np.ndarray
-    keep: np.ndarray
+    shrinkage: np.ndarray
     condition: float
 
     @property
     def rank(self) -> int:
         return self.W.shape[1]
 
-    def leading(self, width: int) -> Whitening:
-        """The same for the `width` directions of the largest eigenvalues alone; they come first."""
+    def leading(self, width: int) -> WhiteningMap:
+        """The same in the `width` directions of the largest eigenvalues, which come first."""
         first = slice(width)
-        values = self.keep * np.einsum("ij,ij->i", self.inverse, self.inverse)
+        values = self.shrinkage * np.einsum("ij,ij->i", self.inverse, self.inverse)
         condition = float(np.sqrt(values[0] / values[first][-1]))
-        return Whitening(self.W[:, first], self.inverse[first], self.keep[first], condition)
+        return WhiteningMap(self.W[:, first], self.inverse[first], self.shrinkage[first], condition)
+
+    def penalty(self, A: np.ndarray, B: np.ndarray) -> float:
+        """The ridge α(‖XM‖² + ‖MXᵀ‖²) + α²‖M‖² of K = A Bᵀ: the sum of K_ij² (1 - D_i D_j)."""
+        D = self.shrinkage[:, None]
+        if np.all(D == 1.0):
+            return 0.0
+        return float(np.sum((A.T @ A) * (B.T @ B)) - np.sum((A.T @ (D * A)) * (B.T @ (D * B))))
 
 
-def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whitening:
+def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> WhiteningMap:
     """Whitening of the rows of X (each repeated `weights` times), through the smaller of its two Gram matrices.
 
     `alpha` is a ridge in units of the mean eigenvalue of XᵀX. Directions below the accuracy of the Gram matrix, or of
@@ -74,8 +82,8 @@ def whiten_gram(
     dtype: np.dtype,
     alpha: float,
     projected: Callable[[np.ndarray], np.ndarray],
-) -> Whitening:
-    """The same from XᵀX alone; `projected(W)` gives (XW)ᵀ(XW), which takes a second pass over X."""
+) -> WhiteningMap:
+    """The same from XᵀX; `projected(W)` returns (XW)ᵀ(XW), which takes a second pass over X."""
     return _whitening(*_decomposed(G), shape, dtype, alpha, projected)
 
 
@@ -86,7 +94,7 @@ def _whitening(
     dtype: np.dtype,
     alpha: float,
     projected: Callable[[np.ndarray], np.ndarray],
-) -> Whitening:
+) -> WhiteningMap:
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     ridge = alpha * values.sum() / shape[1]
@@ -96,7 +104,7 @@ def _whitening(
     W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
     if ridge == 0.0 and dtype == np.float64:
         W, inverse = _whiten_again(projected(W), W, inverse)
-    return Whitening(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
+    return WhiteningMap(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
 
 
 def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
@@ -128,9 +136,9 @@ def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.nd
     if d <= n:
         return _decomposed(gram(X, weights))
     rows = _weighted(X, weights)
-    values, U = scipy.linalg.eigh(_dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
+    values, U = scipy.linalg.eigh(dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
     values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
-    return values, _dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+    return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
 
 
 def _decomposed(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +158,7 @@ def _gram_of_projected(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.
 
 
 def _whiten_again(UtU: np.ndarray, W: np.ndarray, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divide W by the Cholesky factor of the UᵀU it really gives."""
+    """Divide W by the Cholesky factor of the actual UᵀU."""
     R = np.linalg.cholesky(UtU).T
     return scipy.linalg.solve_triangular(R, W.T, trans="T").T, R @ inverse
 
@@ -163,22 +171,18 @@ def _weighted(rows: Any, weights: np.ndarray | None) -> Any:
     return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
 
 
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
-
-
 def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
     """Relative eigenvalue below which a direction is rounding: of the Gram matrix, or of X's own entries."""
     return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
 
 
 def fixed_signs(V: np.ndarray) -> np.ndarray:
-    """Eigenvectors have no sign of their own: the signs, a column each, that make its largest entry positive."""
+    """Signs that make the largest entry of each column positive: eigenvectors are defined up to sign."""
     return np.where(V.max(axis=0) < -V.min(axis=0), -1.0, 1.0).astype(V.dtype)
 
 
 def check_room(size: int, shape: tuple[int, int]) -> None:
-    """Refuse in words what would otherwise end in the system's killing the process."""
+    """Raise before allocating a Gram matrix that cannot fit in memory."""
     needed, there = 4 * 8 * size**2, physical_memory()
     if needed > there:
         raise LikewiseError(

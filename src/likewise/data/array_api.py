@@ -18,7 +18,7 @@ from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget
-from likewise.core.whitening import Whitening, check_room, whiten_gram
+from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.labels import encode_labels, row_weights
 from likewise.data.tasks import added, joined_columns
@@ -65,14 +65,15 @@ class ArrayEngine(BlockedEngine):
     # ----------------------------------------------------------------------------------------------------------------
     # Sums over rows
 
-    def whiten(self, alpha: float) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
         d = self.shape[1]
         check_room(d, self.shape)
         G = self._gram(np.eye(0))
         if not np.isfinite(G).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
+        found = whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
+        return found if width is None else found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class."""
@@ -118,14 +119,14 @@ class ArrayEngine(BlockedEngine):
 
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass, kept on the host: n x r."""
-        Q, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
+        G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
         for block in _ranges(0, self.shape[0], _BLOCK):
-            Q[block] = to_host(self._rows(block) @ on_device)
-        return Gallery(Q, self.starts, self.weights)
+            G[block] = to_host(self._rows(block) @ on_device)
+        return Gallery(G, self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the gallery of R."""
-        return gallery.Q @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
+        return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
     def sweep(
         self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False

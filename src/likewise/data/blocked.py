@@ -1,4 +1,4 @@
-"""What engines that see their rows in blocks have in common: every answer is a sum over the blocks."""
+"""The common part of engines that see their rows in blocks: every result is a sum over blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, Task
 from likewise.core.targets import LabelTarget, class_starts
-from likewise.core.whitening import Whitening, check_room, whiten_gram
+from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
 
@@ -80,11 +80,12 @@ class BlockedEngine:
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 
-    def whiten(self, alpha: float) -> Whitening:
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix; float64 data without ridge takes a second pass."""
         check_room(self.shape[1], self.shape)
         (G,) = self.sum(GramSum())
-        return whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
+        found = whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
+        return found if width is None else found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
@@ -96,7 +97,7 @@ class BlockedEngine:
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        """No: a product with X is cheaper than to have its last one at hand."""
+        """None: recomputing is cheaper than caching."""
         return None
 
     def take(self, chosen: np.ndarray) -> MemoryEngine:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,10 +152,10 @@ class ClusterColumns:
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back over all columns, in float64."""
+        """Gᵀ back and the sum of back over all columns, in float64."""
         engine = self._engine
-        Q_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
-        return Q_back, back_sum
+        G_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        return G_back, back_sum
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def _same(value: Any) -> Any:
 
 
 def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
-    # A worker has as many threads as its owner wants busy: one task keeps to one.
+    # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
         return block_sums(task, block, map)
 
@@ -198,8 +199,8 @@ def _taken(block: RowBlock, places: np.ndarray) -> Any:
     return block.rows[places]
 
 
-def _read(path: str, first: int, last: int) -> np.ndarray:
-    return NpyFile.open(path).between(first, last)
+def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:
+    return NpyFile(Path(path), shape, dtype, offset).between(first, last)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -218,12 +219,13 @@ def connected(address: str) -> Any:
         raise LikewiseError(f"no Dask scheduler answers at {address!r}: {error}") from error
 
 
-def dask_rows(path: str | os.PathLike[str]) -> Any:
+def dask_rows(file: str | os.PathLike[str] | NpyFile) -> Any:
     """A `.npy` file that every worker can see under this name, as a dask array that the workers read themselves."""
     import dask
     import dask.array as da
 
-    source = NpyFile.open(os.path.abspath(path))
+    source = file if isinstance(file, NpyFile) else NpyFile.open(file)
+    facts = (os.path.abspath(source.path), source.shape, source.dtype, source.offset)
     threads = sum(_current_client().nthreads().values())
     n, d = source.shape
     rows = min(_BLOCK_BYTES // (d * source.dtype.itemsize), -(-n // (_BLOCKS_A_THREAD * max(threads, 1))))
@@ -231,7 +233,7 @@ def dask_rows(path: str | os.PathLike[str]) -> Any:
     parts = []
     for first in range(0, n, max(rows, 1)):
         last = min(first + max(rows, 1), n)
-        parts.append(da.from_delayed(read(str(source.path), first, last), (last - first, d), source.dtype))
+        parts.append(da.from_delayed(read(*facts, first, last), (last - first, d), source.dtype))
     return da.concatenate(parts)
 
 
@@ -258,7 +260,7 @@ def whole_rows(X: Any) -> Any:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """A cluster that lost its workers too often says so in one sentence."""
+    """Explain that the cluster lost its workers too often."""
     from distributed import KilledWorker
 
     try:

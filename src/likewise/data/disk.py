@@ -1,4 +1,4 @@
-"""Rows on disk, or in blocks that come one after the other: each is read once a pass, in order, ahead of its use."""
+"""Rows on disk or in a stream of blocks: each block is read once per pass, in order and ahead of its use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
-from likewise.data.memory_limit import Budget
+from likewise.data.memory_limit import MemoryBudget
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.data.tasks import added, block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError
@@ -21,7 +21,7 @@ __all__ = ["DiskEngine", "HeldColumns", "SpilledColumns"]
 
 
 class DiskEngine(BlockedEngine):
-    """Labelled rows of a `Source`, within a limit of memory.
+    """Labelled rows of a `Source`, within a memory limit.
 
     Blocks are visited in the order of the file and sorted by label one by one, so that pairs of one label are still
     rectangles of a tile. All rows as columns are kept as their n x r projection, in memory if the limit has room for
@@ -39,7 +39,7 @@ class DiskEngine(BlockedEngine):
         n, d = source.shape
         super().__init__(d, working_dtype(source.dtype), codes, n_classes, weights)
         self.source = source
-        self.budget = Budget.of(memory_limit, d, d * max(source.dtype.itemsize, self.dtype.itemsize), n)
+        self.budget = MemoryBudget.of(memory_limit, d, d * max(source.dtype.itemsize, self.dtype.itemsize), n)
         self._checked = False
 
     @property
@@ -106,21 +106,21 @@ class HeldColumns:
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Qᵀ back and the sum of back over all columns, in float64."""
-        Q_back, back_sum = added(block.linear for block in self.blocks())
-        return Q_back, back_sum
+        """Gᵀ back and the sum of back over all columns, in float64."""
+        G_back, back_sum = added(block.linear for block in self.blocks())
+        return G_back, back_sum
 
 
 class SpilledColumns(HeldColumns):
-    """The same in a temporary file that no one else sees, read ahead block by block."""
+    """The same in an anonymous temporary file, read ahead block by block."""
 
     def __init__(self, blocks: Iterator[Gallery]) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
         for block in blocks:
-            self._write(block.Q if block.extra is None else np.hstack([block.Q, block.extra.astype(block.Q.dtype)]))
+            self._write(block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)]))
             self._labels.append((block.starts, block.weights))
-            self._own, self._dtype = block.Q.shape[1], block.Q.dtype
+            self._own, self._dtype = block.G.shape[1], block.G.dtype
             self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
 
     def blocks(self) -> Iterator[Gallery]:
@@ -130,19 +130,19 @@ class SpilledColumns(HeldColumns):
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
         yield from read_ahead(jobs)
 
-    def _write(self, Q: np.ndarray) -> None:
+    def _write(self, G: np.ndarray) -> None:
         try:
-            self._file.write(Q.data)
+            self._file.write(G.data)
             self._file.flush()
         except OSError as error:
             raise LikewiseError(
                 f"cannot keep the projected rows in {tempfile.gettempdir()}: {error.strerror}; raise memory_limit, or "
-                "set TMPDIR to a folder with room"
+                "set TMPDIR to a folder with space"
             ) from error
 
     def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> Gallery:
-        Q = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
-        if read_exactly(self._file, offset, Q) < Q.nbytes:
-            raise LikewiseError("the temporary file of projected rows was cut short by someone else")
-        own = np.ascontiguousarray(Q[:, : self._own])
-        return Gallery(own, starts, weights, None if self._own == self._width else Q[:, self._own :])
+        G = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
+        if read_exactly(self._file, offset, G) < G.nbytes:
+            raise LikewiseError("the temporary file of projected rows was truncated by another process")
+        own = np.ascontiguousarray(G[:, : self._own])
+        return Gallery(own, starts, weights, None if self._own == self._width else G[:, self._own :])

@@ -1,19 +1,23 @@
-"""Labels and weights of rows: from whatever people have to class numbers and counts."""
+"""Labels and weights of rows: from what people have to class numbers and counts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+import scipy.sparse as sp
 
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import to_host
+from likewise.utils.validation import check_sample_weight
 
-__all__ = ["distinct_labels", "encode_labels", "is_unlabelled", "row_weights"]
+__all__ = ["distinct_labels", "encode_labels", "has_one_label_per_row", "is_unlabelled", "row_weights"]
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and the number of each row's label among them; enough of them to learn from."""
+    """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
     classes, codes = distinct_labels(y)
     if len(classes) == 1:
         raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
@@ -25,7 +29,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, one or more, and the number of each row's label among them."""
+    """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
     _check_missing(y)
     try:
@@ -46,6 +50,19 @@ def is_unlabelled(y: np.ndarray) -> np.ndarray:
     return np.zeros(len(y), dtype=bool)
 
 
+def has_one_label_per_row(y: Any) -> bool:
+    """Whether y is one label per row, all of them known; labels that cannot be read count as that."""
+    if isinstance(y, Relevance | SharedLabels) or sp.issparse(y):
+        return False
+    try:
+        y = np.asarray(y)
+    except (TypeError, ValueError):  # ragged, or on a device: whoever reads it raises its own error
+        return True
+    if y.ndim == 2:
+        return bool(y.shape[1] == 1)
+    return y.ndim != 1 or not is_unlabelled(y).any()
+
+
 def _check_missing(y: np.ndarray) -> None:
     if y.dtype.kind == "f":
         missing = int(np.isnan(y).sum())
@@ -61,7 +78,7 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
     """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
     if sample_weight is None:
         return None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = check_sample_weight(to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
     if len(np.unique(codes[weights > 0])) < 2:
         raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
     return None if np.all(weights == 1.0) else np.asarray(weights)

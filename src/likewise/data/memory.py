@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from likewise.core import truncated_whitening as truncated
 from likewise.core.class_sums import class_sums
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts
-from likewise.core.whitening import Whitening, whiten
+from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import added, block_columns, class_squares, part_sums
 
 __all__ = ["MemoryEngine"]
@@ -45,12 +47,18 @@ class MemoryEngine:
 
     @property
     def n_pairs(self) -> float:
-        """Pairs of rows, each as often as it weighs."""
+        """Number of pairs of rows, by weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
 
-    def whiten(self, alpha: float) -> Whitening:
-        """Whitening of the rows."""
-        return whiten(self._X, self.row_weights, alpha)
+    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
+        """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
+        weights = self.row_weights
+        if min(self.shape) > truncated.EXACT_WIDTH:
+            chosen = truncated.width_for(self.shape, sp.issparse(self._X), width)
+            if chosen is not None:
+                return truncated.truncated_whitening(self._X, weights, alpha, chosen)
+        found = whiten(self._X, weights, alpha)
+        return found if width is None else found.leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -69,13 +77,13 @@ class MemoryEngine:
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def gallery(self, R: np.ndarray) -> Gallery:
-        """All rows as the columns of a pass: Q = X R, summed with the weights of the rows."""
+        """All rows as the columns of a pass: G = X R, summed with the weights of the rows."""
         return Gallery(self.project(R), self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the gallery of R: its rows are here already."""
         assert isinstance(gallery, Gallery)
-        return gallery.Q @ T.astype(self.dtype)
+        return gallery.G @ T.astype(self.dtype)
 
     def sweep(
         self,

@@ -1,4 +1,4 @@
-"""How much memory an engine may take, and what that leaves for blocks of rows and for the gallery."""
+"""Memory limits, and their division into blocks of rows and the projected gallery."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 
-__all__ = ["DEFAULT_LIMIT", "Budget", "in_bytes"]
+__all__ = ["DEFAULT_LIMIT", "MemoryBudget", "in_bytes"]
 
 DEFAULT_LIMIT = 1_000_000_000
-_LARGEST_BLOCK = 32 << 20  # bytes as read; beyond it nothing gets faster
+_LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
 _SMALLEST_ROWS = 64
-_COPIES = 4  # of a block: two buffers, the rows sorted by label, and what one task makes of them
+_COPIES = 4  # of a block: two buffers, the rows sorted by label, and the result of a task
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def in_bytes(limit: Any) -> int:
-    """Bytes from a number or from words such as "1GB" and "512 MiB"."""
+    """Bytes from a number, or from a size such as "1GB" or "512 MiB"."""
     if isinstance(limit, int | np.integer) and not isinstance(limit, bool) and limit > 0:
         return int(limit)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", str(limit).lower())
@@ -30,18 +30,18 @@ def in_bytes(limit: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """Rows to read at a time, and bytes that the projected gallery may take before it goes to a file."""
+class MemoryBudget:
+    """Rows to read at a time, and bytes above which the projected gallery goes to a file."""
 
     block_rows: int
     gallery_bytes: int
 
     @classmethod
-    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> Budget:
-        """Share `limit` out, for n rows of `row_bytes` bytes and d columns.
+    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> MemoryBudget:
+        """Divide `limit` for n rows of `row_bytes` bytes and d columns.
 
         What every fit needs comes first: the d x d Gram matrix with its eigenvectors and their workspace, and some
-        numbers a row for labels and order. An eighth goes to a block, up to 32 MB; half of the rest to the gallery.
+        numbers per row for labels and order. An eighth goes to a block, up to 32 MB; half of the rest to the gallery.
         """
         total = in_bytes(DEFAULT_LIMIT if limit is None else limit)
         fixed = 6 * 8 * d * d + 40 * n

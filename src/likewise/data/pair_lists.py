@@ -1,4 +1,4 @@
-"""From lists of pairs to one sparse matrix: names to row numbers, repetitions to one entry, conflicts to a sentence."""
+"""From lists of pairs to a sparse matrix: ids to row numbers, one entry per pair, conflicts reported."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from likewise.errors import LikewiseError
 
 __all__ = ["assembled", "places"]
 
-_LISTED = 5  # how many offenders a message names
+_LISTED = 5  # ids or pairs named in a message
 
 
 def places(ids: Any, known: Sequence[Any] | np.ndarray | None, what: str) -> np.ndarray:
-    """Row numbers of `ids`: their places in `known`, or the numbers they are if nothing is known."""
+    """Row numbers of `ids`: their positions in `known`, or the ids themselves if `known` is None."""
     ids = np.asarray(ids).ravel()
     if known is None:
         return _row_numbers(ids, what)
@@ -35,12 +35,12 @@ def _positions(known: Any, what: str) -> dict[str, int]:
     where: dict[str, int] = {}
     for place, key in enumerate(map(_key, np.asarray(known).ravel().tolist())):
         if where.setdefault(key, place) != place:
-            raise LikewiseError(f"{what} id {key!r} names rows {where[key]} and {place}: expected one row an id")
+            raise LikewiseError(f"{what} id {key!r} names rows {where[key]} and {place}: expected one row per id")
     return where
 
 
 def _key(value: Any) -> str:
-    """How an id is compared: 7, 7.0 and "7" are one name, since a file does not tell them apart."""
+    """An id for comparison: 7, 7.0 and "7" are one id, since a file does not distinguish them."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -61,7 +61,7 @@ def assembled(
     shape: tuple[int, int],
     conflicts: str = "error",
 ) -> sp.csr_array:
-    """A CSR matrix with one entry a pair; a pair said to be two things is an error, or unknown if dropped."""
+    """A CSR matrix with one entry per pair; a pair with two values is an error, or unknown if dropped."""
     if conflicts not in ("error", "drop"):
         raise LikewiseError(f"conflicts={conflicts!r}: expected 'error' or 'drop'")
     values = np.asarray(values, dtype=np.float64).ravel()

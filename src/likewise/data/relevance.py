@@ -1,4 +1,4 @@
-"""Relevance: what is known of pairs of a query and an item, as a sparse matrix."""
+"""Relevance of items to queries, as a sparse matrix in which pairs may be unknown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Relevance"]
 
 
 class Relevance:
-    """What is known of the pairs of n_q queries and n_g items.
+    """The known relevance of n_g items to n_q queries.
 
     Parameters
     ----------
     R : (n_q, n_g) matrix, sparse or dense
         In a sparse matrix a stored entry is known, a stored zero too; in a dense one every entry is.
     unstored : {"unknown", "irrelevant"}, default="unknown"
-        What the other pairs are. Unknown ones exert no pull at all, and the work grows with the known ones alone.
+        What the other pairs are. Unknown pairs have no effect, and the work grows with the known ones alone.
     kind : {"auto", "binary", "graded"}, default="auto"
         "binary": 1 asks for a score of at least δ1 and 0 for one of at most δ2. "graded": the value is the score
         itself, and an unstored irrelevant pair has 0. "auto" is binary if all values are 0 or 1.
@@ -66,12 +66,12 @@ class Relevance:
         return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
 
     def fitted_to(self, n_q: int, n_g: int) -> Relevance:
-        """This relevance for n_q queries and n_g items; a size that was only inferred grows to them."""
+        """This relevance for n_q queries and n_g items; an inferred size grows to them."""
         if self.shape == (n_q, n_g):
             return self
         if not self._may_grow or self.shape[0] > n_q or self.shape[1] > n_g:
             raise LikewiseError(
-                f"relevance has shape {self.shape}: expected ({n_q}, {n_g}), a row a query, a column an item"
+                f"relevance has shape {self.shape}: expected ({n_q}, {n_g}), one row per query, one column per item"
             )
         grown = self.R.copy()
         grown.resize((n_q, n_g))
@@ -107,7 +107,7 @@ class Relevance:
     def from_pairs(
         cls, must_link: Any, cannot_link: Any = (), *, ids: Any = None, n: int | None = None, conflicts: str = "error"
     ) -> Self:
-        """From pairs of rows of one set that are alike (`must_link`) and not alike (`cannot_link`); both ways round."""
+        """From pairs of rows of one set that are alike (`must_link`) or not (`cannot_link`), in either order."""
         alike, unlike = _pairs(must_link, "must_link"), _pairs(cannot_link, "cannot_link")
         both = np.concatenate([alike, unlike]) if len(alike) and len(unlike) else (alike if len(alike) else unlike)
         left, right = places(both[:, 0], ids, "item"), places(both[:, 1], ids, "item")
@@ -163,10 +163,10 @@ class Relevance:
         item_ids: Any = None,
         shape: tuple[int, int] | None = None,
     ) -> Self:
-        """From a log of what was shown for a query and clicked or not; without `clicked` every row is a click.
+        """From a log of items shown for queries, clicked or not; without `clicked` every row is a click.
 
         An item clicked at least once is relevant. One shown and never clicked is irrelevant; with `position` only if
-        it was shown above a click of the same query, since what is below it may never have been looked at.
+        it was shown above a click of the same query, since items below the last click may not have been seen.
         """
         rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
         hits = np.ones(len(rows)) if clicked is None else np.asarray(clicked, dtype=np.float64).ravel()
@@ -174,10 +174,10 @@ class Relevance:
         assembled(rows, columns, np.zeros(len(rows)) + hits.sum(), size)  # lengths, finiteness, places
         said = hits > 0
         if not said.any():
-            raise LikewiseError("clicks hold no click: nothing is known to be relevant")
+            raise LikewiseError("clicks has no click: no pair is known to be relevant")
         told = said | _looked_at(rows, said, position)
         pairs = sp.coo_array((said[told].astype(float), (rows[told], columns[told])), shape=size).tocsr()
-        pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed: clicked once is clicked
+        pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed
         relevance = cls(pairs, kind="binary")
         relevance._may_grow = shape is None
         return relevance
@@ -189,7 +189,7 @@ def _looked_at(rows: np.ndarray, clicked: np.ndarray, position: Any) -> np.ndarr
         return np.ones(len(rows), dtype=bool)
     position = np.asarray(position, dtype=np.float64).ravel()
     if len(position) != len(rows):
-        raise LikewiseError(f"position has {len(position)} entries: expected {len(rows)}, one a row of the log")
+        raise LikewiseError(f"position has {len(position)} entries: expected {len(rows)}, one per row of the log")
     lowest = np.full(rows.max() + 1, -np.inf)
     np.maximum.at(lowest, rows[clicked], position[clicked])
     return position < lowest[rows]
@@ -210,17 +210,17 @@ def _pairs(pairs: Any, what: str) -> np.ndarray:
     if array.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise LikewiseError(f"{what} has shape {array.shape}: expected (m, 2), a pair of rows a line")
+        raise LikewiseError(f"{what} has shape {array.shape}: expected (m, 2), one pair of rows per line")
     return array
 
 
 def _checked(R: Any) -> sp.csr_array:
-    """CSR in float64 with what is stored kept, zeros too."""
+    """CSR in float64; stored zeros are kept."""
     if not sp.issparse(R):
         dense = np.asarray(R, dtype=np.float64)
         if dense.ndim != 2:
             raise LikewiseError(
-                f"relevance has shape {dense.shape}: expected a matrix, a row a query, a column an item"
+                f"relevance has shape {dense.shape}: expected a matrix, one row per query, one column per item"
             )
         rows, columns = np.indices(dense.shape).reshape(2, -1)
         return assembled(rows, columns, dense.ravel(), dense.shape)

@@ -17,9 +17,9 @@ from likewise.data.labels import encode_labels, row_weights
 from likewise.data.memory import MemoryEngine
 from likewise.data.memory_limit import DEFAULT_LIMIT, in_bytes
 from likewise.data.sources import BlockStream, NpyFile
-from likewise.data.store import FeatureStore, read_labels, read_meta
 from likewise.errors import LikewiseError
 from likewise.tables.reading import read_table
+from likewise.tables.store import FeatureStore, is_store, read_labels, read_meta
 from likewise.tables.table import Table, tidy_labels
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
@@ -108,7 +108,7 @@ def open_rows(
 def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
     """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
-    weights = row_weights(to_host(sample_weight), X, codes)
+    weights = row_weights(sample_weight, X, codes)
     return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names)
 
 
@@ -163,7 +163,7 @@ def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
 def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
     """A `.npy` file or a feature store as a source of rows; any other file as a table."""
     path = Path(path)
-    if (path / "meta.json").is_file():
+    if is_store(path):
         read_meta(path)
         return NpyFile.open(path / "features.npy"), read_labels(path / "items.csv") if y is None else y
     if path.suffix.lower() == ".npy" or NpyFile.is_one(path):

@@ -1,4 +1,4 @@
-"""Many labels an item: two items are alike if they share one."""
+"""Several labels per item: two items are alike if they share one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["SharedLabels"]
 
 
 class SharedLabels:
-    """An indicator of labels, (n, c) with a row an item; an item without any label is unlabelled.
+    """An indicator of labels, (n, c), with one row per item; an item without any label is unlabelled.
 
     Parameters
     ----------
     Z : (n, c) matrix of zeros and ones, dense or sparse
     grade : {"jaccard"} or None, default=None
-        None asks for at least δ1 where a label is shared and for at most δ2 elsewhere. "jaccard" asks for the share
-        of the two items' labels that they have in common, itself.
+        None targets at least δ1 where a label is shared and at most δ2 elsewhere. "jaccard" targets the Jaccard
+        index of the two sets of labels itself.
     """
 
     def __init__(self, Z: Any, grade: str | None = None) -> None:
@@ -48,7 +48,7 @@ class SharedLabels:
         return SharedLabels(self.Z[items], self.grade)
 
     def tile(self, rows: slice, columns: slice) -> sp.csr_array:
-        """What the pairs that share a label should score, on a scale of 0 to 1; the others are not stored."""
+        """Targets of the pairs that share a label, from 0 to 1; other pairs are not stored."""
         shared = (self.Z[rows] @ self.Z[columns].T).tocsr()
         if self.grade is None:
             shared.data = np.ones_like(shared.data)
@@ -69,8 +69,8 @@ def _checked(Z: Any) -> sp.csr_array:
     if not np.all(Z.data == 1.0):
         odd = Z.data[Z.data != 1.0][0]
         raise LikewiseError(
-            f"y is a matrix with the value {odd:g}: expected an indicator of zeros and ones, a column a label"
+            f"y is a matrix with the value {odd:g}: expected an indicator of zeros and ones, one column per label"
         )
     if not Z.nnz:
-        raise LikewiseError("y is an indicator without a single one: no item has a label")
+        raise LikewiseError("y is an indicator of zeros: no item has a label")
     return Z

@@ -1,4 +1,4 @@
-"""Rows that are not in memory: a `.npy` file, or blocks that come one after the other; read ahead in a thread."""
+"""Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Blocks = Iterator[tuple[slice, np.ndarray]]
 
 
 class Source(Protocol):
-    """Rows that can be read again and again in one order."""
+    """Rows that can be read repeatedly, always in one order."""
 
     shape: tuple[int, int]
     dtype: np.dtype
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of rows with their rows, in order; an array is good until the next one is asked for."""
+        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows, given in ascending order."""
 
     def place(self, row: int) -> str:
-        """Where a row is, in words."""
+        """Where a row is, for an error message."""
 
 
 class NpyFile:
-    """A matrix in a `.npy` file, or at some byte of another file; read into two buffers that take turns.
+    """A matrix in a `.npy` file, or at an offset of another file, read into two alternating buffers.
 
-    Not mapped: pages of a mapped file count as this process's memory for as long as the system likes.
+    Not memory-mapped: pages of a mapped file count as memory of this process until the system reclaims them.
     """
 
     def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int) -> None:
@@ -47,7 +47,7 @@ class NpyFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NpyFile:
-        """A `.npy` file by its header."""
+        """Open a `.npy` file."""
         path = Path(path)
         try:
             with open(path, "rb") as file:
@@ -65,7 +65,7 @@ class NpyFile:
 
     @staticmethod
     def is_one(path: Path) -> bool:
-        """Whether a file begins as `.npy` files do, whatever its name."""
+        """Whether a file has the header of a `.npy` file, whatever its name."""
         if not path.is_file():
             return False
         with open(path, "rb") as file:
@@ -73,17 +73,17 @@ class NpyFile:
 
     @classmethod
     def of_memmap(cls, X: np.memmap) -> NpyFile | None:
-        """The file behind a memory-mapped matrix, at the byte where it begins; None if its rows are not adjacent."""
+        """The file behind a memory-mapped matrix, at the matrix's offset; None if its rows are not contiguous."""
         filename: Any = X.filename
         if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
             return None
         whole: Any = X
-        while isinstance(whole.base, np.memmap):  # a view keeps the offset of what it is a view of
+        while isinstance(whole.base, np.memmap):  # a view keeps the offset of its base
             whole = whole.base
         return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of rows with their rows, read ahead."""
+        """Ranges of row numbers and their rows, read ahead."""
         n = self.shape[0]
         ranges = [slice(first, min(first + block_rows, n)) for first in range(0, n, block_rows)]
         buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
@@ -134,13 +134,13 @@ class NpyFile:
 
 
 class BlockStream:
-    """Blocks of rows from a function that gives them anew each time, or from an iterable that does."""
+    """Blocks of rows from a function that returns an iterator, or from an iterable that can be iterated repeatedly."""
 
     def __init__(self, blocks: Callable[[], Iterable[Any]] | Iterable[Any], n: int) -> None:
         if not callable(blocks) and iter(blocks) is iter(blocks):
             raise LikewiseError(
-                f"X is a {type(blocks).__name__} that can be read once only, and every pass reads it: "
-                "give the function that makes it"
+                f"X is a {type(blocks).__name__} that can be read only once, and every pass reads it: "
+                "pass the function that makes it"
             )
         self._again = blocks if callable(blocks) else lambda: blocks
         first = next(iter(self._again()), None)
@@ -150,7 +150,7 @@ class BlockStream:
         self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Blocks as they come, the next one made in a thread meanwhile."""
+        """Blocks in their order, the next one being made in a thread."""
         first, stream = 0, iter(self._again())
         for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
             if given is None:
@@ -207,7 +207,7 @@ def working_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> None:
-    """An error that names the row, if one of them is not finite."""
+    """Raise an error that names the row, if a value is not finite."""
     if rows.dtype.kind != "f" or np.isfinite(rows.sum(dtype=np.float64)):
         return
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))

@@ -1,4 +1,4 @@
-"""The sums that an engine takes over its blocks of rows, as tasks that run anywhere; and what they have in common."""
+"""Sums over blocks of rows, as tasks that run on any engine, and how their parts are combined."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 class GramSum:
     """XᵀX, (d, d)."""
 
-    own_threads: ClassVar[bool] = True  # one d x d sum at a time: BLAS shares it out, not we
+    own_threads: ClassVar[bool] = True  # one d x d sum at a time, with the threads of BLAS
 
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
         d = block.rows.shape[1]
@@ -92,7 +92,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows as columns of a pass: Q = X R."""
+    """Rows as columns of a pass: G = X R."""
 
     R: np.ndarray
     n_classes: int
@@ -106,7 +106,7 @@ class Projection:
 
 
 def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype) -> RowBlock:
-    """Rows as they came, sorted by label, without those of weight zero; always a copy."""
+    """A copy of the rows, sorted by label, without those of weight zero."""
     order = np.argsort(codes, kind="stable")
     if weights is not None:
         order = order[weights[order] > 0]
@@ -114,7 +114,7 @@ def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | No
 
 
 def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> Gallery:
-    """The columns that a block of rows becomes, made part by part."""
+    """A block of rows as columns, made part by part."""
     parts = list(in_order(lambda part: make(block.part(part)), row_blocks(len(block.codes))))
     return joined_columns(parts, block.codes, block.weights)
 
@@ -123,12 +123,12 @@ def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray 
     """Columns that were made part by part, sorted by label as a whole."""
     extra = [part.extra for part in parts if part.extra is not None]
     starts = class_starts(codes, len(parts[0].starts) - 1)
-    Q = np.concatenate([part.Q for part in parts])
-    return Gallery(Q, starts, weights, np.concatenate(extra) if extra else None)
+    G = np.concatenate([part.G for part in parts])
+    return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:
-    """What a task makes of one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
+    """A task on one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
     if getattr(task, "own_threads", False):
         return added([task(block)])
     return part_sums(task, len(block.codes), block.part, in_order)
@@ -137,13 +137,13 @@ def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tupl
 def part_sums(
     task: Task, n: int, part: Callable[[slice], RowBlock], in_order: Map = ordered_map
 ) -> tuple[np.ndarray, ...]:
-    """Sum over parts of n rows of what a task makes of each."""
+    """A task summed over parts of n rows."""
     parts = row_blocks(n, getattr(task, "block_rows", None))
     return added(in_order(lambda chosen: task(part(chosen)), parts))
 
 
 def added(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    """Sum of tuples of arrays, in float64, in the order in which they come."""
+    """Sum of tuples of arrays, in float64 and in their order."""
     totals: list[np.ndarray] = []
     for part in parts:
         if not totals:

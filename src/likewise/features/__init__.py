@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _WHERE = {
-    "FeatureStore": "likewise.data.store",
-    "Item": "likewise.data.store",
+    "FeatureStore": "likewise.tables.store",
+    "Item": "likewise.tables.store",
     "ImageExtractor": "likewise.features.base",
     "load_extractor": "likewise.features.base",
     "make_extractor": "likewise.features.base",
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from likewise.data.store import FeatureStore, Item
     from likewise.features.base import ImageExtractor, load_extractor, make_extractor
     from likewise.features.efficientnet import EfficientNetLite0
     from likewise.features.images import ImageError, load_image
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from likewise.features.pipeline import Summary, extract_folder
     from likewise.features.pixels import Pixels
     from likewise.features.timm import TimmExtractor
+    from likewise.tables.store import FeatureStore, Item
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from likewise.data.store import unescape
 from likewise.errors import LikewiseError
 from likewise.features.images import looks_like_image
+from likewise.tables.store import unescape
 
 __all__ = ["ImageFile", "Skipped", "find_images", "labels_from_file", "labels_from_folders", "read_list"]
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.data.store import escape, unescape
 from likewise.errors import LikewiseError
 from likewise.features.folder import ImageFile
+from likewise.tables.store import escape, unescape
 from likewise.utils.files import atomic_write
 
 __all__ = ["Batch", "ExtractionJournal", "commit", "recover"]

@@ -13,7 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.store import (
+from likewise.errors import LikewiseError
+from likewise.features.base import ImageExtractor, load_extractor, make_extractor
+from likewise.features.folder import (
+    ImageFile,
+    Skipped,
+    find_images,
+    labels_from_file,
+    labels_from_folders,
+    read_list,
+)
+from likewise.features.images import MAX_PIXELS, ImageError, load_image
+from likewise.features.journal import ExtractionJournal, commit, recover
+from likewise.features.workers import map_groups
+from likewise.tables.store import (
     EXTRACTOR,
     FeatureStore,
     Item,
@@ -23,12 +36,6 @@ from likewise.data.store import (
     meta_to_json,
     table_to_csv,
 )
-from likewise.errors import LikewiseError
-from likewise.features.base import ImageExtractor, load_extractor, make_extractor
-from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
-from likewise.features.images import MAX_PIXELS, ImageError, load_image
-from likewise.features.journal import ExtractionJournal, commit, recover
-from likewise.features.workers import map_groups
 from likewise.utils.files import atomic_write
 from likewise.utils.locks import locked
 

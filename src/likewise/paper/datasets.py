@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.store import FeatureStore
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables import read_table
+from likewise.tables.store import FeatureStore
 
 __all__ = ["NAMES", "Dataset", "load_dataset"]
 

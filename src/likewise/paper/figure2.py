@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from likewise.core.initialization import Start
-from likewise.core.solvers import Iterate, Problem, balanced
+from likewise.core.engine import Engine
+from likewise.core.solvers import Result, Solution, balanced
+from likewise.core.steps import Factors
+from likewise.core.whitening import WhiteningMap
 from likewise.paper.cells import Cell, Done
 from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.methods import method
@@ -29,26 +30,40 @@ ENOUGH = 0.5  # points of mAP that count as "almost the same": below the deviati
 class Watched(SLR):
     """SLR that stores the factors after each iteration, so that one fit gives the whole curve."""
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gallery: Any = None) -> Watched:
-        """As SLR."""
-        self._kept: list[Start] = []
-        return super().fit(X, y, sample_weight, gallery)
-
     def after_each_iteration(self) -> Iterator[Watched]:
-        """This model after each of its iterations; at the end it is as after `fit`."""
-        for A, B in self._kept:
-            factors = (A, B) if self.rank is None else balanced(A, B)
-            super()._set_components(self._W, *factors, self.components_.dtype)
-            yield self
+        """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
+        for solution in self._kept.solutions(self.rank is not None):
+            yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
-    def _iterations(self, problem: Problem, start: Start) -> Iterator[Iterate]:
-        for iterate in super()._iterations(problem, start):
-            self._kept.append(Start(iterate.A, iterate.B))
-            yield iterate
+    def _saved(self, engine: Engine, rng: np.random.Generator) -> _Kept:
+        self._kept = _Kept()
+        return self._kept
 
-    def _set_components(self, W: np.ndarray, A: np.ndarray, B: np.ndarray, dtype: np.dtype) -> None:
-        self._W = W
-        super()._set_components(W, A, B, dtype)
+
+class _Kept:
+    """The results after each iteration; a closed form has none."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+
+    def begin(self, whitening: WhiteningMap) -> None:
+        """Note the coordinates of the factors."""
+        self.whitening = whitening
+
+    def resume(self, start: Factors) -> Result:
+        """From the start."""
+        return Result(start)
+
+    def save(self, result: Result) -> None:
+        """Keep one more."""
+        self.results.append(result)
+
+    def solutions(self, low_rank: bool) -> Iterator[Solution]:
+        """Each of them as a solution."""
+        for result in self.results:
+            A, B = balanced(*result.factors) if low_rank else result.factors
+            W, condition = self.whitening.W, self.whitening.condition
+            yield Solution(W @ A, W @ B, B.shape[1], condition, result)
 
 
 def watched(model: SLR) -> Watched:

@@ -1,4 +1,4 @@
-"""What an index is built from: a feature store, a path to one or to a table, rows, or blocks of rows."""
+"""The rows of an index: from a feature store, a table, a path to either, an array, or blocks of rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.streaming import spooled
 from likewise.tables import Table, read_table
+from likewise.tables.store import EXTRACTOR, FeatureStore, is_store
 
-__all__ = ["EXTRACTOR", "Gallery", "as_gallery"]
-
-EXTRACTOR = "extractor.safetensors"  # beside the rows that it made
+__all__ = ["EXTRACTOR", "GalleryRows", "as_gallery"]
 
 
 @dataclass(frozen=True)
-class Gallery:
-    """Raw rows and all that is known of them."""
+class GalleryRows:
+    """Raw rows, their items, and the extractor that made them, if there is one."""
 
     raw: np.ndarray
     items: Items
@@ -33,28 +32,24 @@ class Gallery:
     extractor_file: Path | None = None
 
 
-def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> Gallery:
-    """Rows from whatever holds them; of blocks `probe` sees the first row before the others are asked for."""
+def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> GalleryRows:
+    """Rows from a store, a table, a path to either, an array or blocks; `probe` is shown a first row of blocks."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        if not (path / "meta.json").is_file():
-            return as_gallery(read_table(path))
-        from likewise.features import FeatureStore
-
-        return _from_store(FeatureStore.open(path))
-    if hasattr(source, "items") and hasattr(source, "meta"):
+        source = FeatureStore.open(path) if is_store(path) else read_table(path)
+    if isinstance(source, FeatureStore):
         return _from_store(source)
     if isinstance(source, Table):
-        return Gallery(_checked(source.X), as_items(source, source.X.shape[0]))
+        return GalleryRows(_checked(source.X), as_items(source, source.X.shape[0]))
     raw = spooled(source, probe) if is_blocks(source) else _checked(source)
-    return Gallery(raw, as_items(None, len(raw)))
+    return GalleryRows(raw, as_items(None, len(raw)))
 
 
-def _from_store(store: Any) -> Gallery:
-    items = as_items({"label": store.labels, "path": store.paths} if store.labels is not None else
-                     {"path": store.paths}, len(store))  # fmt: skip
+def _from_store(store: FeatureStore) -> GalleryRows:
+    known = {"label": store.labels, "path": store.paths}
+    items = as_items({name: values for name, values in known.items() if values is not None}, len(store))
     file = store.path / EXTRACTOR
-    return Gallery(store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None)
+    return GalleryRows(store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None)
 
 
 def _checked(rows: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
-from likewise.retrieval.gallery import EXTRACTOR, Gallery, as_gallery
+from likewise.retrieval.gallery import EXTRACTOR, GalleryRows, as_gallery
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
 from likewise.retrieval.storage import read_approximate, read_index, write_index
@@ -104,7 +104,7 @@ class Index:
         or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
         is False (exact), True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
         """
-        found: Gallery = as_gallery(gallery, model.transform)
+        found: GalleryRows = as_gallery(gallery, model.transform)
         names = found.items if items is None else as_items(items, len(found.raw))
         index = cls(
             model,

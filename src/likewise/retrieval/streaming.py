@@ -1,4 +1,4 @@
-"""A gallery larger than memory: rows are seen block by block and let go again, only their vectors are held.
+"""A gallery larger than memory: rows are read block by block and only their vectors are held.
 
 Rows of a file are mapped, and pages that were read are given back after each block: else they count as this process's
 memory for as long as the system likes. Rows that come in blocks go to a temporary file first: an index keeps them.
@@ -45,7 +45,7 @@ def lengths(raw: np.ndarray) -> np.ndarray:
 
 
 def in_float(X: np.ndarray) -> np.ndarray:
-    """float32 or float64: models take no other."""
+    """X in float32 or float64, as models take it."""
     return np.asarray(X) if X.dtype in (np.float32, np.float64) else np.asarray(X, np.float32)
 
 
@@ -59,9 +59,9 @@ def write_rows(file: BinaryIO, raw: np.ndarray) -> None:
 
 
 def spooled(blocks: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> np.ndarray:
-    """Blocks of rows, from an iterable or a function that gives one, in a temporary file without a name; mapped.
+    """Blocks of rows, from an iterable or a function that returns one, as a memmap of an anonymous temporary file.
 
-    `probe` sees a first row before the others are waited for, so that a model of another width refuses at once.
+    `probe` is called with the first row before the others are read, so that a wrong width is reported at once.
     """
     file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (its map is what is kept)
     with file:
@@ -78,7 +78,7 @@ def spooled(blocks: Any, probe: Callable[[np.ndarray], object] = lambda rows: No
 
 
 def _checked(blocks: Iterable[Any]) -> Iterator[np.ndarray]:
-    """The blocks that hold rows, all of the width of the first and of a type that its type holds."""
+    """The blocks that are not empty, all of the width of the first and of a type that its type can hold."""
     first: np.ndarray | None = None
     for given in blocks:
         rows = given if sp.issparse(given) else np.asarray(given)
@@ -103,12 +103,12 @@ def _append(file: IO[bytes], rows: np.ndarray) -> None:
         file.flush()
     except OSError as error:
         raise LikewiseError(
-            f"cannot keep the raw rows in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR to a folder with room"
+            f"cannot keep the raw rows in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR to a folder with space"
         ) from error
 
 
 def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Ranges of rows with their rows; pages of a file are given back after each."""
+    """Ranges of row numbers and their rows; pages of a file are released after each."""
     pages = _pages(raw)
     for first in range(0, len(raw), _BLOCK):
         part = slice(first, min(first + _BLOCK, len(raw)))
@@ -118,7 +118,7 @@ def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 
 
 def _pages(raw: Any) -> mmap.mmap | None:
-    """The map behind an array, if its pages can be given back: not where a change lives in them alone (mode "c")."""
+    """The mmap behind an array, if its pages can be released: not in mode "c", where changes live in them alone."""
     while isinstance(raw, np.ndarray):
         if isinstance(raw, np.memmap):
             pages = getattr(raw, "_mmap", None)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.core.anchoring import AnchoredRegression, Preparation, Rounds, adapt, fixed_target
-from likewise.core.engine import Engine
+from likewise.core.engine import Engine, EngineInMemory
 from likewise.core.heads import Head
 from likewise.core.kernels import Scaling
 from likewise.core.passes import single_threaded_blas
@@ -183,7 +183,7 @@ class _Fold:
     def __init__(self, unit: UnitRows, split: Split, prepare: Preparation, width: float) -> None:
         self.unit, self.split = unit, split
         self.regression = prepare(unit.part(split.train), width)
-        self.held = self.regression.basis(self.regression.features(unit.engine.X[split.held]))  # type: ignore[attr-defined]
+        self.held = self.regression.basis(self.regression.features(unit.engine.X[split.held]))
         self._map: tuple[Setting | None, np.ndarray] = (None, np.empty(0))
 
     def average_precisions(self, setting: Setting) -> np.ndarray:
@@ -207,11 +207,11 @@ class _Fold:
         return self._map[1]
 
     def _rows(self, rows: np.ndarray) -> Any:
-        return self.unit.engine.X[rows]  # type: ignore[attr-defined]
+        return self.unit.engine.X[rows]
 
     def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A weight means repetition here too, where it is a whole number."""
-        weights, codes = self.unit.engine.row_weights, self.unit.engine.row_codes[rows]  # type: ignore[attr-defined]
+        weights, codes = self.unit.engine.row_weights, self.unit.engine.row_codes[rows]
         if weights is None or not np.array_equal(weights, np.rint(weights)):
             return Z, codes
         times = weights[rows].astype(int)
@@ -310,7 +310,7 @@ ERRORS = 1.5  # standard errors of the mean difference over queries
 
 
 def choose_scaling(
-    sample: Engine,
+    sample: EngineInMemory,
     splits: list[Split],
     widths: tuple[float, ...],
     fixed: dict[str, Any],
@@ -318,7 +318,7 @@ def choose_scaling(
     results: CVResults,
 ) -> str:
     """Which scaling ranks held-out rows better at its best width and ridge; "unit" unless the other clearly does."""
-    if sp.issparse(sample.X) or not splits:  # type: ignore[attr-defined]
+    if sp.issparse(sample.X) or not splits:
         return "unit"
     few = replace(prepare, kernel_size=min(prepare.kernel_size, FEW_LANDMARKS))
     rng = np.random.default_rng(prepare.seed)

@@ -63,7 +63,7 @@ class _ClassFold:
     def __init__(self, unit: UnitRows, split: Split, rng: np.random.Generator) -> None:
         seen = unit.part(split.train)
         held = np.sort(rng.permutation(split.held)[:MOST_HELD])
-        self.X, self.codes = seen.centred(unit.engine.X[held]), unit.engine.row_codes[held]  # type: ignore[attr-defined]
+        self.X, self.codes = seen.centred(unit.engine.X[held]), unit.engine.row_codes[held]
         self.scatter = scatter(seen)
         self.rotated = lru_cache(maxsize=2)(self._rotated)
 

@@ -1,6 +1,5 @@
-"""What is known beyond one label a row: relevance, pairs, many labels, two sides, a prior."""
+"""Learning from more, or less, than one label per row: relevance, pairs, several labels, two sides, a prior."""
 
-from likewise.supervision.fitting import fit_taught
-from likewise.supervision.lessons import is_plain
+from likewise.supervision.fitting import PairFit, fit_pairs
 
-__all__ = ["fit_taught", "is_plain"]
+__all__ = ["PairFit", "fit_pairs"]

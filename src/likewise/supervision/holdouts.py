@@ -1,4 +1,4 @@
-"""What is held out to choose the strength of a prior: classes, items or queries, each with a score of its own."""
+"""Holdouts on which the strength of a prior is chosen: classes, items or queries."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from likewise.core.solvers import Solution
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.metrics import mean_average_precision
+from likewise.metrics.gains import graded_ndcg
 from likewise.selection.holdout import class_splits
-from likewise.supervision.gains import ndcg
-from likewise.supervision.learning import Learned
-from likewise.supervision.lessons import Given
+from likewise.supervision.reading import Supervision
+from likewise.utils.arrays import dense
 
 __all__ = ["Fold", "holdouts"]
 
-MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows cost time and change no choice
+MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows take time and hardly change the choice
 REPEATS = 2
 
-# What to learn from, and how well what was learned ranks the rest.
-Fold = tuple[Given, Callable[[Learned], float]]
+# What to learn from, and a score of how well the solution ranks the rest.
+Fold = tuple[Supervision, Callable[[Solution], float]]
 
 
-def holdouts(given: Given, rng: np.random.Generator) -> list[Fold]:
-    """Parts to learn from, each with a function that scores what was learned on the rest."""
+def holdouts(given: Supervision, rng: np.random.Generator) -> list[Fold]:
+    """Parts to learn from, each with a function that scores a solution on the rest."""
     if isinstance(given.known, Relevance):
         return _query_folds(given, given.known, rng)
     if isinstance(given.known, SharedLabels):
@@ -33,7 +34,7 @@ def holdouts(given: Given, rng: np.random.Generator) -> list[Fold]:
     return _class_folds(given, given.known, rng)
 
 
-def _class_folds(given: Given, codes: np.ndarray, rng: np.random.Generator) -> list[Fold]:
+def _class_folds(given: Supervision, codes: np.ndarray, rng: np.random.Generator) -> list[Fold]:
     """Half of the classes held out, both ways, a few times."""
     labelled = np.flatnonzero(codes >= 0)
     folds: list[Fold] = []
@@ -49,14 +50,14 @@ def _all_differ(codes: np.ndarray) -> bool:
     return len(np.unique(codes)) == len(codes)
 
 
-def _ranks_classes(X: Any, codes: np.ndarray) -> Callable[[Learned], float]:
-    def score(learned: Learned) -> float:
-        return float(mean_average_precision(_moved(X, learned), _dense(X), codes))
+def _ranks_classes(X: Any, codes: np.ndarray) -> Callable[[Solution], float]:
+    def score(solution: Solution) -> float:
+        return float(mean_average_precision(_moved(X, solution), dense(X), codes))
 
     return score
 
 
-def _item_folds(given: Given, shared: SharedLabels, rng: np.random.Generator) -> list[Fold]:
+def _item_folds(given: Supervision, shared: SharedLabels, rng: np.random.Generator) -> list[Fold]:
     """Half of the items held out, both ways, a few times."""
     labelled = np.flatnonzero(shared.n_labels)
     folds: list[Fold] = []
@@ -71,10 +72,10 @@ def _item_folds(given: Given, shared: SharedLabels, rng: np.random.Generator) ->
     return folds
 
 
-def _query_folds(given: Given, relevance: Relevance, rng: np.random.Generator) -> list[Fold]:
-    """A half of the queries held out, both ways, each to rank the items whose relevance to it is known.
+def _query_folds(given: Supervision, relevance: Relevance, rng: np.random.Generator) -> list[Fold]:
+    """Half of the queries held out, both ways, each ranking the items of known relevance to it.
 
-    Where nothing is known to be irrelevant, as with clicks alone, everything unknown counts as that.
+    Where no item is known to be irrelevant, as with clicks alone, all unknown ones count as that.
     """
     told = np.flatnonzero(np.asarray(abs(relevance.R).sum(axis=1)).ravel() > 0)
     if len(told) < 4:
@@ -90,9 +91,9 @@ def _query_folds(given: Given, relevance: Relevance, rng: np.random.Generator) -
 
 def _ranks_relevant(
     Q: Any, G: Any, R: Any, itself: bool = False, only_known: bool = False
-) -> Callable[[Learned], float]:
-    def score(learned: Learned) -> float:
-        return ndcg(_moved(Q, learned), _dense(G), R, itself=itself, only_known=only_known)
+) -> Callable[[Solution], float]:
+    def score(solution: Solution) -> float:
+        return graded_ndcg(_moved(Q, solution), dense(G), R, itself=itself, only_known=only_known)
 
     return score
 
@@ -101,9 +102,5 @@ def _some(rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.permutation(rows)[:most])
 
 
-def _moved(Q: Any, learned: Learned) -> np.ndarray:
-    return np.asarray(_dense(Q) @ learned.matrix().astype(Q.dtype))
-
-
-def _dense(X: Any) -> np.ndarray:
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+def _moved(Q: Any, solution: Solution) -> np.ndarray:
+    return np.asarray(dense(Q) @ solution.matrix().astype(Q.dtype))

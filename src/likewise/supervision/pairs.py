@@ -18,8 +18,8 @@ from likewise.utils.threads import Item, Result
 
 __all__ = ["KnownPairs", "each", "intervals"]
 
-_DENSE = 0.05  # share of known pairs from which the product of all pairs is the faster way to their scores
-_GATHERED = 1 << 21  # numbers brought together at a time, a side and a thread: 16 MB
+_DENSE = 0.05  # share of known pairs above which scoring all pairs is faster
+_GATHERED = 1 << 21  # numbers gathered at a time, per side and thread: 16 MB
 
 
 def each(function: Callable[[Item], Result], blocks: list[Item]) -> Iterable[Result]:
@@ -51,7 +51,7 @@ class KnownPairs:
     indptr, columns : where each query's pairs begin, and the item of each pair.
     low, high, goal : interval of each pair, and the target it starts from.
     weights : of each pair, or None.
-    offset : what each pair scores before anything is learned, or None.
+    offset : the score of each pair before learning, or None.
     n_columns : number of items.
     """
 
@@ -68,7 +68,7 @@ class KnownPairs:
 
     @property
     def n_pairs(self) -> float:
-        """Pairs, each as often as it weighs."""
+        """Number of pairs, by weight."""
         return float(len(self.columns) if self.weights is None else self.weights.sum())
 
     @property
@@ -76,7 +76,7 @@ class KnownPairs:
         return len(self.indptr) - 1
 
     def with_offset(self, P: Any, V: Any, scale: float) -> KnownPairs:
-        """These pairs, scoring `scale` P Vᵀ before anything is learned."""
+        """These pairs, scoring `scale` P Vᵀ before learning."""
         return replace(self, offset=scale * self._scores(P, V))
 
     def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
@@ -142,7 +142,7 @@ class KnownPairs:
 
     @property
     def _is_dense(self) -> bool:
-        """Whether so many pairs are known that the product of all is faster than gathering the rows of each."""
+        """Whether scoring all pairs is faster than gathering the rows of each known one."""
         return len(self.columns) > _DENSE * self.n_rows * self.n_columns
 
     def _pairs(self, block: slice) -> slice:
@@ -154,7 +154,7 @@ class KnownPairs:
         return sp.csr_array((values, columns, indptr - indptr[0]), shape=(len(indptr) - 1, self.n_columns))
 
     def _blocks(self, width: int) -> list[slice]:
-        """Runs of queries with about so many pairs that what is gathered fits; a query is not divided."""
+        """Ranges of queries with about as many pairs as can be gathered at a time; a query is not divided."""
         if self._is_dense:
             step = max(_GATHERED // self.n_columns, 1)
             return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]

@@ -1,14 +1,13 @@
-"""How strongly to hold on to the prior: chosen by what it does to classes, or queries, that were held out."""
+"""The strength of a prior: chosen by the ranking of classes, or queries, that were held out."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from likewise.supervision.holdouts import Fold, holdouts
-from likewise.supervision.learner import Learner
-from likewise.supervision.learning import Prepared, learn_from_prior
+from likewise.supervision.learning import PairOptions, Prepared, learn_from_prior
 from likewise.utils.random import generator
 
 __all__ = ["choose_strength"]
@@ -18,32 +17,32 @@ NO_CHANGE = float("inf")
 FOR_CLASSES = (100.0, 30.0, 10.0, 3.0, 1.0)
 FOR_QUERIES = (10.0, 1.0, 0.1, 0.01)
 WEAKEST = 0.001
-UNTRIED = 10.0  # where there is too little to hold out
+UNTRIED = 10.0  # if there is too little to hold out
 
 
-def choose_strength(model: Learner, prepared: Prepared) -> float:
-    """The strength given, or the one that ranks what is held out best.
+def choose_strength(prepared: Prepared, options: PairOptions) -> tuple[float, list[dict[str, float]] | None]:
+    """The strength given, or the one that ranks what is held out best; and all that were tried, if any were.
 
     Few classes make a noisy holdout, so a strength that is not better than the prior by more than the standard
-    deviation of their difference over the splits gives way to it.
+    deviation of their difference over the splits is rejected.
     """
-    if model.prior_strength is not None:
-        return float(model.prior_strength)
-    folds = holdouts(prepared.given, generator(model.random_state))
+    if options.prior_strength is not None:
+        return float(options.prior_strength), None
+    folds = holdouts(prepared.given, generator(options.random_state))
     if not folds:
-        return UNTRIED
-    search = _Search(model, folds, prepared)
+        return UNTRIED, None
+    search = _Search(folds, prepared, replace(options, verbose=0))
     best = search.among_classes() if search.for_classes else search.among_queries()
-    model.strengths_ = [{"strength": one, "score": float(scores.mean())} for one, scores in search.tried.items()]
+    tried = [{"strength": one, "score": float(scores.mean())} for one, scores in search.tried.items()]
     gain = search.tried[best] - search.tried[NO_CHANGE]
-    return best * search.for_all() if gain.mean() > gain.std() else NO_CHANGE
+    return (best * search.for_all() if gain.mean() > gain.std() else NO_CHANGE), tried
 
 
 class _Search:
     """Strengths tried on every fold; `tried` has their scores."""
 
-    def __init__(self, model: Learner, folds: list[Fold], whole: Prepared) -> None:
-        self.model, self.folds, self.whole = model, folds, whole
+    def __init__(self, folds: list[Fold], whole: Prepared, options: PairOptions) -> None:
+        self.folds, self.whole, self.options = folds, whole, options
         # a gallery that all folds share is whitened once
         self.parts = [
             Prepared.of(given, whole.target, whole.W_g if given.gallery is whole.given.gallery else None)
@@ -89,7 +88,7 @@ class _Search:
         return max(scores, key=lambda strength: scores[strength])
 
     def _walk(self, strength: float, factor: float) -> float:
-        """From a strength that was tried by a factor at a time, while that gains."""
+        """Multiply a strength by `factor` as long as the score rises."""
         following = strength * factor
         while WEAKEST < following < 1 / WEAKEST and self._try(following) > self._mean(strength):
             strength, following = following, following * factor
@@ -103,16 +102,10 @@ class _Search:
         return float(self.tried[strength].mean())
 
     def _scores(self, strength: float, n_iter: int) -> np.ndarray:
-        trial = _trial_model(self.model, n_iter)
-        return np.array(
-            [
-                score(learn_from_prior(trial, part, strength))
-                for part, (_, score) in zip(self.parts, self.folds, strict=True)
-            ]
-        )
-
-
-def _trial_model(model: Learner, n_iter: int) -> Any:
-    from sklearn.base import clone
-
-    return clone(model).set_params(verbose=0, n_iter=n_iter)
+        options, scores = replace(self.options, n_iter=n_iter), []
+        for part, (_, score) in zip(self.parts, self.folds, strict=True):
+            found = learn_from_prior(part, strength, options)
+            if found.result.interrupted:
+                raise KeyboardInterrupt
+            scores.append(score(found))
+        return np.array(scores)

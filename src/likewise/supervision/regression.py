@@ -1,4 +1,4 @@
-"""The regression on what is known of pairs of two sides: S = U_q K U_gᵀ, K = A Bᵀ, B orthonormal.
+"""The regression on known pairs of two sides: S = U_q K U_gᵀ, K = A Bᵀ, B orthonormal.
 
 A step goes down the gradient: A ← A - η (U_qᵀ E U_g B + ridge), E the residual on the known pairs. Where all pairs are
 known η = 1 and this is the paper's own step. Where few are known a unit step would move only by their share: the step
@@ -16,20 +16,22 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
-from likewise.core.initialization import Start, completed
+from likewise.core.initialization import completed
 from likewise.core.passes import row_blocks
-from likewise.core.solvers import Iterate, Step, alternating, whole
-from likewise.core.whitening import Whitening
+from likewise.core.solvers import alternating, whole
+from likewise.core.steps import ClosedFormStep, Factors, Iterate
+from likewise.core.whitening import WhiteningMap
 from likewise.supervision.pairs import each
+from likewise.utils.arrays import dense
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
 
-_LITTLE = 1 << 24  # multiplications that are done before a thread has started
-INNER = 3  # conjugate steps before the sides change roles, where not all pairs are known
+_LITTLE = 1 << 24  # multiplications that take less time than starting a thread
+INNER = 3  # conjugate steps before the sides are exchanged, where not all pairs are known
 
 
 class Pairs(Protocol):
-    """Pairs of rows of two sides, with what they should score."""
+    """Pairs of rows of two sides, with their targets."""
 
     @property
     def complete(self) -> bool: ...
@@ -53,18 +55,18 @@ class Side:
     """The rows of one side that are in some pair, and the whitening of all its rows."""
 
     X: Any
-    whitening: Whitening
+    whitening: WhiteningMap
 
     def project(self, A: np.ndarray) -> np.ndarray:
         """U A = X (W A), dense, in X's own precision."""
         L = (self.whitening.W @ A).astype(self.X.dtype)
-        return np.concatenate(list(each(lambda rows: _dense(self.X[rows] @ L), self._blocks(L.shape[1]))))
+        return np.concatenate(list(each(lambda rows: dense(self.X[rows] @ L), self._blocks(L.shape[1]))))
 
     def back(self, T: np.ndarray) -> np.ndarray:
         """UᵀT = Wᵀ (XᵀT), summed in float64."""
         T = T.astype(self.X.dtype, copy=False)
         total = np.zeros((self.X.shape[1], T.shape[1]))
-        for part in each(lambda rows: _dense(self.X[rows].T @ T[rows]), self._blocks(T.shape[1])):
+        for part in each(lambda rows: dense(self.X[rows].T @ T[rows]), self._blocks(T.shape[1])):
             total += part
         return self.whitening.W.T @ total
 
@@ -81,13 +83,13 @@ class PairRegression:
         self.inner = 1 if pairs.complete else inner
         self.on_step: Callable[[], None] = lambda: None
 
-    def step(self, A: np.ndarray, B: np.ndarray) -> Step:
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """One unit step where all pairs are known, a few conjugate ones elsewhere; the objective never rises."""
         P, V = self.queries.project(A), self.gallery.project(B)
         G, first = self._gradient(A, B, P, V)
         if self.pairs.complete:
             self.on_step()
-            return Step(A - G, first, float(np.sum(G * G)))
+            return ClosedFormStep(A - G, first, float(np.sum(G * G)))
         direction, decrease = G, 0.0
         for remaining in reversed(range(self.inner)):
             PD = self.queries.project(direction)
@@ -99,7 +101,7 @@ class PairRegression:
                 before, (G, _) = G, self._gradient(A, B, P, V)
                 direction = G + _conjugacy(G, before) * direction
         self.on_step()
-        return Step(A, first, decrease)
+        return ClosedFormStep(A, first, decrease)
 
     def transposed(self) -> PairRegression:
         """The same regression, solving for the gallery side."""
@@ -115,7 +117,7 @@ class PairRegression:
 
     def _ridge(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """The share of pairs known times K_ij (1 - D_i D_j), times B: nothing without ridge."""
-        D_q, D_g = self.queries.whitening.keep, self.gallery.whitening.keep
+        D_q, D_g = self.queries.whitening.shrinkage, self.gallery.whitening.shrinkage
         if np.all(D_q == 1.0) and np.all(D_g == 1.0):
             return np.zeros_like(A)
         return self.share * (A @ (B.T @ B) - D_q[:, None] * A @ (B.T @ (D_g[:, None] * B)))
@@ -130,7 +132,7 @@ def _conjugacy(G: np.ndarray, before: np.ndarray) -> float:
     return max(float(np.sum(G * (G - before))) / max(float(np.sum(before * before)), np.finfo(float).tiny), 0.0)
 
 
-def iterations(problem: PairRegression, start: Start, low_rank: bool) -> Iterator[Iterate]:
+def iterations(problem: PairRegression, start: Factors, low_rank: bool) -> Iterator[Iterate]:
     """Algorithm 1 for the whole matrix, Algorithm 3 with two different sides for low rank."""
     return alternating(problem, *start, problem.transposed()) if low_rank else whole(problem, *start)
 
@@ -155,7 +157,7 @@ def _narrower(side: Side) -> tuple[np.ndarray, np.ndarray]:
     return side.X, side.whitening.W
 
 
-def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.random.Generator) -> Start:
+def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.random.Generator) -> Factors:
     """From the moment K: scaled as the known pairs ask, and for low rank its leading singular vectors."""
     whitening = problem.gallery.whitening
     if rank is None:
@@ -164,9 +166,9 @@ def started(K: np.ndarray, problem: PairRegression, rank: int | None, rng: np.ra
         B = completed(_leading(K, rank, exact=problem.pairs.complete), whitening, rank, rng)
         A = K @ B
     if problem.pairs.complete:
-        return Start(A, B)
+        return Factors(A, B)
     curvature = problem._curvature(A, B, problem.queries.project(A), problem.gallery.project(B))
-    return Start(A * (float(np.sum(A * A)) / max(curvature, np.finfo(float).tiny)), B)
+    return Factors(A * (float(np.sum(A * A)) / max(curvature, np.finfo(float).tiny)), B)
 
 
 def _leading(K: np.ndarray, rank: int, exact: bool) -> np.ndarray:
@@ -180,7 +182,3 @@ def _leading(K: np.ndarray, rank: int, exact: bool) -> np.ndarray:
         _, s, Vt = randomized_svd(K, rank, n_iter=4, random_state=0)
     there = s[:rank] > s[0] * 1e-12
     return Vt[:rank][there].T
-
-
-def _dense(product: Any) -> np.ndarray:
-    return product.toarray() if sp.issparse(product) else np.asarray(product)

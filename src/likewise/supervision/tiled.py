@@ -1,7 +1,7 @@
-"""All pairs of two sets of rows, tile by tile, where labels overlap or a sparse matrix tells the exceptions.
+"""All pairs of two sets of rows, tile by tile, where labels overlap or a sparse matrix has the exceptions.
 
-What labels alone say has contiguous blocks and its own loop in `passes`; here a tile's exceptions come from a sparse
-matrix, so memory stays that of a tile a thread.
+One label per row makes contiguous blocks, which have their own loop in `core.passes`; here the exceptions of a tile
+come from a sparse matrix, so memory stays that of one tile per thread.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.core.class_sums import class_sums
 from likewise.core.passes import COLUMNS, ordered_map, row_blocks
 from likewise.core.targets import LabelTarget, class_starts, label_runs, same_label_blocks
 from likewise.supervision.pairs import intervals
+from likewise.utils.arrays import dense
 
-_KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
+_KEPT = 1 << 28  # bytes of raw scores that are cached between passes
 
-__all__ = ["Clamp", "LabelClamp", "StoredClamp", "TiledPairs"]
+__all__ = ["LabelClamp", "StoredClamp", "TileClamp", "TiledPairs"]
 
 
-class Clamp(Protocol):
-    """What a tile of scores should be."""
+class TileClamp(Protocol):
+    """The targets of a tile of scores."""
 
     def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
         """Overwrite scores by S - clamp(S); returns the sum of the squares."""
@@ -31,12 +33,12 @@ class Clamp(Protocol):
     def target_times(self, V: np.ndarray) -> np.ndarray:
         """Y V for the target that does not adapt."""
 
-    def transposed(self) -> Clamp:
+    def transposed(self) -> TileClamp:
         """The same for items as rows and queries as columns."""
 
 
 class LabelClamp:
-    """One label an item, rows and columns sorted by it: same-label blocks are contiguous."""
+    """One label per item, rows and columns sorted by it: same-label blocks are contiguous."""
 
     def __init__(self, target: LabelTarget, codes: np.ndarray) -> None:
         self.target, self.codes = target, codes
@@ -53,7 +55,7 @@ class LabelClamp:
         return float(np.vdot(S, S))
 
     def target_times(self, V: np.ndarray) -> np.ndarray:
-        sums = np.add.reduceat(V, self.starts[:-1], axis=0)
+        sums = class_sums(V, self.codes, None, len(self.starts) - 1)
         return (self.target.same - self.target.other) * sums[self.codes] + self.target.other * V.sum(axis=0)
 
     def transposed(self) -> LabelClamp:
@@ -114,7 +116,7 @@ class StoredClamp:
 
 @dataclass(frozen=True, eq=False)
 class RawScores:
-    """scale · Q Gᵀ, tile by tile; kept whole where it is small, since every pass asks for it again."""
+    """scale · Q Gᵀ, tile by tile; cached where it is small, since every pass needs it."""
 
     Q: Any
     G: Any
@@ -133,7 +135,7 @@ class RawScores:
         if self.kept is not None:
             return self.kept[rows, columns]
         product = self.Q[rows] @ self.G[columns].T
-        return (product.toarray() if sp.issparse(product) else product) * product.dtype.type(self.scale)
+        return dense(product) * product.dtype.type(self.scale)
 
     def transposed(self) -> RawScores:
         """The same with columns as rows."""
@@ -146,13 +148,13 @@ class TiledPairs:
 
     Attributes
     ----------
-    clamp : what their scores should be.
+    clamp : their targets.
     row_weights, column_weights : how often each row counts, or None.
     complete : whether these rows are all rows, so that a unit step is right.
-    raw : what pairs score before anything is learned, or None for nothing.
+    raw : scores of the pairs before learning, or None.
     """
 
-    clamp: Clamp
+    clamp: TileClamp
     shape: tuple[int, int]
     row_weights: np.ndarray | None = None
     column_weights: np.ndarray | None = None
@@ -161,13 +163,13 @@ class TiledPairs:
 
     @property
     def n_pairs(self) -> float:
-        """Pairs, each as often as it weighs."""
+        """Number of pairs, by weight."""
         n, m = self.shape
         rows = n if self.row_weights is None else self.row_weights.sum()
         return float(rows) * float(m if self.column_weights is None else self.column_weights.sum())
 
     def with_offset(self, P: Any, V: Any, scale: float) -> TiledPairs:
-        """These pairs, scoring `scale` P Vᵀ before anything is learned."""
+        """These pairs, scoring `scale` P Vᵀ before learning."""
         return replace(self, raw=RawScores.of(P, V, scale))
 
     def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:

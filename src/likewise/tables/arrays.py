@@ -17,7 +17,8 @@ __all__ = ["load_array", "read_npy", "read_npz"]
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
-_SPARSE_KEYS = {"data", "indices", "indptr", "shape"}
+# Of the archives of scipy.sparse.save_npz, in all its formats.
+_SPARSE_KEYS = {"format", "shape", "data", "_is_array", "indices", "indptr", "offsets", "coords", "row", "col"}
 
 
 def load_array(path: Path) -> np.ndarray:
@@ -50,28 +51,26 @@ def read_npz(path: Path, features: str | None = None, label_column: str | None =
 
 def _from_archive(path: Path, archive: Any, features: str | None, label_column: str | None) -> Table:
     keys = list(archive.files)
-    if set(keys) >= _SPARSE_KEYS:
+    if {"format", "shape", "data"} <= set(keys):
         return _from_sparse(path, archive, label_column)
     shapes = {key: _shape(archive, key) for key in keys}
     rows = _pick(path, shapes, features, _FEATURE_KEYS, "--features", matrix=True)
-    labels = _pick(path, shapes, label_column, LABEL_NAMES, "--label-column", matrix=False)
+    y = _labels(path, archive, shapes, label_column)
     notes: list[str] = []
     X = checked_rows(archive[rows], f"{path}[{rows}]", notes)
-    y = None if labels is None else tidy_labels(_vector(archive[labels], f"{path}[{labels}]"))
     return Table(X, y, _names(archive, len(X)), str(path), notes)
 
 
 def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
     """What `scipy.sparse.save_npz` wrote; labels may have been added under their usual keys."""
-    parts = (archive["data"], archive["indices"], archive["indptr"])
-    kind = str(archive["format"].astype(str)) if "format" in archive.files else "csr"
-    if kind not in ("csr", "csc"):
-        raise LikewiseError(f"{path} holds a sparse matrix in format {kind}: expected csr or csc")
-    X = (sp.csr_array if kind == "csr" else sp.csc_array)(parts, shape=tuple(archive["shape"])).tocsr()
-    shapes = {key: _shape(archive, key) for key in archive.files if key not in {*_SPARSE_KEYS, "format"}}
-    labels = _pick(path, shapes, label_column, LABEL_NAMES, "--label-column", matrix=False)
-    y = None if labels is None else tidy_labels(_vector(archive[labels], f"{path}[{labels}]"))
-    return Table(X, y, _names(archive, X.shape[0]), str(path))
+    X = sp.csr_array(sp.load_npz(path))
+    shapes = {key: _shape(archive, key) for key in archive.files if key not in _SPARSE_KEYS}
+    return Table(X, _labels(path, archive, shapes, label_column), _names(archive, X.shape[0]), str(path))
+
+
+def _labels(path: Path, archive: Any, shapes: dict[str, int], label_column: str | None) -> np.ndarray | None:
+    key = _pick(path, shapes, label_column, LABEL_NAMES, "--label-column", matrix=False)
+    return None if key is None else tidy_labels(_vector(archive[key], f"{path}[{key}]"))
 
 
 def _pick(
@@ -112,7 +111,7 @@ def _vector(y: np.ndarray, what: str) -> np.ndarray:
     if y.ndim == 2 and 1 in y.shape:
         y = y.ravel()
     if y.ndim != 1:
-        raise LikewiseError(f"{what} has shape {y.shape}: expected one label a row")
+        raise LikewiseError(f"{what} has shape {y.shape}: expected one label per row")
     return y
 
 

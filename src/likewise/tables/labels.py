@@ -1,4 +1,4 @@
-"""Labels kept in a file of their own: `.npy`, `.csv`, `.tsv`, or `.txt` with one a line."""
+"""Labels in a file of their own: `.npy`, `.csv`, `.tsv`, or `.txt` with one per line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_labels(path: str | os.PathLike[str], column: str | None = None) -> np.n
     if suffix == ".npy":
         y = load_array(path)
         if y.ndim != 1:
-            raise LikewiseError(f"{path} has shape {y.shape}: expected one label a row")
+            raise LikewiseError(f"{path} has shape {y.shape}: expected one label per row")
         return tidy_labels(np.array(y))
     if suffix in (".csv", ".tsv"):
         return tidy_labels(_from_csv(path, column))

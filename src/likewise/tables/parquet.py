@@ -30,7 +30,7 @@ def read_parquet(path: Path, features: str | None = None, label_column: str | No
 
 
 def parquet_frame(path: Path) -> Any:
-    """The Arrow table in a Parquet file, or one sentence on why there is none."""
+    """The Arrow table in a Parquet file."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""One door for every format: a path says by its ending, or by being a folder, how it is read."""
+"""One reader for every format, chosen by the ending of a path, or by its being a folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from likewise.errors import LikewiseError
 from likewise.tables.arrays import read_npy, read_npz
 from likewise.tables.labels import read_labels
 from likewise.tables.parquet import read_parquet
+from likewise.tables.store import FeatureStore, is_store, read_features, read_meta
+from likewise.tables.store import read_labels as read_store_labels
 from likewise.tables.svmlight import is_svmlight, read_svmlight
 from likewise.tables.table import Table, tidy_labels
 from likewise.tables.text import opened, read_csv
@@ -29,6 +31,7 @@ def read_table(
     labels: str | os.PathLike[str] | None = None,
     label_column: str | None = None,
     features: str | None = None,
+    names: bool = True,
 ) -> Table:
     """Read rows and labels from `source`.
 
@@ -36,9 +39,10 @@ def read_table(
     ----------
     source : a `.npz`, `.npy`, `.csv`, `.tsv`, `.parquet` or svmlight file (`.svm`, `.svmlight`, `.libsvm`, also with
         `.gz`), a folder of features, "-" for CSV on stdin
-    labels : a file of labels, one a row, used in place of those in `source`
+    labels : a file of labels, one per row, used in place of those in `source`
     label_column : the column or key that holds the labels, if it is not called label, y, target or class
     features : the column or key that holds the features, where there is a choice
+    names : False leaves out the names of the rows of a feature store, which take more memory than their labels
 
     Examples
     --------
@@ -49,20 +53,20 @@ def read_table(
     ((2, 2), ['cat', 'dog'])
     """
     # A label column that belongs to the labels file is not looked for in the data.
-    table = _read(source, None if labels is not None else label_column, features)
+    table = _read(source, None if labels is not None else label_column, features, names)
     if labels is None:
         return table
     return replace(table, y=read_labels(labels, label_column))
 
 
-def _read(source: str | os.PathLike[str], label_column: str | None, features: str | None) -> Table:
+def _read(source: str | os.PathLike[str], label_column: str | None, features: str | None, names: bool) -> Table:
     if os.fspath(source) == "-":
         return read_csv(sys.stdin, "standard input", label_column)
     path = Path(source)
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
     if path.is_dir():
-        return _read_folder(path)
+        return _read_store(path, names) if is_store(path) else _read_folder(path)
     readers: dict[str, Callable[[], Table]] = {
         ".npz": lambda: read_npz(path, features, label_column),
         ".npy": lambda: read_npy(path),
@@ -83,9 +87,7 @@ def _read_text(path: Path, label_column: str | None, delimiter: str | None) -> T
 
 
 def _read_folder(path: Path) -> Table:
-    """A feature store, or a folder that holds an array and its labels side by side."""
-    if (path / "meta.json").is_file():
-        return _read_store(path)
+    """A folder that holds an array and its labels side by side."""
     array = next((path / f"{name}.npy" for name in _PAIRS if (path / f"{name}.npy").is_file()), None)
     if array is None:
         raise LikewiseError(f"{path} is a folder without features.npy: expected {_EXPECTED}")
@@ -94,9 +96,11 @@ def _read_folder(path: Path) -> Table:
     return table if labels is None else replace(table, y=read_labels(labels))
 
 
-def _read_store(path: Path) -> Table:
-    from likewise.features import FeatureStore
-
-    store = FeatureStore.open(path)
-    y = None if store.labels is None else tidy_labels(store.labels)
-    return Table(store.features, y, [str(name) for name in store.paths], str(path))
+def _read_store(path: Path, names: bool) -> Table:
+    if names:
+        store = FeatureStore.open(path)
+        y, X, paths = store.labels, store.features, list(map(str, store.paths))
+        return Table(X, None if y is None else tidy_labels(y), paths, str(path))
+    read_meta(path)
+    y = read_store_labels(path / "items.csv")
+    return Table(read_features(path / "features.npy"), None if y is None else tidy_labels(y), None, str(path))

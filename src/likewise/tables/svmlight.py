@@ -1,4 +1,4 @@
-"""svmlight (also libsvm) files: a label and `column:value` pairs a line, sparse from the file to the model."""
+"""svmlight (libsvm) files: a label and `column:value` pairs per line; rows stay sparse."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_svmlight(path: Path) -> Table:
 
 
 def widened(table: Table, width: int) -> Table:
-    """The table with as many columns as a model expects: such a file does not say that its last ones are empty."""
+    """The table with as many columns as a model expects: the file does not store empty last columns."""
     n, d = table.X.shape
     if not is_svmlight(Path(table.source)) or d >= width:
         return table

@@ -20,7 +20,7 @@ NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and remarks on the reading."""
+    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and notes on the reading."""
 
     X: Any
     y: np.ndarray | None = None
@@ -31,24 +31,36 @@ class Table:
     def __post_init__(self) -> None:
         if self.y is not None and len(self.y) != self.X.shape[0]:
             raise LikewiseError(
-                f"{self.source} has {self.X.shape[0]} rows but {len(self.y)} labels: expected one a row"
+                f"{self.source} has {self.X.shape[0]} rows but {len(self.y)} labels: expected one per row"
             )
 
-    def labelled(self) -> Table:
-        """Only the rows that have a label; a table without any is an error."""
+    def unlabelled(self) -> np.ndarray:
+        """True for the rows without a label; a table without any label is an error."""
         if self.y is None:
             raise LikewiseError(
                 f"{self.source} has no labels: name a file with --labels or a column with --label-column"
             )
         missing = is_missing(self.y)
+        if missing.all():
+            raise LikewiseError(f"{self.source} has {len(missing)} rows and not one of them has a label")
+        return missing
+
+    def label_notes(self) -> list[str]:
+        """How many rows have no label, if any."""
+        missing = self.unlabelled()
         if not missing.any():
+            return []
+        return [f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"]
+
+    def labelled(self) -> Table:
+        """Only the rows that have a label; a table without any is an error."""
+        missing = self.unlabelled()
+        if self.y is None or not missing.any():
             return self
         kept = np.flatnonzero(~missing)
-        if not len(kept):
-            raise LikewiseError(f"{self.source} has {len(missing)} rows and not one of them has a label")
         names = None if self.names is None else [self.names[i] for i in kept]
-        note = f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"
-        return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=[*self.notes, note])
+        notes = [*self.notes, *self.label_notes()]
+        return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=notes)
 
 
 def is_sparse(X: Any) -> bool:
@@ -57,11 +69,11 @@ def is_sparse(X: Any) -> bool:
 
 
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
-    """X as numeric rows: pictures are flattened with a remark, what else is no matrix is an error."""
+    """X as numeric rows: images are flattened with a note, anything else that is not a matrix is an error."""
     if X.dtype.kind not in "biuf":
         raise LikewiseError(f"{what} has dtype {X.dtype}: expected real numbers")
     if X.ndim < 2:
-        raise LikewiseError(f"{what} has shape {X.shape}: expected a matrix with a row an example")
+        raise LikewiseError(f"{what} has shape {X.shape}: expected a matrix with one row per example")
     if X.ndim > 2:
         notes.append(f"{what} has shape {X.shape}: each example was flattened to one row")
         X = X.reshape(len(X), -1)
@@ -75,18 +87,15 @@ def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     y = np.asarray(values) if isinstance(values, np.ndarray) else _as_array(values)
     if y.dtype.kind in "biu":
         return y
+    if y.dtype.kind == "U":  # distinct labels are few
+        names, codes = np.unique(y, return_inverse=True)
+        return _tidy_text(names.tolist())[codes]
     if y.dtype.kind == "f":
         whole = np.isfinite(y) & (y == np.floor(y))
         if whole.all():
             return y.astype(np.int64)
         return np.array([_text(value) for value in y.tolist()])
-    text = [_text(value) for value in y.tolist()]
-    try:
-        # Only the shortest spelling counts as a number: "007" and "1_0" are names.
-        numbers = [int(value) for value in text]
-        return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
-    except (ValueError, OverflowError):
-        return np.array(text)
+    return _tidy_text([_text(value) for value in y.tolist()])
 
 
 def is_missing(y: np.ndarray) -> np.ndarray:
@@ -98,6 +107,16 @@ def is_missing(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "O":
         return np.array([_text(value).strip() == "" for value in y.tolist()], dtype=bool)
     return np.zeros(len(y), dtype=bool)
+
+
+def _tidy_text(text: list[str]) -> np.ndarray:
+    """Text as whole numbers where all of it is."""
+    try:
+        # Only the shortest spelling counts as a number: "007" and "1_0" are names.
+        numbers = [int(value) for value in text]
+        return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
+    except (ValueError, OverflowError):
+        return np.array(text)
 
 
 def _as_array(values: Sequence[Any]) -> np.ndarray:

@@ -18,13 +18,13 @@ from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, tidy_labels
 
 __all__ = ["opened", "read_csv", "rows_of"]
 
-_SNIFFED = 100  # rows looked at to tell numbers from text; a later surprise is an error that names its row
+_SNIFFED = 100  # rows examined to tell numbers from text; text in a later one is an error
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where things are in a row."""
+    """Positions of the cells of a row."""
 
     columns: list[str]
     features: list[int]
@@ -35,7 +35,7 @@ class _Layout:
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """A text file, with or without a byte-order mark; bytes that are no UTF-8 get a sentence."""
+    """A UTF-8 text file, with or without a byte-order mark."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield file

@@ -15,6 +15,7 @@ __all__ = [
     "as_given",
     "check_dense",
     "dense",
+    "in_memory",
     "is_foreign",
     "is_torch",
     "like",
@@ -59,6 +60,11 @@ def to_host(X: Any) -> Any:
         return np.from_dlpack(X)
     except (BufferError, RuntimeError, TypeError, AttributeError):
         return np.asarray(X)
+
+
+def in_memory(X: Any) -> Any:
+    """A memmap or an array of another library as a NumPy array; anything else unchanged."""
+    return np.asarray(X) if isinstance(X, np.memmap) else to_host(X)
 
 
 def as_given(X: Any, result: np.ndarray) -> Any:

@@ -1,4 +1,4 @@
-"""Files that are either the old ones or the new ones, never something in between."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where the system allows it."""
+    """Make the rename itself durable, where the system allows it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -20,7 +20,7 @@ __all__ = ["Advance", "progress_bar"]
 
 
 class Advance(Protocol):
-    """Moves a bar on, and may change its text."""
+    """Advances a bar, and may change its text."""
 
     def __call__(self, steps: int = 1, text: str | None = None) -> None: ...
 

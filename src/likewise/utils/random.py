@@ -1,4 +1,4 @@
-"""One way to get from scikit-learn's `random_state` to a generator."""
+"""From scikit-learn's `random_state` to a NumPy generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["generator"]
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    """A generator from a `random_state`; None is seed 0, so that a fit can be repeated."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None:

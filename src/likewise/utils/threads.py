@@ -1,4 +1,4 @@
-"""Work shared out among threads: results in order, with a bounded number of them under way."""
+"""Work distributed over threads, with results in order and a bounded number of tasks in flight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def n_cores() -> int:
 
 @cache
 def blas_controller() -> ThreadpoolController:
-    """What tells and limits the threads of NumPy's and SciPy's BLAS; found once, since looking for them takes 5 ms."""
+    """The controller of the threads of NumPy's and SciPy's BLAS; cached, since finding them takes 5 ms."""
     import scipy.linalg  # noqa: F401  brings SciPy's own
 
     return ThreadpoolController()
@@ -33,7 +33,7 @@ def blas_controller() -> ThreadpoolController:
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], n_threads: int, most_waiting: int
 ) -> Iterator[Result]:
-    """work(item) for each item, yielded in order; items are taken only while at most `most_waiting` are under way."""
+    """work(item) for each item, yielded in order; at most `most_waiting` are in flight."""
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         try:

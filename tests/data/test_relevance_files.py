@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from likewise.data import read_relevance
 from likewise.errors import LikewiseError
-from likewise.tables import read_relevance
 
 FILES = {
     "triples.csv": ("query,item,grade\nq1,b,0.5\nq0,a,2\n", [[2, 0, 0], [0, 0.5, 0]], 2),
@@ -57,7 +57,7 @@ def test_without_names_ids_are_row_numbers(tmp_path):
 
 BAD = {
     "columns": ("x,y\n1,2\n", "has the columns x, y: expected query, item[, grade]"),
-    "empty": ("query,item\n", "is empty: expected a header and a pair a row"),
+    "empty": ("query,item\n", "is empty: expected a header and one pair per row"),
     "short": ("query,item\n1,2\n3\n", "row 3 of"),
     "text": ("query,item,grade\n0,1,good\n", "has 'good' in the column 'grade': expected numbers"),
     "nan": ("query,item,grade\n0,1,nan\n", "grades that are not finite"),

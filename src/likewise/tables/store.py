@@ -1,6 +1,6 @@
 """A feature store: a folder with `features.npy`, `items.csv` and `meta.json` that a person can open.
 
-`features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row a feature row: `path`
+`features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
 (relative to the folder the images came from), `label`, and the `size` and `mtime_ns` of the file when it was read.
 Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline `\\n`, a
 carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
@@ -15,6 +15,7 @@ import os
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,19 @@ from likewise.utils.locks import locked
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor
 
-__all__ = ["FORMAT", "FeatureStore", "Item", "escape", "items_to_csv", "meta_to_json", "unescape"]
+__all__ = [
+    "FORMAT",
+    "FeatureStore",
+    "Item",
+    "escape",
+    "is_store",
+    "items_to_csv",
+    "meta_to_json",
+    "read_features",
+    "read_labels",
+    "read_meta",
+    "unescape",
+]
 
 FORMAT = 1
 EXTRACTOR = "extractor.safetensors"
@@ -50,7 +63,7 @@ class FeatureStore:
     Attributes
     ----------
     features : memory-mapped array of shape (n, d), float32 or float16
-    items : list of `Item`, one a row
+    items : list of `Item`, one per row
     labels : array of str, "" where an item has none; None if no item has one
     paths : list of str, relative to `root`
     meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
@@ -68,7 +81,7 @@ class FeatureStore:
         path = Path(path)
         meta = read_meta(path)
         items = read_items(path / "items.csv")
-        features = _read_features(path / "features.npy")
+        features = read_features(path / "features.npy")
         if not len(features) == len(items) == meta["n_items"]:
             raise FileFormatError(
                 f"{path} has {len(features)} rows in features.npy, {len(items)} in items.csv and {meta['n_items']} in "
@@ -86,7 +99,7 @@ class FeatureStore:
         meta: dict[str, Any] | None = None,
         extractor: ImageExtractor | None = None,
     ) -> FeatureStore:
-        """Make a store from arrays: a row of `features` an item; `paths` default to the row numbers."""
+        """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
         path = Path(path)
         features = _checked_features(features)
         items = _make_items(len(features), labels, paths)
@@ -132,12 +145,12 @@ class FeatureStore:
 
     def extractor(self) -> ImageExtractor:
         """The extractor that made these features, so that a query image can go through exactly the same one."""
-        from likewise.features.base import load_extractor
-
         file = self.path / EXTRACTOR
         if not file.is_file():
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
-        return load_extractor(file)
+        # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
+        extractor: ImageExtractor = import_module("likewise.features.base").load_extractor(file)
+        return extractor
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -224,7 +237,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     """The content of `meta.json` of the store in the folder `path`."""
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
-    if not (path / "meta.json").is_file():
+    if not is_store(path):
         raise FileFormatError(f"{path} is not a feature store: it has no meta.json")
     try:
         meta: dict[str, Any] = json.loads((path / "meta.json").read_text("utf-8"))
@@ -256,7 +269,13 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
     }
 
 
-def _read_features(path: Path) -> np.ndarray:
+def is_store(path: Path) -> bool:
+    """Whether a folder is a feature store."""
+    return (path / "meta.json").is_file()
+
+
+def read_features(path: Path) -> np.ndarray:
+    """The rows of a `features.npy`, memory-mapped."""
     try:
         features = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
@@ -280,7 +299,7 @@ def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
     texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
     for name, values in (("labels", texts), ("paths", names)):
         if len(values) != n:
-            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one a row of features")
+            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
     return [Item(*pair) for pair in zip(names, texts, strict=True)]
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.data.store import escape, unescape
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
+from likewise.tables.store import escape, unescape
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -92,8 +92,8 @@ def test_items_csv_is_plain_csv(store: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "paths", "words"),
     [
-        (["a"], None, "labels has 1 entries; expected 4, one a row of features"),
-        (None, ["a", "b"], "paths has 2 entries; expected 4, one a row of features"),
+        (["a"], None, "labels has 1 entries; expected 4, one per row of features"),
+        (None, ["a", "b"], "paths has 2 entries; expected 4, one per row of features"),
     ],
 )
 def test_counts_that_do_not_agree_are_refused(tmp_path: Path, labels: object, paths: object, words: str) -> None:

@@ -97,7 +97,7 @@ def _columns(path: Path) -> Columns:
     with opened(path) as file:
         rows = [row for row in rows_of(file, str(path), "\t" if suffix == ".tsv" else None) if any(row)]
     if len(rows) < 2:
-        raise LikewiseError(f"the relevance file {path} is empty: expected a header and a pair a row")
+        raise LikewiseError(f"the relevance file {path} is empty: expected a header and one pair per row")
     short = next((i for i, row in enumerate(rows, start=1) if len(row) != len(rows[0])), None)
     if short is not None:
         raise LikewiseError(f"row {short} of {path} has {len(rows[short - 1])} cells: expected {len(rows[0])}")
@@ -110,7 +110,7 @@ def _columns(path: Path) -> Columns:
 def _parquet_columns(path: Path) -> Columns:
     frame = parquet_frame(path)
     if not frame.num_rows:
-        raise LikewiseError(f"the relevance file {path} is empty: expected a pair a row")
+        raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
     return {name.lower(): [_cell(value) for value in frame[name].to_pylist()] for name in frame.column_names}
 
 

@@ -1,0 +1,120 @@
+"""What `SLR.fit` was given besides one label per row: partial or several labels, relevance, a gallery, a prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from likewise.data.labels import encode_labels, is_unlabelled, row_weights
+from likewise.data.relevance import Relevance
+from likewise.data.shared_labels import SharedLabels
+from likewise.errors import LikewiseError
+from likewise.utils.validation import NUMERIC_ROWS, check_array, check_sample_weight, validate_data
+
+__all__ = ["Supervision", "read_supervision"]
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """Validated rows of the two sides, weights of the queries, and what is known of their pairs.
+
+    `known` is an array of classes, -1 for none, or `SharedLabels`, or a `Relevance`. Without a gallery it is X.
+    """
+
+    X: Any
+    gallery: Any
+    known: np.ndarray | SharedLabels | Relevance
+    weights: np.ndarray | None = None
+    classes: np.ndarray | None = None
+
+    @property
+    def one_set(self) -> bool:
+        return self.gallery is self.X
+
+    def with_unit_rows(self) -> Supervision:
+        """The same with rows scaled to unit length; rows of zeros stay."""
+        X = normalize(self.X)
+        return replace(self, X=X, gallery=X if self.one_set else normalize(self.gallery))
+
+    def part(self, rows: np.ndarray) -> Supervision:
+        """The supervision of some of the queries; without a relevance they are the gallery too."""
+        X, weights = self.X[rows], None if self.weights is None else self.weights[rows]
+        if isinstance(self.known, Relevance):
+            return replace(self, X=X, known=self.known.take(rows), weights=weights)
+        known = self.known[rows] if isinstance(self.known, np.ndarray) else self.known.take(rows)
+        return replace(self, X=X, gallery=X, known=known, weights=weights)
+
+
+def read_supervision(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
+    """Check what `fit` was given, and set `n_features_in_` of the model; a prior on both sides has unit rows."""
+    given = _read(model, X, y, sample_weight, gallery)
+    return given.with_unit_rows() if model.prior is not None and model.sides == "both" else given
+
+
+def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
+    if gallery is not None or isinstance(y, Relevance):
+        return _read_relevance(model, X, y, sample_weight, gallery)
+    if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
+        return _read_shared(model, X, y, sample_weight)
+    X, y = validate_data(model, X, _with_none(np.asarray(y)), ensure_min_samples=2, **NUMERIC_ROWS)
+    return _read_labels(X, np.asarray(y), sample_weight)
+
+
+def _with_none(y: np.ndarray) -> np.ndarray:
+    """Labels with None for NaN, which scikit-learn's validation refuses."""
+    if y.ndim == 1 and y.dtype.kind == "O":
+        y = y.copy()
+        y[is_unlabelled(y)] = None
+    return y
+
+
+def _is_matrix(y: Any) -> bool:
+    return np.ndim(y) == 2 and np.shape(y)[1] > 1
+
+
+def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Supervision:
+    unlabelled = is_unlabelled(y)
+    codes = np.full(len(y), -1)
+    classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
+    weights = row_weights(sample_weight, X, codes)
+    if weights is not None:
+        there = weights > 0
+        X, codes, weights = X[there], codes[there], weights[there]
+    return Supervision(X, X, codes, weights, classes)
+
+
+def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Supervision:
+    X = validate_data(model, X, ensure_min_samples=2, **NUMERIC_ROWS)
+    shared = y if isinstance(y, SharedLabels) else SharedLabels(y)
+    n, c = shared.Z.shape
+    if n != X.shape[0]:
+        raise LikewiseError(f"y is an indicator of {n} rows: expected {X.shape[0]}, as many as X has")
+    known: Any = shared if shared.grade is not None or shared.single() is None else shared.single()
+    return Supervision(X, X, known, _weights(sample_weight, X), np.arange(c))
+
+
+def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
+    if not isinstance(y, Relevance) and not (sp.issparse(y) or _is_matrix(y)):
+        raise LikewiseError(
+            f"gallery is given with a y of type {type(y).__name__}: expected a Relevance between X and gallery"
+        )
+    X = validate_data(model, X, ensure_min_samples=1, **NUMERIC_ROWS)
+    if gallery is None:
+        G = X
+    else:
+        G = check_array(gallery, input_name="gallery", **NUMERIC_ROWS)
+        dtype = np.result_type(X.dtype, G.dtype)
+        X, G = X.astype(dtype, copy=False), G.astype(dtype, copy=False)
+    relevance = (y if isinstance(y, Relevance) else Relevance(y)).fitted_to(X.shape[0], G.shape[0])
+    return Supervision(X, G, relevance, _weights(sample_weight, X))
+
+
+def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return None if np.all(weights == 1.0) else weights
