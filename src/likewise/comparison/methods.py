@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+from sklearn.base import clone
+
+from likewise import SLR, AnchoredSLR, baselines
 from likewise.errors import LikewiseError
+from likewise.selection.results import Params, Sides, search_grid
 
 __all__ = ["KINDS", "MethodSpec", "Size", "check_names", "own_methods", "seen_methods", "select", "unseen_methods"]
 
@@ -45,8 +50,6 @@ class MethodSpec:
 
 def seen_methods() -> list[MethodSpec]:
     """Methods for galleries of the classes of training, the simplest first."""
-    from likewise import SLR, AnchoredSLR, baselines
-    from likewise.comparison.stopping import StoppedSLR
 
     def kernelised(base: str) -> Callable[[Size, int], Any]:
         return lambda size, seed: baselines.Kernelised(base, random_state=seed)
@@ -83,7 +86,6 @@ def seen_methods() -> list[MethodSpec]:
 
 def unseen_methods() -> list[MethodSpec]:
     """Methods for galleries of classes that are not in training, each tuned on held-out classes."""
-    from likewise import AnchoredSLR, baselines
 
     def by_class(kind: type) -> Callable[[Size, int], Any]:
         return lambda size, seed: kind(holdout="classes", random_state=seed)
@@ -108,8 +110,6 @@ def unseen_methods() -> list[MethodSpec]:
 
 def own_methods(models: Mapping[str, Any]) -> list[MethodSpec]:
     """The caller's own estimators as further methods; each is cloned before it is fitted."""
-    from sklearn.base import clone
-
     return [
         MethodSpec(name, name, "linear", lambda size, seed, model=model: clone(model))  # type: ignore[misc]
         for name, model in models.items()
@@ -142,9 +142,7 @@ def _too_large(size: Size) -> str | None:
 
 
 def _oasis(size: Size, seed: int) -> Any:
-    from likewise.baselines import OASIS
-
-    return OASIS(n_steps=_oasis_steps(size), random_state=seed)
+    return baselines.OASIS(n_steps=_oasis_steps(size), random_state=seed)
 
 
 def _oasis_steps(size: Size) -> int:
@@ -156,3 +154,44 @@ def _oasis_steps(size: Size) -> int:
 def _fewer_steps(size: Size) -> str | None:
     steps = _oasis_steps(size)
     return None if steps == _OASIS_STEPS else f"{steps:,} steps instead of the usual {_OASIS_STEPS:,}"
+
+
+ITERATIONS = (1, 2, 5, 10)  # ten are the paper's
+
+
+class StoppedSLR:
+    """SLR after the number of iterations that ranks held-out training rows best.
+
+    Attributes
+    ----------
+    setting_ : the number of iterations, by name.
+    model_ : SLR, learned from all rows.
+    """
+
+    def __init__(self, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: np.ndarray) -> Self:
+        """Choose on 30 % of each class, then learn from all rows."""
+        grid = [{"n_iter": T} for T in ITERATIONS]
+        self.setting_ = search_grid(grid, self._candidates, X, y, self.random_state).best_params
+        self.model_ = self._model(self.setting_).fit(X, y)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The gallery side of rows."""
+        return self.model_.transform(X)
+
+    def transform_query(self, X: Any) -> np.ndarray:
+        """The query side of rows."""
+        return self.model_.transform_query(X)
+
+    def _candidates(self, X: Any, y: np.ndarray) -> Callable[[Params], Sides]:
+        def sides(params: Params) -> Sides:
+            model = self._model(params).fit(X, y)
+            return lambda rows: (model.transform_query(rows), model.transform(rows))
+
+        return sides
+
+    def _model(self, params: Params) -> SLR:
+        return SLR(**params, random_state=self.random_state)

@@ -21,8 +21,7 @@ from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.retrieval.feedback import Event, Feedback
 from likewise.retrieval.index import Index
-from likewise.retrieval.spreading import prepared
-from likewise.retrieval.taught import Taught
+from likewise.retrieval.taught import Taught, prepared
 from likewise.retrieval.validation import query_rows, row_numbers
 
 __all__ = ["Lesson", "Teacher"]
