@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -226,7 +226,7 @@ class _Job:
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
             except Exception as failure:  # a method of the caller may raise anything
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
-        return Outcome(outcome.name, outcome.label, outcome.kind, outcome.ours, runs, error, list(remarks))
+        return replace(outcome, runs=runs, error=error, remarks=list(remarks))
 
     def _scaled(self, part: Part, seed: int) -> Any:
         """The rows, standardised if AnchoredSLR would standardise the training rows."""

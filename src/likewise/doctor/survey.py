@@ -106,7 +106,7 @@ def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> _Figures:
     X.data[~figures.finite[rows]] = 0.0
     X.eliminate_zeros()
     figures.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
-    figures.row_hashes[:] = [_hash_stored(X, i) for i in range(X.shape[0])]
+    figures.row_hashes[:] = [_hash(_stored(X, i)) for i in range(X.shape[0])]
     figures.take_sparse_columns(X)
     return figures
 
@@ -210,10 +210,6 @@ class _Figures:
 
 def _hash(row: Any) -> int:
     return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
-
-
-def _hash_stored(X: Any, i: int) -> int:
-    return _hash(_stored(X, i))
 
 
 def _stored(X: Any, i: int) -> bytes:

@@ -13,9 +13,7 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.index import Index
 from likewise.utils.files import atomic_write
 
-__all__ = ["KINDS", "export", "query_map", "to_faiss", "to_numpy", "to_onnx"]
-
-KINDS = ("faiss", "numpy", "onnx")
+__all__ = ["export", "query_map", "to_faiss", "to_numpy", "to_onnx"]
 
 
 def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
