@@ -171,11 +171,15 @@ def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None],
 
 def _packed(model: Any) -> tuple[Tensors, Card]:
     """Tensors and card of a model, those of the models inside it included."""
-    parameters, state = _plain_parameters(model), _fitted_state(model)
+    parameters = _plain_parameters(model)
+    state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
     inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
-    tensors, plain = _split({name: value for name, value in state.items() if name not in inner})
-    parameters = _to_json({name: value for name, value in parameters.items() if name not in inner})
-    card: Card = {"class": type(model).__name__, "parameters": parameters, "state": plain}
+    tensors = {name: value for name, value in state.items() if _is_tensor(value)}
+    card: Card = {
+        "class": type(model).__name__,
+        "parameters": _to_json({name: value for name, value in parameters.items() if name not in inner}),
+        "state": _to_json({name: value for name, value in state.items() if name not in inner | tensors}),
+    }
     for name, value in inner.items():
         its_tensors, its_card = _packed(value)
         tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
@@ -186,6 +190,10 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
 def _is_model(value: Any) -> bool:
     """Whether a value is a model that a file can name."""
     return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim > 0
 
 
 def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
@@ -214,10 +222,6 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     return read_tensors(path)[1]
 
 
-def _fitted_state(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-
-
 def _plain_parameters(model: Any) -> dict[str, Any]:
     """Constructor parameters; a random generator cannot be written and becomes None."""
     parameters = model.get_params(deep=False)
@@ -225,12 +229,6 @@ def _plain_parameters(model: Any) -> dict[str, Any]:
     if seed is not None and not isinstance(seed, int | np.integer):
         parameters["random_state"] = None
     return parameters
-
-
-def _split(state: dict[str, Any]) -> tuple[Tensors, Card]:
-    """Numeric arrays become tensors, everything else goes to the card."""
-    tensors = {k: v for k, v in state.items() if isinstance(v, np.ndarray) and v.dtype.kind in "biuf" and v.ndim}
-    return tensors, {k: _to_json(v) for k, v in state.items() if k not in tensors}
 
 
 def _to_json(value: Any) -> Any:

@@ -8,7 +8,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
 from likewise.baselines import LDA, RCA, RidgeOneHot, Whitening
-from likewise.baselines.scatter import principal_directions, scatter, within
+from likewise.baselines.closed_forms import principal_directions, scatter, within
 from tests.planted import planted
 
 

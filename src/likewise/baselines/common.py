@@ -27,23 +27,28 @@ from likewise.utils.validation import Interval, StrOptions
 
 __all__ = ["Baseline", "LinearBaseline", "compare", "compiled", "distance_sides", "drawn_kernel", "estimator"]
 
-AUTO = StrOptions({"auto"})
-COUNT = Interval(Integral, 1, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="both")
+_AUTO = StrOptions({"auto"})
+_COUNT = Interval(Integral, 1, None, closed="left")
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+_SHARE = Interval(Real, 0, 1, closed="both")
+_COUNTS = "batch max_impostors max_iter n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
 
-SHARED_CONSTRAINTS: dict[str, list[Any]] = {
-    **{name: [COUNT] for name in ("n_iter", "n_steps", "n_landmarks", "n_inputs", "max_iter", "rank")},
-    **{name: [COUNT, None] for name in ("max_rows", "n_components")},
-    **{name: [POSITIVE, AUTO] for name in ("C", "scale", "step", "temperature", "width")},
-    **{name: [SHARE, AUTO] for name in ("shrinkage", "weight")},
+CONSTRAINTS: dict[str, list[Any]] = {
+    **{name: [_COUNT] for name in _COUNTS.split()},
+    **{name: [_COUNT, None] for name in ("max_rows", "n_components")},
+    **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
+    **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
+    **{name: [_SHARE] for name in ("effort", "lam")},
+    **{name: [_POSITIVE] for name in ("pilot", "trust")},
+    **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
+    "alpha": [_NOT_NEGATIVE, _AUTO],
+    "decay": [_NOT_NEGATIVE],
     "holdout": [StrOptions({"rows", "classes"})],
-    "normalize": ["boolean"],
-    "pilot": [POSITIVE],
+    "k": [_COUNT, _AUTO],
     "random_state": ["random_state"],
 }
-"""Parameters that mean the same in every baseline; a class adds its own, and its grids are sequences."""
+"""A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
 
 DENSE_LIMIT = 4 * 2**30
 """Models that need dense rows refuse a sparse matrix that would take more bytes than this."""
@@ -54,11 +59,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 @dataclass_transform(eq_default=False)
 def estimator(cls: Model) -> Model:
-    """A class whose fields are its parameters; completes `_parameter_constraints` by the shared ones."""
+    """A class whose fields are its parameters; completes `_parameter_constraints` by name."""
     dataclass(eq=False, repr=False)(cls)
     own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     names = inspect.signature(cls).parameters
-    cls._parameter_constraints = {name: own.get(name) or SHARED_CONSTRAINTS[name] for name in names}
+    cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
     return cls
 
 

@@ -79,7 +79,7 @@ class Kernelised(Baseline):
         for width in map(float, self._values("width")):
             features = drawn_kernel(rows, width, self.n_landmarks, self.random_state)
             whitener = _whitener(features).astype(rows.dtype)
-            base = self._unfitted().fit(features(rows) @ whitener, codes)
+            base: Baseline = self._unfitted().fit(features(rows) @ whitener, codes)
             score = float(np.nan_to_num(tried.extend(base.cv_results_, width=width)))  # nothing held out: the first
             if score > best:
                 best, self.width_, self.base_ = score, width, base
@@ -94,22 +94,21 @@ class Kernelised(Baseline):
     @property
     def symmetric(self) -> bool:
         """Whether the query side of a row equals its gallery side."""
-        return bool(self.base_.symmetric)
+        return self.base_.symmetric
 
     def _features(self, X: Any) -> np.ndarray:
         X = self._rows(X)
         return Features(self.landmarks_, self.gamma_)(X) @ self.whitener_.astype(X.dtype, copy=False)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return np.asarray(self.base_._gallery_side(self._features(X)))
+        return self.base_._gallery_side(self._features(X))
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return np.asarray(self.base_._query_side(self._features(X)))
+        return self.base_._query_side(self._features(X))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         features = graph.kernel(self._onnx_rows(graph, rows), self.landmarks_, self.gamma_)
-        sides: tuple[str, str] = self.base_._write_onnx(graph, graph.mapped(features, self.whitener_))
-        return sides
+        return self.base_._write_onnx(graph, graph.mapped(features, self.whitener_))
 
 
 def _whitener(features: Features) -> np.ndarray:

@@ -15,18 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from likewise.baselines.common import (
-    COUNT,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    LinearBaseline,
-    by_distance,
-    compiled,
-    estimator,
-    neighbour_scale,
-)
-from likewise.baselines.scatter import principal_directions
+from likewise.baselines.closed_forms import principal_directions
+from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
 from likewise.utils.random import generator
 
 __all__ = ["FRML"]
@@ -72,14 +62,6 @@ class FRML(LinearBaseline):
     """
 
     _grids: ClassVar[dict[str, str]] = {"step": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "lam": [SHARE],
-        "batch": [COUNT],
-        "effort": [SHARE],
-        "decay": [NOT_NEGATIVE],
-        "trust": [POSITIVE],
-        "rescale": ["boolean"],
-    }
 
     rank: int = 100
     step: float | str = "auto"

@@ -11,17 +11,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from likewise.baselines.common import (
-    AUTO,
-    COUNT,
-    SHARE,
-    LinearBaseline,
-    by_distance,
-    estimator,
-    neighbour_scale,
-    squared_distances,
-)
-from likewise.baselines.scatter import principal_directions
+from likewise.baselines.closed_forms import principal_directions
+from likewise.baselines.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
 from likewise.core.sampling import sample_by_class
 from likewise.utils.random import generator
 
@@ -140,13 +131,6 @@ class LMNN(LinearBaseline):
     """
 
     _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "k": [COUNT, AUTO],
-        "mu": [SHARE, AUTO],
-        "n_rounds": [COUNT],
-        "max_impostors": [COUNT],
-        "n_pilot": [COUNT],
-    }
 
     rank: int = 100
     k: int | str = "auto"

@@ -66,11 +66,7 @@ class OASIS(Baseline):
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "symmetrize": ["boolean"],
-        "psd": ["boolean"],
-        "engine": [StrOptions({"blocked", "steps"})],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"engine": [StrOptions({"blocked", "steps"})]}
 
     C: float | str = "auto"
     n_steps: int = 1_000_000

@@ -12,9 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from likewise.base import project
-from likewise.baselines.closed_forms import discriminants
+from likewise.baselines.closed_forms import discriminants, scatter, within
 from likewise.baselines.common import Baseline, drawn_kernel, estimator
-from likewise.baselines.scatter import scatter, within
 from likewise.core.kernels import Features
 from likewise.selection.results import Params, Sides
 from likewise.utils.onnx_graph import Graph
@@ -143,14 +142,11 @@ class LogisticPosterior(_Posterior):
         together with the temperature on held-out training rows.
     temperature : float or "auto", default="auto"
         τ above; "auto" searches `temperatures`.
-    normalize : bool, default=True
-        Scale rows to unit length first.
     grid, temperatures : sequence of float
         Values of C and temperatures to try.
     max_iter : int, default=200
         L-BFGS iterations of the regression, at most.
-    random_state : int, RandomState or None, default=None
-        Seed of the holdout.
+    normalize, random_state : as in `LDAPosterior`.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,6 @@ Severity = Literal["serious", "warning", "note"]
 Problem = tuple[str, Severity, str]
 """Code, severity, and what it is."""
 
-_SEVERITIES = ("serious", "warning", "note")
 _NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
 _CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
@@ -86,8 +85,8 @@ def examine(X: Any, y: Any = None) -> Findings:
     labels = None if y is None else _labels(y, n)
     facts = survey(X, labels)
     found = [Finding(*problem, *_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
-    listed = list(_ADVICE)
-    found.sort(key=lambda finding: (_SEVERITIES.index(finding.severity), listed.index(finding.code)))
+    severities, codes = get_args(Severity), list(_ADVICE)
+    found.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
     return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found)
 
@@ -177,11 +176,8 @@ def _class_problems(facts: Survey) -> Iterator[Problem]:
         if k == 2:
             yield "two-classes", "note", "there are only two classes"
         if singles := int((sizes == 1).sum()):
-            yield (
-                "single-classes",
-                "warning",
-                f"{singles} of {k} classes {'has' if singles == 1 else 'have'} one row only",
-            )
+            have = "has" if singles == 1 else "have"
+            yield "single-classes", "warning", f"{singles} of {k} classes {have} one row only"
         if sizes.max() >= _IMBALANCE * sizes.min():
             what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
             yield "imbalance", "warning", what
