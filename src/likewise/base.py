@@ -16,8 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from likewise.data.rows import Rows, checked_options, memory_rows, open_rows, where
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.models import model_class, register
-from likewise.persistence import load_model, save_model
+from likewise.persistence import load_model, model_class, register_model, save_model
 from likewise.utils.arrays import as_given, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
@@ -144,7 +143,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        register(cls)
+        register_model(cls)
 
     @classmethod
     def _subclass(cls, name: str) -> type | None:

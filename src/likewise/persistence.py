@@ -12,6 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,25 @@ from safetensors.numpy import save as to_safetensors
 from sklearn.base import BaseEstimator
 
 import likewise
-from likewise import persistence_format1
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.models import model_class
 from likewise.utils.files import atomic_write
 
 if TYPE_CHECKING:
     from likewise.base import SimilarityModel
 
-__all__ = ["FORMAT", "load", "load_model", "read_card", "read_tensors", "save_model", "write_tensors"]
+__all__ = [
+    "load",
+    "load_model",
+    "model_class",
+    "read_card",
+    "read_tensors",
+    "register_model",
+    "save_model",
+    "write_tensors",
+]
+
+Tensors = dict[str, np.ndarray]
+Card = dict[str, Any]
 
 FORMAT = 2  # 1 knows no models inside a model, and is still written where there are none
 _KEY = "likewise"
@@ -42,7 +53,7 @@ _MARK = "__ndarray__"
 # Tensors and a card in one file
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Path:
+def write_tensors(path: str | os.PathLike[str], tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     oldest = 2 if "models" in card else 1
@@ -64,7 +75,7 @@ def _ordered(data: bytes) -> bytes:
     return len(encoded).to_bytes(8, "little") + encoded + data[end:]
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_tensors(path: str | os.PathLike[str]) -> tuple[Tensors, Card]:
     """Read what `write_tensors` wrote; anything else is a `FileFormatError`."""
     path = Path(path)
     if not path.is_file():
@@ -78,12 +89,12 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], d
     return tensors, _verified_card(path, tensors, metadata)
 
 
-def _verified_card(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> dict[str, Any]:
+def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> dict[str, Any]:
     if _KEY not in metadata:
         raise FileFormatError(f"{path} is a safetensors file, but not one that likewise wrote")
     if metadata.get("sha256") != _checksum(tensors, metadata[_KEY]):
         raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
-    card: dict[str, Any] = json.loads(metadata[_KEY])
+    card: Card = json.loads(metadata[_KEY])
     if card["format"] > FORMAT:
         raise FileFormatError(
             f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
@@ -91,13 +102,43 @@ def _verified_card(path: Path, tensors: dict[str, np.ndarray], metadata: dict[st
     return card
 
 
-def _checksum(tensors: dict[str, np.ndarray], text: str) -> str:
+def _checksum(tensors: Tensors, text: str) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = tensors[name]
         digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
     return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Classes by name: what a saved file names is imported when it is first needed
+
+# Where a class lives; one that is not listed is looked for among the baselines.
+_HOMES = {
+    "AnchoredSLR": "likewise.anchored",
+    "EmbeddingMap": "likewise.mapping",
+    "SLR": "likewise.slr",
+    "Taught": "likewise.retrieval.taught",
+}
+_CLASSES: dict[str, type] = {}
+
+
+def register_model(model: type) -> None:
+    """Remember a class by its name; every subclass of `SimilarityModel` is registered when it is defined."""
+    known = _CLASSES.get(model.__name__)
+    if known is None or not _is_ours(known) or _is_ours(model):
+        _CLASSES[model.__name__] = model
+
+
+def model_class(name: str) -> type | None:
+    """The class of this name; None if there is none."""
+    import_module(_HOMES.get(name, "likewise.baselines"))
+    return _CLASSES.get(name)
+
+
+def _is_ours(model: type) -> bool:
+    return model.__module__.split(".")[0] == "likewise"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -124,17 +165,21 @@ def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None],
     if kind is None:
         raise FileFormatError(f"{path} holds {card.get('class', 'no model')}, not {expected}")
     if card["format"] == 1:
-        tensors, card = persistence_format1.nested(tensors, card)
+        tensors, card = _nested(tensors, card)
     return _unpacked(kind, tensors, card)
 
 
-def _packed(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _packed(model: Any) -> tuple[Tensors, Card]:
     """Tensors and card of a model, those of the models inside it included."""
-    parameters, state = _plain_parameters(model), _fitted_state(model)
+    parameters = _plain_parameters(model)
+    state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
     inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
-    tensors, plain = _split({name: value for name, value in state.items() if name not in inner})
-    parameters = _to_json({name: value for name, value in parameters.items() if name not in inner})
-    card: dict[str, Any] = {"class": type(model).__name__, "parameters": parameters, "state": plain}
+    tensors = {name: value for name, value in state.items() if _is_tensor(value)}
+    card: Card = {
+        "class": type(model).__name__,
+        "parameters": _to_json({name: value for name, value in parameters.items() if name not in inner}),
+        "state": _to_json({name: value for name, value in state.items() if name not in inner | tensors}),
+    }
     for name, value in inner.items():
         its_tensors, its_card = _packed(value)
         tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
@@ -147,7 +192,11 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
 
 
-def _unpacked(kind: type, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Any:
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim > 0
+
+
+def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
     """A model of a class from its tensors and card."""
     inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
@@ -159,7 +208,7 @@ def _unpacked(kind: type, tensors: dict[str, np.ndarray], card: dict[str, Any]) 
     return model
 
 
-def _inner(name: str, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> Any:
+def _inner(name: str, tensors: Tensors, card: Card) -> Any:
     """The model that the attribute `name` holds."""
     kind = model_class(card["class"])
     if kind is None:
@@ -173,10 +222,6 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
     return read_tensors(path)[1]
 
 
-def _fitted_state(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-
-
 def _plain_parameters(model: Any) -> dict[str, Any]:
     """Constructor parameters; a random generator cannot be written and becomes None."""
     parameters = model.get_params(deep=False)
@@ -184,12 +229,6 @@ def _plain_parameters(model: Any) -> dict[str, Any]:
     if seed is not None and not isinstance(seed, int | np.integer):
         parameters["random_state"] = None
     return parameters
-
-
-def _split(state: dict[str, Any]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Numeric arrays become tensors, everything else goes to the card."""
-    tensors = {k: v for k, v in state.items() if isinstance(v, np.ndarray) and v.dtype.kind in "biuf" and v.ndim}
-    return tensors, {k: _to_json(v) for k, v in state.items() if k not in tensors}
 
 
 def _to_json(value: Any) -> Any:
@@ -233,3 +272,39 @@ def _versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
     }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones
+
+_FORMAT1_BASES = {"lda": "LDA", "ridge": "RidgeOneHot", "logistic": "LogisticPosterior"}
+
+
+def _nested(tensors: Tensors, card: Card) -> tuple[Tensors, Card]:
+    """Tensors and card as format 2 has them: the base of `Kernelised` and of `Taught` is a model of its own."""
+    if card["class"] == "Kernelised":
+        given = card["parameters"]
+        parameters = {"normalize": False, "random_state": given["random_state"]}
+        base = {"class": _FORMAT1_BASES[given["base"]], "parameters": parameters}
+        return _with_base(tensors, card, "base_", base)
+    if card["class"] == "Taught":
+        state = dict(card["state"])
+        base = {"class": state.pop("base_class_"), "parameters": state.pop("base_parameters_")}
+        return _with_base(tensors, {**card, "state": state}, "base_of_", base)
+    return tensors, card
+
+
+def _with_base(tensors: Tensors, card: Card, prefix: str, base: Card) -> tuple[Tensors, Card]:
+    """What starts with `prefix` belongs to `base`, which may hold a model itself."""
+    its_tensors, its_card = _nested(_inside(tensors, prefix), {**base, "state": _inside(card["state"], prefix)})
+    moved = {f"base_.{name}": value for name, value in its_tensors.items()}
+    state = _outside(card["state"], prefix)
+    return _outside(tensors, prefix) | moved, {**card, "state": state, "models": {"base_": its_card}}
+
+
+def _inside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _outside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not name.startswith(prefix)}

@@ -5,10 +5,10 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
-from likewise.baselines import LDA, RCA, LogisticPosterior, RidgeOneHot, Whitening
-from likewise.baselines.scatter import principal_directions, scatter, within
+from likewise.baselines import LDA, RCA, RidgeOneHot, Whitening
+from likewise.baselines.closed_forms import principal_directions, scatter, within
 from tests.planted import planted
 
 
@@ -105,18 +105,3 @@ def test_ridge_is_scikit_learns(rows, alpha):
     units = np.trace(np.cov(X.T, bias=True)) / 6 * len(X)
     theirs = Ridge(alpha=alpha * units).fit(X, np.eye(4)[y])
     np.testing.assert_allclose(model.similarity(X), cosines(theirs.predict(X)), atol=1e-8)
-
-
-def test_the_posterior_is_that_of_scikit_learns_logistic_regression(rows):
-    X, y = rows
-    model = LogisticPosterior(C=0.15, temperature=1.0, normalize=False).fit(X, y)
-    scaled = (X - X.mean(axis=0)) / np.sqrt(np.mean((X - X.mean(axis=0)) ** 2))
-    theirs = LogisticRegression(C=0.15 * 1000 / 150, max_iter=200, tol=1e-3).fit(scaled, y)
-    np.testing.assert_allclose(model.transform(X) ** 2, theirs.predict_proba(scaled), atol=1e-8)
-    np.testing.assert_allclose(np.linalg.norm(model.transform(X), axis=1), 1)
-
-
-def test_a_lower_temperature_sharpens_the_posterior(rows):
-    X, y = rows
-    cold, warm = (LogisticPosterior(C=0.1, temperature=t).fit(X, y).transform(X).max(axis=1) for t in (0.5, 2.0))
-    assert (cold >= warm).all()

@@ -5,8 +5,8 @@ import pytest
 from scipy.io import loadmat
 
 from likewise.baselines import FRML
+from likewise.baselines.common import neighbour_scale
 from likewise.baselines.frml import draw, retract
-from likewise.baselines.scaling import neighbour_scale
 from likewise.metrics import mean_average_precision
 from tests.planted import planted
 

@@ -1,18 +1,11 @@
 """The usual methods as similarity models: estimators with the interface of SLR."""
 
-from likewise.baselines.appended import WithInput
+from likewise.baselines.closed_forms import LDA, RCA, Cosine, Euclid, RidgeOneHot, Whitening
+from likewise.baselines.composed import Kernelised, WithInput
 from likewise.baselines.frml import FRML
-from likewise.baselines.kernel import Kernelised
-from likewise.baselines.lda import LDA
-from likewise.baselines.lda_posterior import LDAPosterior
-from likewise.baselines.lmnn import LMNN
-from likewise.baselines.logistic import LogisticPosterior
-from likewise.baselines.nca import NCA
+from likewise.baselines.neighbours import LMNN, NCA
 from likewise.baselines.oasis import OASIS
-from likewise.baselines.ridge import RidgeOneHot
-from likewise.baselines.simple import Cosine, Euclid
-from likewise.baselines.svm import SVMPosterior
-from likewise.baselines.whitening import RCA, Whitening
+from likewise.baselines.posteriors import LDAPosterior, LogisticPosterior, SVMPosterior
 
 __all__ = [
     "FRML",

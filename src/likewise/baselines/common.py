@@ -1,65 +1,80 @@
-"""What the baselines share: checked training data, the settings to try, and a distance written as an inner product."""
+"""What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, wraps
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, project
+from likewise.core.kernels import Features, mean_square_distance
+from likewise.core.sampling import sample_rows
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
-from likewise.selection.grid import Params, Prepare, Sides, search_grid
+from likewise.selection.results import Params, Prepare, Sides, search_grid
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
+from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions
 
-__all__ = [
-    "Baseline",
-    "LinearBaseline",
-    "compare",
-    "distance_sides",
-    "linear_sides",
-    "squared_distances",
-]
+__all__ = ["Baseline", "LinearBaseline", "compare", "compiled", "distance_sides", "drawn_kernel", "estimator"]
 
-AUTO = StrOptions({"auto"})
-HOLDOUT = StrOptions({"rows", "classes"})
-COUNT = Interval(Integral, 1, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="both")
+_AUTO = StrOptions({"auto"})
+_COUNT = Interval(Integral, 1, None, closed="left")
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+_SHARE = Interval(Real, 0, 1, closed="both")
+_COUNTS = "batch max_impostors max_iter n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    **{name: [_COUNT] for name in _COUNTS.split()},
+    **{name: [_COUNT, None] for name in ("max_rows", "n_components")},
+    **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
+    **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
+    **{name: [_SHARE] for name in ("effort", "lam")},
+    **{name: [_POSITIVE] for name in ("pilot", "trust")},
+    **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
+    "alpha": [_NOT_NEGATIVE, _AUTO],
+    "decay": [_NOT_NEGATIVE],
+    "holdout": [StrOptions({"rows", "classes"})],
+    "k": [_COUNT, _AUTO],
+    "random_state": ["random_state"],
+}
+"""A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
 
 DENSE_LIMIT = 4 * 2**30
 """Models that need dense rows refuse a sparse matrix that would take more bytes than this."""
 
-
-def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Query and gallery sides whose inner product is −‖a − b‖² = [2a, −‖a‖², −1] · [b, 1, ‖b‖²]."""
-    squares = np.einsum("ij,ij->i", Z, Z)[:, None]
-    ones = np.ones_like(squares)
-    return np.hstack([2 * Z, -squares, -ones]), np.hstack([Z, ones, squares])
+Model = TypeVar("Model", bound="type[Baseline]")
+Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
-def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """‖a − b‖² for every row of A and of B, never below zero."""
-    D = A @ B.T
-    D *= -2
-    D += np.einsum("ij,ij->i", A, A)[:, None]
-    D += np.einsum("ij,ij->i", B, B)[None, :]
-    return np.maximum(D, 0, out=D)
+@dataclass_transform(eq_default=False)
+def estimator(cls: Model) -> Model:
+    """A class whose fields are its parameters; completes `_parameter_constraints` by name."""
+    dataclass(eq=False, repr=False)(cls)
+    own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
+    names = inspect.signature(cls).parameters
+    cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
+    return cls
 
 
 class Baseline(SimilarityModel):
     """Checks the training data and searches the settings that are "auto", the same way for all baselines."""
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
     _grids: ClassVar[dict[str, str]] = {}
     """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
 
+    normalize: bool = True
     random_state: Any
     cv_results_: dict[str, Any]
 
@@ -70,6 +85,12 @@ class Baseline(SimilarityModel):
         self.classes_, codes = encode_labels(y)
         self.n_samples_ = X.shape[0]
         return _checked_dense(X), codes
+
+    def _rows(self, X: Any) -> Any:
+        return normalize(X) if self.normalize else X
+
+    def _onnx_rows(self, graph: Graph, rows: str) -> str:
+        return graph.unit(rows) if self.normalize else rows
 
     def _best(self, prepare: Prepare, X: np.ndarray, codes: np.ndarray, holdout: str = "rows") -> Params:
         """The best setting by held-out training rows; sets `cv_results_`."""
@@ -101,7 +122,6 @@ class Baseline(SimilarityModel):
 class LinearBaseline(Baseline):
     """A linear map `components_` of (unit) rows, minus `offset_`, compared by cosine or by Euclidean distance."""
 
-    normalize: bool
     components_: np.ndarray
     offset_: np.ndarray
     metric_: str
@@ -111,8 +131,9 @@ class LinearBaseline(Baseline):
         """Whether the query side of a row equals its gallery side: under the cosine."""
         return self.metric_ == "cosine"
 
-    def _rows(self, X: Any) -> Any:
-        return normalize(X) if self.normalize else X
+    def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
+        """Compare by the distance after the map L (r, d) of centred rows."""
+        self.components_, self.offset_, self.metric_ = L, L @ mean, "distance"
 
     def _sides(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         return linear_sides(self.components_, self.offset_, self.metric_)(self._rows(X))
@@ -124,8 +145,34 @@ class LinearBaseline(Baseline):
         return self._sides(X)[0]
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
-        rows = graph.unit(rows) if self.normalize else rows
-        return graph.compared(graph.plus(graph.mapped(rows, self.components_.T), -self.offset_), self.metric_)
+        mapped = graph.mapped(self._onnx_rows(graph, rows), self.components_.T)
+        return graph.compared(graph.plus(mapped, -self.offset_), self.metric_)
+
+
+def _checked_dense(X: Any) -> np.ndarray:
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if sp.issparse(X) and size > DENSE_LIMIT:
+        raise LikewiseError(
+            f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
+            "reduce it first, for example with TruncatedSVD"
+        )
+    return dense(X)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows compared by cosine or distance
+
+
+def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides of embedded rows under "cosine" or "distance"."""
+    return distance_sides(Z) if metric == "distance" else 2 * (normalize(Z),)
+
+
+def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides whose inner product is −‖a − b‖² = [2a, −‖a‖², −1] · [b, 1, ‖b‖²]."""
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None]
+    ones = np.ones_like(squares)
+    return np.hstack([2 * Z, -squares, -ones]), np.hstack([Z, ones, squares])
 
 
 def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sides:
@@ -139,16 +186,69 @@ def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sid
     return sides
 
 
-def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Query and gallery sides of embedded rows under "cosine" or "distance"."""
-    return distance_sides(Z) if metric == "distance" else 2 * (normalize(Z),)
+def by_distance(learn: Callable[..., np.ndarray]) -> Prepare:
+    """Try settings by the distance after L (r, d) = learn(X, y, **setting)."""
+
+    def prepare(X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        def candidate(params: Params) -> Sides:
+            L = learn(X, y, **params)
+            return linear_sides(L, np.zeros(len(L)), "distance")
+
+        return candidate
+
+    return prepare
 
 
-def _checked_dense(X: Any) -> np.ndarray:
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    if sp.issparse(X) and size > DENSE_LIMIT:
-        raise LikewiseError(
-            f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
-            "reduce it first, for example with TruncatedSVD"
-        )
-    return dense(X)
+def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """‖a − b‖² for every row of A and of B, never below zero."""
+    D = A @ B.T
+    D *= -2
+    D += np.einsum("ij,ij->i", A, A)[:, None]
+    D += np.einsum("ij,ij->i", B, B)[None, :]
+    return np.maximum(D, 0, out=D)
+
+
+def neighbour_scale(X: np.ndarray) -> float:
+    """The factor that makes the mean squared distance to the nearest other row 1."""
+    # The mean over 2,000 rows is within a few per cent of the mean over all rows.
+    some = np.unique(np.linspace(0, len(X) - 1, min(2000, len(X))).astype(int))
+    D = squared_distances(X[some], X)
+    D[np.arange(len(some)), some] = np.inf
+    mean = float(D.min(axis=1).mean())
+    return mean**-0.5 if mean > 0 else 1.0
+
+
+def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state: Any) -> Features:
+    """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
+    gamma = width / max(mean_square_distance(rows, None), 1e-12)
+    return Features(rows[sample_rows(len(rows), size, generator(random_state))], gamma)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Inner loops
+
+
+def compiled(function: Loop) -> Loop:
+    """`function`, compiled by numba at its first call if it is installed; otherwise the same Python runs, slower."""
+
+    @cache
+    def best() -> Callable[..., Any]:
+        return _compile(function)
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return best()(*args)
+
+    return call  # type: ignore[return-value]
+
+
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        import numba
+    except ImportError:
+        return function
+    options = {"nogil": True, "fastmath": True}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no writable folder for the cache
+        return numba.njit(**options)(function)

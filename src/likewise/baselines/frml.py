@@ -8,22 +8,21 @@ on the positive semidefinite matrices of rank r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from likewise.baselines.common import AUTO, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, LinearBaseline, linear_sides
-from likewise.baselines.compiling import compiled
-from likewise.baselines.scaling import neighbour_scale
-from likewise.baselines.scatter import principal_directions
-from likewise.selection.grid import Params, Sides
+from likewise.baselines.closed_forms import principal_directions
+from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
 from likewise.utils.random import generator
 
 __all__ = ["FRML"]
 
 
+@estimator
 class FRML(LinearBaseline):
     """Minus the squared distance after a d×r map learned for ranking.
 
@@ -59,57 +58,24 @@ class FRML(LinearBaseline):
     Attributes
     ----------
     step_ : float
-        Step used.
-    cv_results_ : dict
-        Settings tried and their scores, in scikit-learn's schema.
+        Step used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"step": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "rank": [COUNT],
-        "step": [POSITIVE, AUTO],
-        "lam": [SHARE],
-        "n_iter": [COUNT],
-        "batch": [COUNT],
-        "effort": [SHARE],
-        "decay": [NOT_NEGATIVE],
-        "trust": [POSITIVE],
-        "rescale": ["boolean"],
-        "normalize": ["boolean"],
-        "grid": ["array-like"],
-        "pilot": [POSITIVE],
-        "random_state": ["random_state"],
-    }
 
-    def __init__(
-        self,
-        rank: int = 100,
-        step: float | str = "auto",
-        lam: float = 0.01,
-        n_iter: int = 20_000,
-        batch: int = 5,
-        effort: float = 0.1,
-        decay: float = 9.0,
-        trust: float = 1.0,
-        rescale: bool = True,
-        normalize: bool = True,
-        grid: tuple[float, ...] = (0.1, 0.01, 1.0, 10.0),
-        pilot: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.step = step
-        self.lam = lam
-        self.n_iter = n_iter
-        self.batch = batch
-        self.effort = effort
-        self.decay = decay
-        self.trust = trust
-        self.rescale = rescale
-        self.normalize = normalize
-        self.grid = grid
-        self.pilot = pilot
-        self.random_state = random_state
+    rank: int = 100
+    step: float | str = "auto"
+    lam: float = 0.01
+    n_iter: int = 20_000
+    batch: int = 5
+    effort: float = 0.1
+    decay: float = 9.0
+    trust: float = 1.0
+    rescale: bool = True
+    normalize: bool = True
+    grid: tuple[float, ...] = (0.1, 0.01, 1.0, 10.0)
+    pilot: float = 0.1
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
@@ -118,21 +84,11 @@ class FRML(LinearBaseline):
         mean = rows.mean(axis=0)
         scale = neighbour_scale(rows) if self.rescale else 1.0
         scaled = (rows - mean) * rows.dtype.type(scale)
-        self.step_ = float(self._best(self._pilot, scaled, codes)["step"])
+        pilot = partial(self._learn, n_iter=max(1, round(self.pilot * self.n_iter)))
+        self.step_ = float(self._best(by_distance(pilot), scaled, codes)["step"])
         L = self._learn(scaled, codes, self.step_, self.n_iter) * scale
-        self.components_ = np.ascontiguousarray(L.T, dtype=X.dtype)
-        self.offset_ = self.components_ @ mean
-        self.metric_ = "distance"
+        self._set_distance(np.ascontiguousarray(L, dtype=X.dtype), mean)
         return self
-
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        steps = max(1, round(self.pilot * self.n_iter))
-
-        def candidate(params: Params) -> Sides:
-            L = self._learn(X, y, params["step"], steps)
-            return linear_sides(L.T, np.zeros(L.shape[1]), "distance")
-
-        return candidate
 
     def _learn(self, X: np.ndarray, y: np.ndarray, step: float, n_iter: int) -> np.ndarray:
         rng = generator(self.random_state)
@@ -148,7 +104,7 @@ class FRML(LinearBaseline):
                 q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
                 retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
-        return L
+        return L.T
 
 
 def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

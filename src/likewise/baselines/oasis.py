@@ -18,12 +18,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.base import project
-from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline
-from likewise.baselines.compiling import compiled
-from likewise.selection.grid import Params, Sides
+from likewise.baselines.common import Baseline, compiled, estimator
+from likewise.selection.results import Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.random import generator
@@ -34,6 +32,7 @@ __all__ = ["OASIS"]
 TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@estimator
 class OASIS(Baseline):
     """Passive-aggressive triplets on a d×d matrix; ranks by qᵀWx.
 
@@ -63,45 +62,21 @@ class OASIS(Baseline):
     W_ : (d, d) array
         The bilinear form.
     C_ : float
-        Aggressiveness used.
-    cv_results_ : dict
-        Settings tried and their scores, in scikit-learn's schema.
+        Aggressiveness used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [POSITIVE, AUTO],
-        "n_steps": [COUNT],
-        "normalize": ["boolean"],
-        "symmetrize": ["boolean"],
-        "psd": ["boolean"],
-        "grid": ["array-like"],
-        "pilot": [POSITIVE],
-        "engine": [StrOptions({"blocked", "steps"})],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"engine": [StrOptions({"blocked", "steps"})]}
 
-    def __init__(
-        self,
-        C: float | str = "auto",
-        n_steps: int = 1_000_000,
-        normalize: bool = True,
-        symmetrize: bool = False,
-        psd: bool = False,
-        grid: tuple[float, ...] = (0.1, 0.01, 1.0),
-        pilot: float = 0.1,
-        engine: str = "blocked",
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.n_steps = n_steps
-        self.normalize = normalize
-        self.symmetrize = symmetrize
-        self.psd = psd
-        self.grid = grid
-        self.pilot = pilot
-        self.engine = engine
-        self.random_state = random_state
+    C: float | str = "auto"
+    n_steps: int = 1_000_000
+    normalize: bool = True
+    symmetrize: bool = False
+    psd: bool = False
+    grid: tuple[float, ...] = (0.1, 0.01, 1.0)
+    pilot: float = 0.1
+    engine: str = "blocked"
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn W from rows X and labels y."""
@@ -126,9 +101,6 @@ class OASIS(Baseline):
         block = int(np.clip(X.shape[1] // 4, 64, 256))
         return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)
 
-    def _rows(self, X: Any) -> Any:
-        return normalize(X) if self.normalize else X
-
     def _gallery_side(self, X: Any) -> np.ndarray:
         return dense(self._rows(X))
 
@@ -136,7 +108,7 @@ class OASIS(Baseline):
         return project(self._rows(X), self.W_.T)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
-        rows = graph.unit(rows) if self.normalize else rows
+        rows = self._onnx_rows(graph, rows)
         return graph.mapped(rows, self.W_), rows
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from likewise.cli.console import emit_json, note, results
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
 from likewise.errors import LikewiseError
+
+if TYPE_CHECKING:
+    from likewise.comparison import Comparison
 
 __all__ = ["register"]
 
@@ -62,6 +65,7 @@ def compare(
     _check_writable(output)
     table = labelled(load_table(data, labels, label_column, features))
     import likewise
+    from likewise.comparison.rendering import show
 
     found = likewise.compare(
         table.X,
@@ -76,22 +80,16 @@ def compare(
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
-    emit_json({"source": table.source, **found.to_dict()}) if as_json else _show(found)
+    emit_json({"source": table.source, **found.to_dict()}) if as_json else show(found, results())
     if output is not None:
         _write(output, found, table.source)
 
 
-def _show(found: object) -> None:
-    from likewise.comparison.rendering import show
-
-    show(found, results())  # type: ignore[arg-type]
-
-
-def _write(output: Path, found: object, source: str) -> None:
+def _write(output: Path, found: Comparison, source: str) -> None:
     from likewise.utils.files import atomic_write
 
     command = shlex.join(["likewise", *sys.argv[1:]]) if Path(sys.argv[0]).stem in ("likewise", "__main__") else None
-    page = found.to_html(f"{Path(source).name}: which similarity?", command)  # type: ignore[attr-defined]
+    page = found.to_html(f"{Path(source).name}: which similarity?", command)
     atomic_write(output, page.encode())
     note(f"wrote {output}")
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+import numpy as np
+from sklearn.base import clone
+
+from likewise import SLR, AnchoredSLR, baselines
 from likewise.errors import LikewiseError
+from likewise.selection.results import Params, Sides, search_grid
 
 __all__ = ["KINDS", "MethodSpec", "Size", "check_names", "own_methods", "seen_methods", "select", "unseen_methods"]
 
@@ -45,71 +50,49 @@ class MethodSpec:
 
 def seen_methods() -> list[MethodSpec]:
     """Methods for galleries of the classes of training, the simplest first."""
-    from likewise import SLR, AnchoredSLR, baselines
-    from likewise.comparison.stopping import StoppedSLR
-
-    def kernelised(base: str) -> Callable[[Size, int], Any]:
-        return lambda size, seed: baselines.Kernelised(base, random_state=seed)
-
-    def anchored(**setting: Any) -> Callable[[Size, int], Any]:
-        return lambda size, seed: AnchoredSLR(**setting, random_state=seed)
-
     return [
         MethodSpec("cosine", "cosine", "linear", lambda size, seed: baselines.Cosine()),
-        MethodSpec("whitening", "whitening + cosine", "linear", _seeded(baselines.Whitening), scaled=True),
-        MethodSpec("lda", "LDA + cosine", "linear", _seeded(baselines.LDA), scaled=True),
-        MethodSpec("ridge", "ridge + cosine", "linear", _seeded(baselines.RidgeOneHot), scaled=True),
-        MethodSpec("nca", "NCA", "linear", _seeded(baselines.NCA), scaled=True, obstacle=_too_large),
+        _scaled("whitening", "whitening + cosine", "linear", baselines.Whitening),
+        _scaled("lda", "LDA + cosine", "linear", baselines.LDA),
+        _scaled("ridge", "ridge + cosine", "linear", baselines.RidgeOneHot),
+        replace(_scaled("nca", "NCA", "linear", baselines.NCA), obstacle=_too_large),
         MethodSpec("oasis", "OASIS", "linear", _oasis, scaled=True, remark=_fewer_steps),
-        MethodSpec("slr-fixed", "SLR-Fixed", "linear", lambda size, seed: SLR(adaptive=False, random_state=seed)),
+        MethodSpec("slr-fixed", "SLR-Fixed", "linear", _seeded(SLR, adaptive=False)),
         MethodSpec("slr", "SLR", "linear", _seeded(StoppedSLR)),
-        MethodSpec("anchored-linear", "AnchoredSLR (linear)", "linear", anchored(kernel="linear"), ours=True),
-        MethodSpec("nystroem-lda", "Nyström + LDA + cosine", "kernel", kernelised("lda"), scaled=True),
-        MethodSpec("nystroem-ridge", "Nyström + ridge + cosine", "kernel", kernelised("ridge"), scaled=True),
-        MethodSpec("anchored", "AnchoredSLR", "kernel", anchored(), ours=True),
-        MethodSpec("lda-posterior", "LDA posterior", "posterior", _seeded(baselines.LDAPosterior), scaled=True),
-        MethodSpec("logistic", "logistic posterior", "posterior", _seeded(baselines.LogisticPosterior), scaled=True),
-        MethodSpec(
-            "nystroem-logistic", "Nyström + logistic posterior", "posterior", kernelised("logistic"), scaled=True
+        _ours("anchored-linear", "AnchoredSLR (linear)", "linear", kernel="linear"),
+        _scaled("nystroem-lda", "Nyström + LDA + cosine", "kernel", baselines.Kernelised, base="lda"),
+        _scaled("nystroem-ridge", "Nyström + ridge + cosine", "kernel", baselines.Kernelised, base="ridge"),
+        _ours("anchored", "AnchoredSLR", "kernel"),
+        _scaled("lda-posterior", "LDA posterior", "posterior", baselines.LDAPosterior),
+        _scaled("logistic", "logistic posterior", "posterior", baselines.LogisticPosterior),
+        _scaled(
+            "nystroem-logistic", "Nyström + logistic posterior", "posterior", baselines.Kernelised, base="logistic"
         ),
-        MethodSpec(
-            "svm", "RBF SVM posterior", "posterior", _seeded(baselines.SVMPosterior), scaled=True, obstacle=_too_large
-        ),
-        MethodSpec(
-            "anchored-posterior", "AnchoredSLR (posterior)", "posterior", anchored(output="posterior"), ours=True
-        ),
+        replace(_scaled("svm", "RBF SVM posterior", "posterior", baselines.SVMPosterior), obstacle=_too_large),
+        _ours("anchored-posterior", "AnchoredSLR (posterior)", "posterior", output="posterior"),
     ]
 
 
 def unseen_methods() -> list[MethodSpec]:
     """Methods for galleries of classes that are not in training, each tuned on held-out classes."""
-    from likewise import AnchoredSLR, baselines
 
     def by_class(kind: type) -> Callable[[Size, int], Any]:
-        return lambda size, seed: kind(holdout="classes", random_state=seed)
-
-    def beside(base: str) -> Callable[[Size, int], Any]:
-        return lambda size, seed: baselines.WithInput(base, random_state=seed)
-
-    def anchored(size: Size, seed: int) -> Any:
-        return AnchoredSLR(unseen_classes=True, random_state=seed)
+        return _seeded(kind, holdout="classes")
 
     return [
         MethodSpec("cosine", "cosine", "linear", lambda size, seed: baselines.Cosine()),
         MethodSpec("whitening", "whitening + cosine", "linear", by_class(baselines.Whitening)),
         MethodSpec("rca", "RCA (WCCN) + cosine", "linear", by_class(baselines.RCA)),
         MethodSpec("lda", "LDA + cosine", "linear", by_class(baselines.LDA)),
-        MethodSpec("lda-input", "LDA and input + cosine", "linear", beside("lda")),
+        MethodSpec("lda-input", "LDA and input + cosine", "linear", _seeded(baselines.WithInput, base="lda")),
         MethodSpec("ridge", "ridge + cosine", "linear", by_class(baselines.RidgeOneHot)),
-        MethodSpec("ridge-input", "ridge and input + cosine", "linear", beside("ridge")),
-        MethodSpec("anchored", "AnchoredSLR (unseen)", "linear", anchored, ours=True),
+        MethodSpec("ridge-input", "ridge and input + cosine", "linear", _seeded(baselines.WithInput, base="ridge")),
+        _ours("anchored", "AnchoredSLR (unseen)", "linear", unseen_classes=True),
     ]
 
 
 def own_methods(models: Mapping[str, Any]) -> list[MethodSpec]:
     """The caller's own estimators as further methods; each is cloned before it is fitted."""
-    from sklearn.base import clone
-
     return [
         MethodSpec(name, name, "linear", lambda size, seed, model=model: clone(model))  # type: ignore[misc]
         for name, model in models.items()
@@ -131,8 +114,16 @@ def check_names(names: Sequence[str] | None, known: Sequence[MethodSpec]) -> Non
         raise LikewiseError(f"methods is empty: expected None for all, or some of {', '.join(available)}")
 
 
-def _seeded(kind: type) -> Callable[[Size, int], Any]:
-    return lambda size, seed: kind(random_state=seed)
+def _seeded(kind: type, **setting: Any) -> Callable[[Size, int], Any]:
+    return lambda size, seed: kind(**setting, random_state=seed)
+
+
+def _scaled(name: str, label: str, kind: str, model: type, **setting: Any) -> MethodSpec:
+    return MethodSpec(name, label, kind, _seeded(model, **setting), scaled=True)
+
+
+def _ours(name: str, label: str, kind: str, **setting: Any) -> MethodSpec:
+    return MethodSpec(name, label, kind, _seeded(AnchoredSLR, **setting), ours=True)
 
 
 def _too_large(size: Size) -> str | None:
@@ -142,9 +133,7 @@ def _too_large(size: Size) -> str | None:
 
 
 def _oasis(size: Size, seed: int) -> Any:
-    from likewise.baselines import OASIS
-
-    return OASIS(n_steps=_oasis_steps(size), random_state=seed)
+    return baselines.OASIS(n_steps=_oasis_steps(size), random_state=seed)
 
 
 def _oasis_steps(size: Size) -> int:
@@ -156,3 +145,44 @@ def _oasis_steps(size: Size) -> int:
 def _fewer_steps(size: Size) -> str | None:
     steps = _oasis_steps(size)
     return None if steps == _OASIS_STEPS else f"{steps:,} steps instead of the usual {_OASIS_STEPS:,}"
+
+
+ITERATIONS = (1, 2, 5, 10)  # ten are the paper's
+
+
+class StoppedSLR:
+    """SLR after the number of iterations that ranks held-out training rows best.
+
+    Attributes
+    ----------
+    setting_ : the number of iterations, by name.
+    model_ : SLR, learned from all rows.
+    """
+
+    def __init__(self, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: np.ndarray) -> Self:
+        """Choose on 30 % of each class, then learn from all rows."""
+        grid = [{"n_iter": T} for T in ITERATIONS]
+        self.setting_ = search_grid(grid, self._candidates, X, y, self.random_state).best_params
+        self.model_ = self._model(self.setting_).fit(X, y)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The gallery side of rows."""
+        return self.model_.transform(X)
+
+    def transform_query(self, X: Any) -> np.ndarray:
+        """The query side of rows."""
+        return self.model_.transform_query(X)
+
+    def _candidates(self, X: Any, y: np.ndarray) -> Callable[[Params], Sides]:
+        def sides(params: Params) -> Sides:
+            model = self._model(params).fit(X, y)
+            return lambda rows: (model.transform_query(rows), model.transform(rows))
+
+        return sides
+
+    def _model(self, params: Params) -> SLR:
+        return SLR(**params, random_state=self.random_state)

@@ -136,9 +136,7 @@ class Standing:
     n_test: int
     n_classes: tuple[int, int]  # learned from, searched
     outcomes: list[Outcome]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_contests", {})
+    _contests: dict[tuple[str, str], Contest] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def ranked(self) -> list[Outcome]:
@@ -147,12 +145,11 @@ class Standing:
 
     def contest(self, one: Outcome, other: Outcome) -> Contest:
         """The paired test of two methods over the queries of all splits."""
-        contests: dict[tuple[str, str], Contest] = self._contests  # type: ignore[attr-defined]
         key = (one.name, other.name)
-        if key not in contests:
+        if key not in self._contests:
             found = paired_test(one.average_precision, other.average_precision)
-            contests[key] = Contest(one.label, other.label, found.difference, found.interval, found.p_value)
-        return contests[key]
+            self._contests[key] = Contest(one.label, other.label, found.difference, found.interval, found.p_value)
+        return self._contests[key]
 
     def against_ours(self, rival: Outcome) -> Contest | None:
         """Ours of the rival's kind, or else our best, against a rival; None for our own methods and failed ones."""
@@ -262,18 +259,8 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the figures of each query, ready for JSON."""
-        return {
-            "n_rows": self.n_rows,
-            "n_columns": self.n_columns,
-            "n_classes": self.n_classes,
-            "n_splits": self.n_splits,
-            "test_size": self.test_size,
-            "seed": self.seed,
-            "seen": None if self.seen is None else self.seen.to_dict(),
-            "unseen": None if self.unseen is None else self.unseen.to_dict(),
-            "recommendation": self.recommendation(),
-            "remarks": self.remarks,
-        }
+        tables = {name: table and table.to_dict() for name, table in (("seen", self.seen), ("unseen", self.unseen))}
+        return {**vars(self), **tables, "recommendation": self.recommendation()}
 
     def to_html(self, title: str = "likewise compare", command: str | None = None) -> str:
         """One self-contained page."""

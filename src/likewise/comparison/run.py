@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,7 @@ from likewise.comparison.methods import (
     unseen_methods,
 )
 from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
-from likewise.comparison.splitting import Part, class_obstacle, class_part, row_part
-from likewise.core.sampling import sample_by_class
+from likewise.core.sampling import sample_by_class, stratified_holdout
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
@@ -133,6 +132,52 @@ def _rows(X: Any, y: Any, max_rows: int | None, rng: np.random.Generator, remark
     return X, codes
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows to learn from and rows to search: rows of the same classes, or rows of other classes
+
+
+@dataclass(frozen=True)
+class Part:
+    """Row numbers to learn from and to search."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
+    """A share of every class to search, at least two rows, so that each has something to find; at least one stays.
+
+    Classes of one or two rows are only learned from.
+    """
+    train, test = stratified_holdout(codes, test_size, rng, least=2, spare=1)
+    if not len(test):
+        most = np.bincount(codes).max()
+        raise LikewiseError(
+            f"the largest class of y has {most} rows: expected at least three, one to learn from and two to search"
+        )
+    return Part(train, test)
+
+
+def class_part(codes: np.ndarray, rng: np.random.Generator) -> Part:
+    """Half of the classes to learn from, the other half to search."""
+    several = np.bincount(codes) > 1  # dealt first, so that both halves have rows with something to find
+    order = np.concatenate([rng.permutation(np.flatnonzero(group)) for group in (several, ~several)])
+    train = np.isin(codes, order[::2])
+    return Part(np.flatnonzero(train), np.flatnonzero(~train))
+
+
+def class_obstacle(codes: np.ndarray) -> str | None:
+    """Why classes cannot be split, if so."""
+    several = int((np.bincount(codes) > 1).sum())
+    if several < 4:
+        return f"new classes are not compared: expected at least four classes of two or more rows, got {several}"
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The comparison, split by split
+
+
 @dataclass
 class _Job:
     """The splits and methods of each table, run split by split."""
@@ -181,7 +226,7 @@ class _Job:
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
             except Exception as failure:  # a method of the caller may raise anything
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
-        return Outcome(outcome.name, outcome.label, outcome.kind, outcome.ours, runs, error, list(remarks))
+        return replace(outcome, runs=runs, error=error, remarks=list(remarks))
 
     def _scaled(self, part: Part, seed: int) -> Any:
         """The rows, standardised if AnchoredSLR would standardise the training rows."""

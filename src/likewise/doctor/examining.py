@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.doctor.advice import ADVICE
 from likewise.doctor.survey import Survey, survey
 from likewise.errors import LikewiseError
 from likewise.tables.table import is_sparse
@@ -17,6 +16,8 @@ from likewise.tables.table import is_sparse
 __all__ = ["Finding", "Findings", "examine"]
 
 Severity = Literal["serious", "warning", "note"]
+Problem = tuple[str, Severity, str]
+"""Code, severity, and what it is."""
 
 _NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
@@ -83,10 +84,10 @@ def examine(X: Any, y: Any = None) -> Findings:
     n, d = X.shape
     labels = None if y is None else _labels(y, n)
     facts = survey(X, labels)
-    found = [finding for look in _LOOKS for finding in look(facts)]
-    order = {"serious": 0, "warning": 1, "note": 2}
-    found.sort(key=lambda finding: order[finding.severity])
-    k = None if labels is None else len(facts.class_sizes)
+    found = [Finding(*problem, *_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
+    severities, codes = get_args(Severity), list(_ADVICE)
+    found.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
+    k = None if labels is None else facts.k
     return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found)
 
 
@@ -106,159 +107,173 @@ def _labels(y: Any, n: int) -> np.ndarray:
     return y
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Rows
-
-
-def _not_finite(facts: Survey) -> Iterator[Finding]:
+def _row_problems(facts: Survey) -> Iterator[Problem]:
     if facts.bad_rows:
         rows, columns = _count(facts.bad_rows, "row"), _count(facts.bad_columns, "column")
-        yield _finding(
-            "not-finite",
-            "serious",
-            f"there is NaN or inf in {rows} and {columns}",
-        )
-
-
-def _zero_rows(facts: Survey) -> Iterator[Finding]:
+        yield "not-finite", "serious", f"there is NaN or inf in {rows} and {columns}"
     if facts.zero_rows:
-        yield _finding("zero-rows", "warning", f"{_count(facts.zero_rows, 'row is', 'rows are')} all zero")
-
-
-def _duplicates(facts: Survey) -> Iterator[Finding]:
+        yield "zero-rows", "warning", f"{_count(facts.zero_rows, 'row is', 'rows are')} all zero"
     if facts.conflicting_rows:
-        severity: Severity = "serious" if facts.conflicting_rows > 0.01 * facts.n else "warning"
-        what = f"{_count(facts.conflicting_rows, 'row equals', 'rows equal')} a row with another label"
-        yield _finding("conflicting-duplicates", severity, what)
+        rows = _count(facts.conflicting_rows, "row equals", "rows equal")
+        many = facts.conflicting_rows > 0.01 * facts.n
+        yield "conflicting-duplicates", "serious" if many else "warning", f"{rows} a row with another label"
     if facts.duplicate_rows:
-        what = f"{_count(facts.duplicate_rows, 'row repeats', 'rows repeat')} an earlier row exactly"
-        yield _finding("duplicate-rows", "warning", what)
-
-
-def _row_scale(facts: Survey) -> Iterator[Finding]:
+        rows = _count(facts.duplicate_rows, "row repeats", "rows repeat")
+        yield "duplicate-rows", "warning", f"{rows} an earlier row exactly"
     low, high = facts.norm_range
     if low and high >= _NORM_SPREAD * low:
         what = f"row norms differ {high / low:.0f}-fold (98 % of them lie between {low:.3g} and {high:.3g})"
-        yield _finding("row-scale", "warning", what)
+        yield "row-scale", "warning", what
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Columns
-
-
-def _column_scale(facts: Survey) -> Iterator[Finding]:
+def _column_problems(facts: Survey) -> Iterator[Problem]:
     low, high = facts.deviation_range
     if low and high >= _COLUMN_SPREAD * low:
         what = f"column deviations differ by a factor of {high / low:.1e} (from {low:.3g} to {high:.3g})"
-        yield _finding("column-scale", "warning", what)
-
-
-def _columns_without_content(facts: Survey) -> Iterator[Finding]:
+        yield "column-scale", "warning", what
     if facts.constant_columns:
-        what = f"{_count(facts.constant_columns, 'column holds', 'columns hold')} one value in every row"
-        yield _finding("constant-columns", "note", what)
+        columns = _count(facts.constant_columns, "column holds", "columns hold")
+        yield "constant-columns", "note", f"{columns} one value in every row"
     if facts.duplicate_columns:
-        what = f"{_count(facts.duplicate_columns, 'column repeats', 'columns repeat')} another column exactly"
-        yield _finding("duplicate-columns", "note", what)
-
-
-def _telling_columns(facts: Survey) -> Iterator[Finding]:
+        columns = _count(facts.duplicate_columns, "column repeats", "columns repeat")
+        yield "duplicate-columns", "note", f"{columns} another column exactly"
     if facts.telling_columns:
         columns = _count(facts.telling_columns, "column has", "columns have")
-        what = f"{columns} one value in each class and a different one in every class"
-        yield _finding("telling-columns", "serious", what)
+        yield "telling-columns", "serious", f"{columns} one value in each class and a different one in every class"
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Rank
-
-
-def _rank(facts: Survey) -> Iterator[Finding]:
+def _rank_problems(facts: Survey) -> Iterator[Problem]:
     n, d, rank = facts.n_finite, facts.d, facts.rank
-    if rank is None:
-        return
-    if rank == n:
-        yield _finding("interpolates", "warning", f"X has full row rank: {n} rows, {d} columns, rank {rank}")
-    elif rank < min(n, d) and facts.rank_is_exact:
-        yield _finding("rank-deficient", "note", f"X has rank {rank}, below its {d} columns")
-
-
-def _condition(facts: Survey) -> Iterator[Finding]:
+    if rank is not None and rank == n:
+        yield "interpolates", "warning", f"X has full row rank: {n} rows, {d} columns, rank {rank}"
+    elif rank is not None and rank < min(n, d) and facts.rank_is_exact:
+        yield "rank-deficient", "note", f"X has rank {rank}, below its {d} columns"
     if facts.condition is not None and facts.condition >= _CONDITION:
-        yield _finding("ill-conditioned", "warning", f"the condition number of X is {facts.condition:.1e}")
+        yield "ill-conditioned", "warning", f"the condition number of X is {facts.condition:.1e}"
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Labels
-
-
-def _unlabelled(facts: Survey) -> Iterator[Finding]:
+def _label_problems(facts: Survey) -> Iterator[Problem]:
     if facts.unlabelled is None:
-        yield _finding("no-labels", "serious", "there are no labels")
-        return
-    if facts.unlabelled:
-        severity: Severity = "warning" if facts.unlabelled < facts.n else "serious"
-        yield _finding("unlabelled", severity, f"{_count(facts.unlabelled, 'row has', 'rows have')} no label")
+        yield "no-labels", "serious", "there are no labels"
+    elif facts.unlabelled:
+        rows = _count(facts.unlabelled, "row has", "rows have")
+        yield "unlabelled", "warning" if facts.unlabelled < facts.n else "serious", f"{rows} no label"
     if facts.minus_one:
         rows = _count(facts.minus_one, "row has", "rows have")
-        what = f"{rows} the label -1, beside {facts.k - 1} other classes"
-        yield _finding("label-minus-one", "warning", what)
-
-
-def _number_of_classes(facts: Survey) -> Iterator[Finding]:
-    if facts.k == 1:
-        yield _finding("one-class", "serious", "all rows have the same label")
-    elif facts.k and facts.k == facts.class_sizes.sum():
-        yield _finding("all-distinct", "serious", f"all {facts.k} labels are distinct")
-    elif facts.k == 2:
-        yield _finding("two-classes", "note", "there are only two classes")
-
-
-def _class_sizes(facts: Survey) -> Iterator[Finding]:
-    sizes = facts.class_sizes
-    if facts.k < 2 or facts.k == sizes.sum():
-        return
-    if singles := int((sizes == 1).sum()):
-        yield _finding("single-classes", "warning", f"{singles} of {facts.k} classes {_have(singles)} one row only")
-    if sizes.max() >= _IMBALANCE * sizes.min():
-        what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
-        yield _finding("imbalance", "warning", what)
-
-
-def _spelling(facts: Survey) -> Iterator[Finding]:
+        yield "label-minus-one", "warning", f"{rows} the label -1, beside {facts.k - 1} other classes"
     if facts.spellings:
         examples = "; ".join(" and ".join(repr(name) for name in group) for group in facts.spellings[:3])
-        yield _finding("label-spelling", "warning", f"some labels differ only by case or blanks: {examples}")
+        yield "label-spelling", "warning", f"some labels differ only by case or blanks: {examples}"
 
 
-_LOOKS: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
-    _not_finite,
-    _unlabelled,
-    _number_of_classes,
-    _telling_columns,
-    _zero_rows,
-    _duplicates,
-    _class_sizes,
-    _spelling,
-    _row_scale,
-    _column_scale,
-    _rank,
-    _condition,
-    _columns_without_content,
-)
+def _class_problems(facts: Survey) -> Iterator[Problem]:
+    sizes, k = facts.class_sizes, facts.k
+    if k == 1:
+        yield "one-class", "serious", "all rows have the same label"
+    elif k and k == sizes.sum():
+        yield "all-distinct", "serious", f"all {k} labels are distinct"
+    elif k:
+        if k == 2:
+            yield "two-classes", "note", "there are only two classes"
+        if singles := int((sizes == 1).sum()):
+            have = "has" if singles == 1 else "have"
+            yield "single-classes", "warning", f"{singles} of {k} classes {have} one row only"
+        if sizes.max() >= _IMBALANCE * sizes.min():
+            what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
+            yield "imbalance", "warning", what
 
 
-# ------------------------------------------------------------------------------------------------------------
-# Words
-
-
-def _finding(code: str, severity: Severity, what: str) -> Finding:
-    return Finding(code, severity, what, *ADVICE[code])
+_CHECKS = (_row_problems, _column_problems, _rank_problems, _label_problems, _class_problems)
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+# What each problem does to a model, and what to do about it; the order is that of findings of one severity.
+_ADVICE: dict[str, tuple[str, str]] = {
+    "not-finite": (
+        "Nothing can be fitted: one such value spreads to every score.",
+        "Drop these rows or impute them, for example with sklearn.impute.SimpleImputer.",
+    ),
+    "no-labels": (
+        "Similarity is learned from examples of what belongs together; without labels there are none.",
+        "Pass y; on the command line name a file (--labels) or a column (--label-column).",
+    ),
+    "unlabelled": (
+        "They are left out of the fit and of every score.",
+        "Label them, or use them in the gallery only, where no label is needed.",
+    ),
+    "label-minus-one": (
+        "It counts as a class of its own: a model learns that its rows are similar to each other.",
+        "If -1 marks unlabelled or noise rows, drop them before fitting.",
+    ),
+    "one-class": (
+        "Every pair is similar: there is nothing to distinguish.",
+        "Add rows of at least one other class.",
+    ),
+    "all-distinct": (
+        "No pair is similar: no query has a relevant item, and average precision is undefined.",
+        "Use coarser labels; is this an id column, or a number to be predicted?",
+    ),
+    "two-classes": (
+        "Two classes span one direction: a learned cosine is little more than a sign.",
+        "Rank by the inner product instead of the cosine; finer labels help too.",
+    ),
+    "telling-columns": (
+        "The label seems to be among the features: a model will learn to read it and nothing else.",
+        "Remove the column, unless it really is known for items without a label.",
+    ),
+    "zero-rows": (
+        "A zero row scores 0 with everything, has no cosine, and can appear anywhere in a ranking.",
+        "Find out why its features are empty (an unreadable picture, a text without known words) or drop it.",
+    ),
+    "conflicting-duplicates": (
+        "The same item is asked to be both similar and dissimilar: no similarity can satisfy that.",
+        "Decide on one label for each row, or drop these rows.",
+    ),
+    "duplicate-rows": (
+        "They count twice in training, and the test is too easy if copies fall on both sides of a split.",
+        "Drop the repeats before splitting: numpy.unique(X, axis=0, return_index=True).",
+    ),
+    "single-classes": (
+        "Such a row has no similar pair: it only shows what it differs from, and is left out of mAP as a query.",
+        "Collect at least two rows per class, better ten, or drop these classes.",
+    ),
+    "imbalance": (
+        "Pairs within the largest classes outnumber all others and dominate both the fit and mAP.",
+        "Look at macro mAP too, pass balanced sample weights to fit, or subsample the largest classes.",
+    ),
+    "label-spelling": (
+        "They count as different classes, whose items are pushed apart.",
+        "Use one spelling.",
+    ),
+    "row-scale": (
+        "Inner products grow with the norm: long rows dominate the fit and appear in every ranking.",
+        "Normalise the rows: sklearn.preprocessing.normalize(X).",
+    ),
+    "column-scale": (
+        "Euclid, cosine and a ridge (alpha) see only the large columns; the small ones carry no weight.",
+        "AnchoredSLR standardises them if that helps; else use sklearn.preprocessing.StandardScaler or logarithms.",
+    ),
+    "interpolates": (
+        "The fit interpolates: any target is met exactly, adapting changes nothing, training scores are perfect.",
+        "Use a ridge (alpha > 0) or a rank well below the number of rows, and trust only held-out figures.",
+    ),
+    "rank-deficient": (
+        "Some columns are combinations of others; a higher rank is lowered to this one in fit.",
+        "Nothing has to be done: fit drops directions without variance.",
+    ),
+    "ill-conditioned": (
+        "Least squares without a ridge amplifies noise along the weakest directions by that much.",
+        "Use alpha > 0 (try 0.01 to 1), keep float64, or reduce X by PCA first.",
+    ),
+    "constant-columns": (
+        "They carry no information; a constant that is not zero adds the same to every raw score.",
+        "Nothing has to be done; dropping them saves memory and time.",
+    ),
+    "duplicate-columns": (
+        "They count twice in Euclid and cosine and lower the rank of X; a learned model does not change.",
+        "Drop the repeats, or keep them: fit drops directions without variance.",
+    ),
+}

@@ -106,7 +106,7 @@ def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> _Figures:
     X.data[~figures.finite[rows]] = 0.0
     X.eliminate_zeros()
     figures.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
-    figures.row_hashes[:] = [_hash_stored(X, i) for i in range(X.shape[0])]
+    figures.row_hashes[:] = [_hash(_stored(X, i)) for i in range(X.shape[0])]
     figures.take_sparse_columns(X)
     return figures
 
@@ -123,9 +123,9 @@ class _Figures:
         self.count, self.mean, self.scatter = 0, np.zeros(d), np.zeros(d)
         self.column_hashes = [blake2b(digest_size=8) for _ in range(d)]
         self.codes, self.k = codes, k
-        watch_classes = 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE
-        self.class_low = np.full((k, d), np.inf) if watch_classes else None
-        self.class_high = np.full((k, d), -np.inf) if watch_classes else None
+        self.by_class = 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE
+        width = d if self.by_class else 0
+        self.class_low, self.class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
 
     def take(self, rows: slice, block: np.ndarray) -> None:
         """Add a block of rows to all figures."""
@@ -142,7 +142,8 @@ class _Figures:
         for digest, column in zip(self.column_hashes, np.ascontiguousarray(block.T), strict=True):
             digest.update(column)
         self._spread(block)
-        self._by_class(block, self.codes[where])
+        if self.by_class:
+            self._spread_by_class(block, self.codes[where])
 
     def _spread(self, block: np.ndarray) -> None:
         """Means and scatter, merged by Chan's formula, which avoids cancellation."""
@@ -154,9 +155,7 @@ class _Figures:
         self.mean += shift * (len(block) / total)
         self.count = total
 
-    def _by_class(self, block: np.ndarray, codes: np.ndarray) -> None:
-        if self.class_low is None or self.class_high is None:
-            return
+    def _spread_by_class(self, block: np.ndarray, codes: np.ndarray) -> None:
         order = np.argsort(codes, kind="stable")
         order = order[codes[order] >= 0]
         present, starts = np.unique(codes[order], return_index=True)
@@ -177,11 +176,11 @@ class _Figures:
         by_column = X.tocsc()
         for column, digest in enumerate(self.column_hashes):
             digest.update(_stored(by_column, column))
-        for c in range(self.k if self.class_low is not None and self.class_high is not None else 0):
+        for c in range(self.k if self.by_class else 0):
             members = X[np.flatnonzero(codes == c)]
             if members.shape[0]:
-                self.class_low[c] = members.min(axis=0).toarray().ravel()  # type: ignore[index]
-                self.class_high[c] = members.max(axis=0).toarray().ravel()  # type: ignore[index]
+                self.class_low[c] = members.min(axis=0).toarray().ravel()
+                self.class_high[c] = members.max(axis=0).toarray().ravel()
 
     def constant(self) -> np.ndarray:
         """Columns with one value in every row."""
@@ -202,7 +201,7 @@ class _Figures:
 
     def telling_columns(self) -> int:
         """Columns with one value per class, and a different one in every class."""
-        if self.class_low is None or self.class_high is None or self.count == 0:
+        if not self.by_class or self.count == 0:
             return 0
         candidates = np.flatnonzero((self.class_low == self.class_high).all(axis=0))
         return sum(len(np.unique(self.class_low[:, column])) == self.k for column in candidates)
@@ -210,10 +209,6 @@ class _Figures:
 
 def _hash(row: Any) -> int:
     return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
-
-
-def _hash_stored(X: Any, i: int) -> int:
-    return _hash(_stored(X, i))
 
 
 def _stored(X: Any, i: int) -> bytes:

@@ -13,9 +13,7 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.index import Index
 from likewise.utils.files import atomic_write
 
-__all__ = ["KINDS", "export", "query_map", "to_faiss", "to_numpy", "to_onnx"]
-
-KINDS = ("faiss", "numpy", "onnx")
+__all__ = ["export", "query_map", "to_faiss", "to_numpy"]
 
 
 def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
@@ -27,7 +25,7 @@ def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) 
     if kind == "numpy":
         return to_numpy(index, path)
     if kind == "onnx":
-        return to_onnx(index.model, path)
+        return atomic_write(path, index.model.to_onnx())
     raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}; expected .faiss, .npz or .onnx")
 
 
@@ -49,11 +47,6 @@ def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
     """An .npz file with `vectors` (n, r), the gallery side, and `ids` (n,), as text unless they are integers."""
     ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
     return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
-
-
-def to_onnx(model: SimilarityModel, path: str | os.PathLike[str]) -> Path:
-    """Both sides of the model as an ONNX graph: input `rows`, outputs `query` and `gallery`."""
-    return atomic_write(path, model.to_onnx())
 
 
 def query_map(model: SimilarityModel) -> np.ndarray:

@@ -41,7 +41,8 @@ class MilvusIndex:
         if not self.client.has_collection(collection):
             raise LikewiseError(f"{os.fspath(uri)} has no collection {collection!r}: build it first")
         self.client.load_collection(collection)
-        width = _width(self.client.describe_collection(collection))
+        fields = self.client.describe_collection(collection)["fields"]
+        width = next(int(field["params"]["dim"]) for field in fields if field["name"] == "vector")
         if width != model._n_features_out:
             raise LikewiseError(
                 f"the collection {collection!r} holds vectors of width {width}; the model makes {model._n_features_out}"
@@ -67,7 +68,7 @@ class MilvusIndex:
                 raise LikewiseError(f"{os.fspath(uri)} already has a collection {collection!r}: set overwrite=True")
             client.drop_collection(collection)
         _create(client, collection, index)
-        _insert(client, collection, index, range(len(index)))
+        _insert(client, collection, index)
         _wait(client, collection)
         return cls(model, uri, collection, token=token)
 
@@ -94,7 +95,7 @@ class MilvusIndex:
         if items is None:
             raise LikewiseError("items is None: expected the ids of the rows that are added")
         index = Index.build(self.model, np.atleast_2d(np.asarray(rows)), items)
-        _insert(self.client, self.collection, index, range(len(index)))
+        _insert(self.client, self.collection, index)
 
     def remove(self, ids: Any) -> None:
         """Remove the items with these ids."""
@@ -139,10 +140,10 @@ def _create(client: Any, collection: str, index: Index) -> None:
     client.create_collection(collection, schema=schema, index_params=parameters)
 
 
-def _insert(client: Any, collection: str, index: Index, rows: range) -> None:
-    for start in range(rows.start, rows.stop, _BATCH):
-        part = range(start, min(start + _BATCH, rows.stop))
-        client.insert(collection, data=[_entity(index, row) for row in part])
+def _insert(client: Any, collection: str, index: Index) -> None:
+    for start in range(0, len(index), _BATCH):
+        rows = range(len(index))[start : start + _BATCH]
+        client.insert(collection, data=[_entity(index, row) for row in rows])
 
 
 def _entity(index: Index, row: int) -> dict[str, Any]:
@@ -167,8 +168,3 @@ def _wait(client: Any, collection: str) -> None:
         if time.monotonic() > until:
             raise LikewiseError(f"Milvus did not finish the index of {collection!r} in {_PATIENCE:.0f} s")
         time.sleep(0.2)
-
-
-def _width(description: dict[str, Any]) -> int:
-    field = next(field for field in description["fields"] if field["name"] == "vector")
-    return int(field["params"]["dim"])

@@ -1,17 +1,21 @@
-"""A model taught by clicks: the base model, and one more coordinate for each group that was taught."""
+"""A model taught by clicks: one more coordinate for each group that was taught, and how examples spread to others."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
-from likewise.core.kernels import Features
+from likewise.core.kernels import Features, mean_square_distance
+from likewise.core.sampling import sample_rows
 from likewise.utils.onnx_graph import Graph
 
-__all__ = ["Taught"]
+__all__ = ["Ground", "SpreadRegression", "Taught", "prepared"]
 
 
 class Taught(SimilarityModel):
@@ -121,3 +125,113 @@ class Taught(SimilarityModel):
         f = graph.times(f, np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
         query, gallery = graph.beside([query, f]), graph.beside([gallery, f])
         return (graph.unit(query), graph.unit(gallery)) if self.cosine_ else (query, gallery)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a few examples say about the rest: spread over a graph of neighbours, then regressed in closed form.
+#
+# The neighbours of each row, the kernel of all rows with some landmarks and its Gram matrix depend only on the gallery
+# and are computed once. A lesson is then a few products with a sparse matrix and one solve.
+
+# Measured on held-out digits (20 marks, 30 labels; on a cosine and on a model of 60 labels): results hardly change
+# around these values.
+DEGREE = 10
+SPREAD = 0.9
+ROUNDS = 25
+LANDMARKS = 500
+OWN = 300
+WIDTH = 3.0
+RIDGE = 0.1
+_BLOCK = 1 << 23
+
+
+class SpreadRegression(NamedTuple):
+    """A kernel, the coefficients of its landmarks, and the fitted values of the rows."""
+
+    features: Features
+    coefficients: np.ndarray
+    fitted: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Unit rows z, their graph of neighbours, and the kernel for regressing on z."""
+
+    z: np.ndarray
+    graph: sp.csr_array
+    features: Features
+    phi: np.ndarray
+    gram: np.ndarray
+
+    def spread(self, Y: np.ndarray) -> np.ndarray:
+        """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: label spreading of each column of Y."""
+        F = Y = Y.astype(np.float32)
+        for _ in range(ROUNDS):
+            F = np.float32(SPREAD) * (self.graph @ F) + np.float32(1 - SPREAD) * Y
+        return np.asarray(F)
+
+    def regress(self, T: np.ndarray) -> SpreadRegression:
+        """Ridge regression of T on the kernel; the rows where T is largest become landmarks too."""
+        own = self._own_landmarks(T)
+        assert self.features.landmarks is not None
+        added = Features(self.z[own], self.features.gamma)
+        phi = np.hstack([self.phi, added(self.z)])
+        landmarks = np.vstack([self.features.landmarks, self.z[own]])
+        gram = self._gram(phi, added)
+        A = scipy.linalg.solve(gram.astype(float), (phi.T @ T.astype(phi.dtype)).astype(float), assume_a="pos")
+        A = A.astype(np.float32)
+        return SpreadRegression(Features(landmarks, self.features.gamma), A, phi @ A)
+
+    def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
+        """The rows with the largest values, equally many per column."""
+        each = max(1, OWN // T.shape[1])
+        top = np.argsort(-T, axis=0, kind="stable")[:each]
+        return np.unique(top[np.take_along_axis(T, top, axis=0) > 0.5])
+
+    def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
+        """ΦᵀΦ + λK for all landmarks; the block of the fixed ones is already computed."""
+        m = self.phi.shape[1]
+        assert added.landmarks is not None
+        assert self.features.landmarks is not None
+        right = phi.T @ phi[:, m:] + np.float32(RIDGE) * np.vstack(
+            [added(self.features.landmarks), added(added.landmarks)]
+        )
+        gram = np.block([[self.gram, right[:m]], [right[:m].T, right[m:]]])
+        gram[np.diag_indices_from(gram)] += np.float32(1e-4 * np.trace(gram) / len(gram))
+        return gram
+
+    def near(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbours of a unit row that is not in the gallery, and their weights, which sum to 1."""
+        scores = self.z @ z.astype(self.z.dtype)
+        rows = np.argsort(-scores, kind="stable")[:DEGREE]
+        weights = np.maximum(scores[rows], 1e-6) ** 3
+        return rows, weights / weights.sum()
+
+
+def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
+    """Compute everything that depends only on unit rows z."""
+    z = np.ascontiguousarray(z, dtype=np.float32)
+    landmarks = z[sample_rows(len(z), LANDMARKS, rng)]
+    features = Features(landmarks, WIDTH / max(mean_square_distance(z, None), 1e-12))
+    phi = features(z)
+    gram = phi.T @ phi + np.float32(RIDGE) * features(landmarks)
+    return Ground(z, _graph(z), features, phi, gram)
+
+
+def _graph(z: np.ndarray) -> sp.csr_array:
+    """Cubed cosines with the nearest rows, made symmetric and normalised by both degrees."""
+    n, k = len(z), min(DEGREE, len(z) - 1)
+    step = max(1, _BLOCK // n)
+    rows, columns, values = [], [], []
+    for i in range(0, n, step):
+        S = z[i : i + step] @ z.T
+        S[np.arange(len(S)), np.arange(i, i + len(S))] = -np.inf
+        found = np.argpartition(S, n - k, axis=1)[:, n - k :]
+        rows.append(np.repeat(np.arange(i, i + len(S)), k))
+        columns.append(found.ravel())
+        values.append(np.maximum(np.take_along_axis(S, found, axis=1), 0).ravel() ** 3)
+    W = sp.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(n, n))
+    W = W.maximum(W.T).tocsr()
+    degree = 1 / np.sqrt(np.maximum(np.asarray(W.sum(axis=1)).ravel(), 1e-12))
+    D = sp.diags_array(degree.astype(np.float32))
+    return sp.csr_array(D @ W @ D)

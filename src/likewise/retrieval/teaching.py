@@ -23,8 +23,7 @@ from likewise.metrics import mean_average_precision
 from likewise.retrieval.feedback import Event, Feedback
 from likewise.retrieval.groups import Group, Node, groups_of
 from likewise.retrieval.index import Index
-from likewise.retrieval.spreading import Ground, prepared
-from likewise.retrieval.taught import Taught
+from likewise.retrieval.taught import Ground, Taught, prepared
 from likewise.retrieval.validation import query_rows, row_numbers
 
 __all__ = ["Lesson", "Teacher"]

@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv
 from likewise.core.sampling import sample_rows, stratified_holdout
 from likewise.metrics import average_precisions
 
-__all__ = ["Split", "class_splits", "each_score", "inner_splits", "mean_of_found", "row_splits", "score"]
+__all__ = ["Split", "class_splits", "each_score", "inner_splits", "mean_of_found", "row_splits"]
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
@@ -86,14 +86,6 @@ def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> l
     return splits
 
 
-def score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> float:
-    """mAP of held-out rows Z among themselves; those alone in their class rank the training rows instead.
-
-    nan if no query has anything to find.
-    """
-    return mean_of_found(each_score(Z, codes, Z_train, codes_train))
-
-
 def mean_of_found(values: np.ndarray) -> float:
     """Mean over the queries that have something to find; nan if none has."""
     found = values[np.isfinite(values)]
@@ -101,7 +93,10 @@ def mean_of_found(values: np.ndarray) -> float:
 
 
 def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:
-    """Average precision of each held-out row, of which `score` is the mean; nan where there is nothing to find."""
+    """Average precision of held-out rows Z among themselves; those alone in their class rank the training rows.
+
+    nan where there is nothing to find.
+    """
     together = np.bincount(codes)[codes] > 1
     alone = ~together & np.isin(codes, codes_train)
     values = np.full(len(codes), np.nan)

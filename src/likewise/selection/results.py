@@ -1,15 +1,26 @@
-"""The record of a search over settings, in the layout of scikit-learn's `cv_results_`."""
+"""A search over a few settings on held-out training rows, and its record in the layout of `cv_results_`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-__all__ = ["CVResults"]
+from likewise.metrics import mean_average_precision
+from likewise.selection.holdout import Split, inner_splits, mean_of_found
+from likewise.utils.random import generator
+
+__all__ = ["CVResults", "Params", "Prepare", "Sides", "search_grid"]
+
+Params = dict[str, Any]
+Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
+"""Rows to their query and gallery sides."""
+Prepare = Callable[[Any, np.ndarray], Callable[[Params], Sides]]
+"""Training rows and class codes to a function that fits a setting; what all settings share is computed once."""
 
 Record = dict[str, Any]
 """One setting: its "params", the "scores" of the splits and the "seconds" they took, all plain JSON values."""
@@ -58,11 +69,12 @@ class CVResults:
     def as_dict(self) -> dict[str, Any]:
         """The schema of scikit-learn's `cv_results_`; `mean_fit_time` includes the scoring."""
         scores, means = self._split_scores(), self._means()
+        variances = [_mean((row - mean) ** 2) for row, mean in zip(scores, means, strict=True)]
         columns: dict[str, Any] = {
             "params": [record["params"] for record in self.records],
             **{f"split{i}_test_score": column for i, column in enumerate(scores.T)},
             "mean_test_score": means,
-            "std_test_score": np.array([_std(record["scores"]) for record in self.records]),
+            "std_test_score": np.sqrt(variances),
             "rank_test_score": rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32),
         }
         times = self._fit_times()
@@ -95,16 +107,34 @@ class CVResults:
         return np.array([np.nan if seconds is None else seconds / splits for seconds, splits in pairs])
 
 
-def _scored(scores: list[float]) -> np.ndarray:
-    values = np.array(scores, dtype=np.float64)
-    return values[np.isfinite(values)]
+def _mean(scores: Any) -> float:
+    return mean_of_found(np.asarray(scores, dtype=np.float64))
 
 
-def _mean(scores: list[float]) -> float:
-    values = _scored(scores)
-    return float(values.mean()) if len(values) else float("nan")
+def search_grid(
+    grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, random_state: Any = None, holdout: str = "rows"
+) -> CVResults:
+    """Score every setting of a grid by the mAP of held-out rows among themselves.
+
+    `holdout="classes"` holds out classes instead of rows: for galleries whose classes are not those of training. A
+    grid of one setting is not searched; where nothing can be held out no setting has a score, and the first is best.
+    """
+    splits = inner_splits(y, generator(random_state), holdout) if len(grid) > 1 else []
+    folds = [_fold(grid, prepare, X, y, split) for split in splits]
+    results = CVResults()
+    for i, params in enumerate(grid):
+        seconds = sum(fold[i][1] for fold in folds) if folds else None
+        results.add(params, [fold[i][0] for fold in folds], seconds)
+    return results
 
 
-def _std(scores: list[float]) -> float:
-    values = _scored(scores)
-    return float(values.std()) if len(values) else float("nan")
+def _fold(grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, split: Split) -> list[tuple[float, float]]:
+    """The score of every setting on one split, and the seconds it took."""
+    codes = np.unique(y[split.train], return_inverse=True)[1]  # without gaps where classes are held out
+    fit = prepare(X[split.train], codes)
+    found = []
+    for params in grid:
+        began = time.perf_counter()
+        score = float(mean_average_precision(*fit(params)(X[split.held]), y[split.held]))
+        found.append((score, time.perf_counter() - began))
+    return found

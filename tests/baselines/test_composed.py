@@ -1,14 +1,12 @@
-"""The baselines behind a kernel, as posteriors, and with their input beside them."""
+"""The baselines behind a kernel, and with their input beside them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import normalize
-from sklearn.svm import SVC
 
-from likewise.baselines import LDA, Cosine, Kernelised, LDAPosterior, RidgeOneHot, SVMPosterior, WithInput
+from likewise.baselines import LDA, Cosine, Kernelised, RidgeOneHot, WithInput
 from likewise.core.kernels import mean_square_distance
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -51,28 +49,6 @@ def test_an_unknown_base_or_holdout_is_named() -> None:
     for model, name in ((Kernelised("svm"), "base"), (WithInput("nca"), "base"), (LDA(holdout="items"), "holdout")):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of {type(model).__name__} must be a str among"):
             model.fit(X, y)
-
-
-def test_the_posterior_of_lda_is_that_of_scikit_learn(some: Digits) -> None:
-    X, y, Q, _ = some
-    rows, queries = normalize(X), normalize(Q)
-    rows = rows[:, rows.std(axis=0) > 1e-3][:, :20]
-    queries = queries[:, normalize(X).std(axis=0) > 1e-3][:, :20]
-    ours = LDAPosterior(shrinkage=0.0, temperature=1.0, normalize=False).fit(rows, y)
-    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=None).fit(rows, y)
-    # scikit-learn divides the covariance by n less nothing, class by class, as here.
-    np.testing.assert_allclose(ours.transform(queries) ** 2, theirs.predict_proba(queries), atol=1e-6)
-
-
-def test_the_machines_are_those_of_scikit_learn(some: Digits) -> None:
-    X, y, Q, _ = some
-    model = SVMPosterior(C=10.0, width=1.0, temperature=1.0).fit(X, y)
-    rows, queries = normalize(X), normalize(Q)
-    one = SVC(C=10.0, gamma=1.0 / mean_square_distance(rows, None)).fit(rows, y == 3)
-    Z = model.transform(Q) ** 2
-    scores = np.log(Z[:, 3]) - np.log(Z[:, 5])
-    other = SVC(C=10.0, gamma=1.0 / mean_square_distance(rows, None)).fit(rows, y == 5)
-    np.testing.assert_allclose(scores, one.decision_function(queries) - other.decision_function(queries), atol=1e-2)
 
 
 def test_a_weight_of_one_is_the_centred_cosine_and_of_nothing_the_base_alone(some: Digits) -> None:

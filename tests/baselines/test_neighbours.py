@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import check_grad
 
 from likewise.baselines import LMNN
-from likewise.baselines.lmnn import Triplets, objective, target_neighbours, working_set
+from likewise.baselines.neighbours import Triplets, objective, target_neighbours, working_set
 from tests.planted import planted
 
 

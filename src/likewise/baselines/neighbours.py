@@ -1,36 +1,104 @@
-"""LMNN: pull a row's nearest rows of its class closer than any row of another class (Weinberger & Saul 2009).
-
-With d the squared distance after the map L (r×d) and T(i) the k nearest rows of i's class in the input, it minimises
-
-    μ Σ_{i, j ∈ T(i)} d_ij + (1 − μ) Σ_{i, j ∈ T(i), l of another class} [1 + d_ij − d_il]₊
-
-by L-BFGS over a working set of impostors l, updated every few iterations. Both sums are over weighted pairs, so the
-gradient goes through a sparse graph Laplacian and no outer product is ever formed.
-"""
+"""Distances learned for nearest neighbours of the same class: NCA and LMNN."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances
-from likewise.baselines.scatter import principal_directions
+from likewise.baselines.closed_forms import principal_directions
+from likewise.baselines.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
 from likewise.core.sampling import sample_by_class
-from likewise.selection.grid import Params, Sides
 from likewise.utils.random import generator
 
-__all__ = ["LMNN"]
+__all__ = ["LMNN", "NCA"]
 
 BLOCK = 512
 
 
+@estimator
+class NCA(LinearBaseline):
+    """Minus the squared distance after the map that makes nearest neighbours agree in class (Goldberger et al. 2004).
+
+    Its cost grows with n²d, so it learns from at most `max_rows` training rows, drawn by class, and from their
+    `n_inputs` leading principal components.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Width of the map; None is the number of classes minus one, which lets it start from discriminant directions.
+    scale : float or "auto", default="auto"
+        Root mean square distance to the nearest other row at the start: it sets how far neighbourhoods reach. "auto"
+        takes the best of `grid` on held-out training rows.
+    n_inputs : int, default=200
+        Principal components given to it.
+    max_rows : int or None, default=4000
+        Training rows, at most; None is all of them.
+    max_iter : int, default=50
+        L-BFGS iterations, at most.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Scales to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the sample and of the holdout.
+
+    Attributes
+    ----------
+    scale_ : float
+        Scale used; `cv_results_` has all that were tried, in scikit-learn's schema.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
+
+    n_components: int | None = None
+    scale: float | str = "auto"
+    n_inputs: int = 200
+    max_rows: int | None = 4000
+    max_iter: int = 50
+    normalize: bool = True
+    grid: tuple[float, ...] = (0.3, 0.1, 1.0)
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the map from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        mean = rows.mean(axis=0)
+        directions = principal_directions(rows - mean, self.n_inputs)
+        Z = (rows - mean) @ directions.T
+        Z *= neighbour_scale(Z)
+        subset = sample_by_class(codes, self.max_rows, generator(self.random_state))
+        self.scale_ = float(self._best(by_distance(self._learn), Z[subset], codes[subset])["scale"])
+        L = self._learn(Z[subset], codes[subset], self.scale_)
+        self._set_distance((L @ directions).astype(X.dtype), mean)
+        return self
+
+    def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
+        r = len(self.classes_) - 1 if self.n_components is None else self.n_components
+        seed = int(generator(self.random_state).integers(2**31))
+        init = "auto" if Z.any() else "identity"  # equal rows have no directions to start from
+        model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
+        self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
+        return np.asarray(model.components_)
+
+
+@estimator
 class LMNN(LinearBaseline):
-    """Minus the squared distance after a map learned for large margins between neighbours.
+    """Minus the squared distance after a map learned for large margins between neighbours (Weinberger & Saul 2009).
+
+    With d the squared distance after the map L (r×d) and T(i) the k nearest rows of i's class in the input, it
+    minimises
+
+        μ Σ_{i, j ∈ T(i)} d_ij + (1 − μ) Σ_{i, j ∈ T(i), l of another class} [1 + d_ij − d_il]₊
+
+    by L-BFGS over a working set of impostors l, updated every few iterations. Both sums are over weighted pairs, so
+    the gradient goes through a sparse graph Laplacian and no outer product is ever formed.
 
     Parameters
     ----------
@@ -59,74 +127,34 @@ class LMNN(LinearBaseline):
     Attributes
     ----------
     k_, mu_ : int and float
-        Values used.
-    cv_results_ : dict
-        Settings tried and their scores, in scikit-learn's schema.
+        Values used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "rank": [COUNT],
-        "k": [COUNT, AUTO],
-        "mu": [SHARE, AUTO],
-        "n_rounds": [COUNT],
-        "n_iter": [COUNT],
-        "max_impostors": [COUNT],
-        "max_rows": [COUNT, None],
-        "normalize": ["boolean"],
-        "grid_k": ["array-like"],
-        "grid_mu": ["array-like"],
-        "n_pilot": [COUNT],
-        "random_state": ["random_state"],
-    }
 
-    def __init__(
-        self,
-        rank: int = 100,
-        k: int | str = "auto",
-        mu: float | str = "auto",
-        n_rounds: int = 6,
-        n_iter: int = 15,
-        max_impostors: int = 50,
-        max_rows: int | None = 10_000,
-        normalize: bool = True,
-        grid_k: tuple[int, ...] = (3, 10, 30),
-        grid_mu: tuple[float, ...] = (0.5, 0.2),
-        n_pilot: int = 2,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.k = k
-        self.mu = mu
-        self.n_rounds = n_rounds
-        self.n_iter = n_iter
-        self.max_impostors = max_impostors
-        self.max_rows = max_rows
-        self.normalize = normalize
-        self.grid_k = grid_k
-        self.grid_mu = grid_mu
-        self.n_pilot = n_pilot
-        self.random_state = random_state
+    rank: int = 100
+    k: int | str = "auto"
+    mu: float | str = "auto"
+    n_rounds: int = 6
+    n_iter: int = 15
+    max_impostors: int = 50
+    max_rows: int | None = 10_000
+    normalize: bool = True
+    grid_k: tuple[int, ...] = (3, 10, 30)
+    grid_mu: tuple[float, ...] = (0.5, 0.2)
+    n_pilot: int = 2
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
         X, codes = self._training_data(X, y)
         rows = self._rows(X)
         mean = rows.mean(axis=0)
-        best = self._best(self._pilot, rows - mean, codes)
+        best = self._best(by_distance(partial(self._learn, n_rounds=self.n_pilot)), rows - mean, codes)
         self.k_, self.mu_ = int(best["k"]), float(best["mu"])
         L = self._learn(rows - mean, codes, self.k_, self.mu_, self.n_rounds)
-        self.components_ = L.astype(X.dtype)
-        self.offset_ = self.components_ @ mean
-        self.metric_ = "distance"
+        self._set_distance(L.astype(X.dtype), mean)
         return self
-
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        def candidate(params: Params) -> Sides:
-            L = self._learn(X, y, params["k"], params["mu"], self.n_pilot)
-            return linear_sides(L, np.zeros(len(L)), "distance")
-
-        return candidate
 
     def _learn(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, n_rounds: int) -> np.ndarray:
         rng = generator(self.random_state)

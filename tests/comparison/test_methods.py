@@ -3,7 +3,7 @@
 from sklearn.datasets import load_digits
 
 from likewise import SLR
-from likewise.comparison.stopping import ITERATIONS, StoppedSLR
+from likewise.comparison.methods import ITERATIONS, StoppedSLR
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:600], y[:600]
