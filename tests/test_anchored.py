@@ -10,8 +10,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from likewise import SLR, AnchoredSLR
-from likewise.core.heads import unit
 from likewise.metrics import mean_average_precision
+from likewise.utils.arrays import unit_rows as unit
 from tests.planted import planted
 
 

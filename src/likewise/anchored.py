@@ -15,10 +15,8 @@ import scipy.sparse as sp
 from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
-from likewise.core.anchoring import Preparation
-from likewise.core.heads import Head
-from likewise.core.kernels import Features, Scaling
-from likewise.core.unit_rows import UnitRows, sample, scaling_of
+from likewise.core.anchoring import Head, Preparation
+from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError

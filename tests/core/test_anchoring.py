@@ -8,7 +8,7 @@ from tests.planted import planted
 
 from likewise.core import anchoring
 from likewise.core.anchoring import Clamp, Images, Preparation, adapt, cosine_clamp, fixed_target
-from likewise.core.unit_rows import UnitRows
+from likewise.core.kernels import UnitRows
 from likewise.data.memory import MemoryEngine
 
 

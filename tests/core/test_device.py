@@ -10,10 +10,9 @@ from sklearn.preprocessing import normalize
 from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
-from likewise.core import anchoring, class_sums, kernels, unit_rows
+from likewise.core import anchoring, class_sums, kernels
 from likewise.core.device import Device
-from likewise.core.kernels import Scaling
-from likewise.core.unit_rows import UnitRows
+from likewise.core.kernels import Scaling, UnitRows
 from likewise.data import array_api
 from likewise.data.array_api import ArrayEngine
 from likewise.errors import LikewiseError
@@ -104,7 +103,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
         seen.append(tuple(getattr(array, "shape", ())))
         return to_host(array)
 
-    for module in (anchoring, class_sums, kernels, unit_rows, array_api):
+    for module in (anchoring, class_sums, kernels, array_api):
         monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.anchored.MOST_CHOOSING", 90)
     AnchoredSLR("linear", n_landmarks=90, output="posterior").fit(_torch(X), y)

@@ -16,12 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from tests.planted import planted
 
 from likewise import AnchoredSLR
-from likewise.core.heads import unit
-from likewise.core.kernels import Scaling
-from likewise.core.unit_rows import scaling_of
+from likewise.core.kernels import Scaling, scaling_of
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
+from likewise.utils.arrays import unit_rows as unit
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -12,25 +12,36 @@ a ridge regression anchored at the fixed solution L₀.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+from scipy.special import softmax
 
 from likewise.core.class_sums import class_sums
 from likewise.core.engine import Columns, RowBlock
-from likewise.core.heads import Head
-from likewise.core.kernels import Basis, Features, FeatureSums, Scaling, basis, gram_basis, scaled
+from likewise.core.kernels import (
+    Basis,
+    Features,
+    FeatureSums,
+    Scaling,
+    UnitRows,
+    basis,
+    gram_basis,
+    rows_at,
+    scaled,
+)
 from likewise.core.passes import Gallery
 from likewise.core.sampling import draw_landmarks
 from likewise.core.targets import LabelTarget, class_starts
-from likewise.core.unit_rows import UnitRows, rows_at
 from likewise.core.whitening import check_room
-from likewise.utils.arrays import like, namespace, take_rows, to_host
+from likewise.utils.arrays import like, namespace, take_rows, to_host, unit_rows
+from likewise.utils.onnx_graph import Graph
 
-__all__ = ["AnchoredRegression", "Preparation", "Rounds", "adapt", "fixed_target"]
+__all__ = ["AnchoredRegression", "Head", "Preparation", "adapt", "fixed_target"]
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
@@ -77,26 +88,25 @@ class AnchoredRegression:
         """The diagonal of FᵀF + λI, λ in units of the mean eigenvalue."""
         return (self.basis.g + ridge * self.basis.unit)[:, None]
 
-    def images(self, L: np.ndarray) -> np.ndarray:
-        """F L of rows in memory, in label order."""
-        return self.engine.project(L)
-
     def rms(self, L: np.ndarray) -> float:
         """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""
         return float(np.sqrt(np.sum(self.basis.g[:, None] * L**2) / self.size.sum()))
 
     def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
         """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `Push`."""
-        beside = (self.images(L),) if self.coordinates is None else ()
+        beside = (self.engine.project(L),) if self.coordinates is None else ()
         images, means = Images(self.coordinates, L), None
         if confidence:
             (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), beside)
             means = sums / np.maximum(self.size, _TINY)[:, None]
-        clamp = Clamp(images, means, confidence, len(self.size) / self.size.sum(), self.rms(L), cosine_clamp(self.size))
+        clamp = Clamp(
+            images, means, confidence, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
+        )
         if self.columns is None:
-            columns: Columns = self.engine.columns(ClampColumns(clamp), 4 * L.shape[1], beside)
+            columns: Columns = self.engine.columns(clamp, 4 * L.shape[1], beside)
         else:
-            columns = clamp.columns(*self.columns)
+            F, codes, weights = self.columns
+            columns = clamp.columns(F @ like(L, F), codes, weights)
         return self.engine.sum_against(Push(clamp), columns, beside)[0]
 
     def class_means(self, L: np.ndarray, head: Head) -> np.ndarray:
@@ -104,7 +114,7 @@ class AnchoredRegression:
         beside: tuple[np.ndarray, ...] = ()
         if self.coordinates is None:
             inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
-            beside = (self.images(L), self.unit.centred(inputs) if head.input else inputs)
+            beside = (self.engine.project(L), self.unit.centred(inputs) if head.input else inputs)
         task = HeadSums(Images(self.coordinates, L), head, self.unit.pending, self.unit.mean, len(self.size))
         return np.asarray(self.engine.sum(task, beside)[0] / np.maximum(self.size, _TINY)[:, None])
 
@@ -165,16 +175,6 @@ def _in_passes(unit: UnitRows, features: Features) -> AnchoredRegression:
 # The fixed solution, and adapting from it
 
 
-class Rounds(Protocol):
-    """Where the rounds of a fit are kept, so that an interrupted fit can be resumed."""
-
-    def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
-        """FᵀP to continue from, `FP` itself at the start, and how many rounds are done."""
-
-    def save(self, FP: np.ndarray, done: int) -> None:
-        """Keep FᵀP after a round."""
-
-
 def fixed_target(regression: AnchoredRegression, ridge: float, lda: bool) -> np.ndarray:
     """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
 
@@ -194,9 +194,12 @@ def adapt(
     ridge: float,
     pull: float,
     confidence: float,
-    saved: Rounds | None = None,
+    saved: Any = None,
 ) -> np.ndarray:
-    """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution."""
+    """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution.
+
+    `saved` keeps FᵀP after each round: `resume(FᵀP)` gives what to continue from and how many rounds are done.
+    """
     divisor = regression.divisor(ridge)
     damping = 0.5 if pull <= 1 else 0.3
     FP, done = (target, 0) if saved is None else saved.resume(target)
@@ -275,27 +278,17 @@ class Clamp:
         own = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
         return xp.clip(own / self.confidence, min=0.0, max=1.0) ** 2
 
-    def columns(self, F: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Gallery:
-        """Rows F as columns, each standing for `weights` rows; summed with z_j and with v_j z_j."""
-        return self.gallery(F @ like(self.images.L, F), codes, weights)
+    def __call__(self, block: RowBlock) -> Gallery:
+        """All rows of a block as columns."""
+        return self.columns(self.images(block)[1], block.codes, block.weights)
 
-    def gallery(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
-        """The same from their images; the columns of a pass are on the host."""
+    def columns(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+        """Images as columns on the host, each standing for `weights` rows; summed with z_j and with v_j z_j."""
         z, _ = directions(Z)
         v, z = to_host(self.trust(z, codes)), to_host(z)
         weights = np.ones(len(codes)) if weights is None else weights
         starts = class_starts(codes, len(self.target.same_weight))  # type: ignore[arg-type]
         return Gallery(z, starts, weights, z * (weights * v)[:, None])
-
-
-@dataclass(frozen=True)
-class ClampColumns:
-    """All rows as columns of a round."""
-
-    clamp: Clamp
-
-    def __call__(self, block: RowBlock) -> Gallery:
-        return self.clamp.gallery(self.clamp.images(block)[1], block.codes, block.weights)
 
 
 @dataclass(frozen=True)
@@ -355,3 +348,61 @@ def directions(Z: Any) -> tuple[Any, Any]:
     xp = namespace(Z)
     norms = xp.clip(xp.linalg.vector_norm(Z, axis=1), min=float(xp.finfo(Z.dtype).smallest_normal))
     return Z / norms[:, None], norms
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From images to what is searched
+
+
+@dataclass(frozen=True)
+class Head:
+    """Images Z to rows of length one, so that an inner product is a cosine.
+
+    `scale` is the RMS length of the training images; `input` weighs the centred input row appended to the image, whose
+    RMS length is `input_scale`, and `constant` a constant coordinate: with two classes the image is a single number,
+    and the cosine of numbers is only a sign. `raw` leaves the image out: the plain cosine of the centred input. With
+    class means and a `temperature` τ the row becomes √softmax(score / τ), score_k = z·μ_k - ½|μ_k|²: a posterior.
+    """
+
+    on_host: ClassVar[bool] = True
+
+    scale: float = 1.0
+    input: float = 0.0
+    input_scale: float = 1.0
+    constant: float = 0.0
+    raw: bool = False
+    means: np.ndarray | None = None
+    temperature: float = 0.0
+
+    def __call__(self, Z: np.ndarray, centred: Callable[[], np.ndarray]) -> np.ndarray:
+        """Rows to search by; `centred` gives the centred input rows where they are needed."""
+        if self.raw:
+            return unit_rows(centred())
+        parts = [Z]
+        if self.input:
+            parts.append(centred() * Z.dtype.type(self.input * self.scale / self.input_scale))
+        if self.constant:
+            parts.append(np.full((len(Z), 1), self.constant * self.scale, dtype=Z.dtype))
+        z = unit_rows(np.hstack(parts) if len(parts) > 1 else Z)
+        return z if self.means is None else self._posterior(z)
+
+    def _posterior(self, z: np.ndarray) -> np.ndarray:
+        means = np.asarray(self.means, dtype=z.dtype)
+        scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
+        return np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
+
+    def write_onnx(self, graph: Graph, z: str, centred: Callable[[], str]) -> str:
+        """The same in an ONNX graph."""
+        if self.raw:
+            return graph.unit(centred())
+        parts = [z]
+        if self.input:
+            parts.append(graph.times(centred(), self.input * self.scale / self.input_scale))
+        if self.constant:
+            parts.append(graph.filled(z, self.constant * self.scale))
+        z = graph.unit(graph.beside(parts))
+        if self.means is None:
+            return z
+        means = np.asarray(self.means, np.float64)
+        scores = graph.plus(graph.mapped(z, means.T), -np.einsum("ij,ij->i", means, means) / 2)
+        return graph.posterior(scores, self.temperature)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from likewise.core.kernels import Features, FeatureSums
-from likewise.core.unit_rows import UnitRows
+from likewise.core.kernels import Features, FeatureSums, UnitRows
 from likewise.core.whitening import check_room
 
 __all__ = ["Directions", "ShrinkageMap", "directions", "scatter"]

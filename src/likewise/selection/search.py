@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.anchoring import AnchoredRegression, Preparation, Rounds, adapt, fixed_target
+from likewise.core.anchoring import AnchoredRegression, Head, Preparation, adapt, fixed_target
 from likewise.core.engine import Engine, EngineInMemory
-from likewise.core.heads import Head
-from likewise.core.kernels import Scaling
+from likewise.core.kernels import Scaling, UnitRows, scaling_of
 from likewise.core.passes import single_threaded_blas
 from likewise.core.sampling import draw_landmarks
-from likewise.core.unit_rows import UnitRows, scaling_of
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
@@ -53,7 +51,7 @@ class Setting:
     temperature: float = 0.0
     scaling: str = "unit"
 
-    def learn(self, regression: AnchoredRegression, saved: Rounds | None = None) -> np.ndarray:
+    def learn(self, regression: AnchoredRegression, saved: Any = None) -> np.ndarray:
         """The anchored map L, in the eigenbasis."""
         target = fixed_target(regression, self.ridge, self.lda)
         return adapt(regression, target, self.ridge, self.pull, self.confidence, saved)
@@ -196,7 +194,7 @@ class _Fold:
         if np.all(np.bincount(codes)[codes] > 1):
             return each_score(Z, codes, Z[:0], codes[:0])
         order = trained.engine.order
-        images = head(self.regression.images(L), lambda: trained.centred(self._rows(self.split.train[order])))
+        images = head(self.regression.engine.project(L), lambda: trained.centred(self._rows(self.split.train[order])))
         return each_score(Z, codes, *self._repeated(images, self.split.train[order]))
 
     def _learned(self, setting: Setting) -> np.ndarray:

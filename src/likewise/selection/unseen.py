@@ -10,12 +10,12 @@ from itertools import product
 
 import numpy as np
 
-from likewise.core.heads import unit as unit_length
-from likewise.core.unit_rows import UnitRows
+from likewise.core.kernels import UnitRows
 from likewise.core.unseen import Directions, ShrinkageMap, directions, scatter
 from likewise.metrics import mean_average_precision
 from likewise.selection.holdout import Split, class_splits
 from likewise.selection.results import CVResults
+from likewise.utils.arrays import unit_rows
 
 __all__ = ["choose_shrinkage_map"]
 
@@ -73,5 +73,5 @@ class _ClassFold:
 
     def score(self, candidate: ShrinkageMap) -> float:
         found, Z = self.rotated(candidate.shrink)
-        Z = unit_length(Z * found.weights(candidate).astype(Z.dtype))
+        Z = unit_rows(Z * found.weights(candidate).astype(Z.dtype))
         return float(mean_average_precision(Z, Z, self.codes))

@@ -10,7 +10,7 @@ from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
 from likewise.anchored import MOST_CHOOSING
-from likewise.core.unit_rows import UnitRows, sample
+from likewise.core.kernels import UnitRows, sample
 from likewise.data.disk import DiskEngine
 from likewise.data.memory import MemoryEngine
 from likewise.data.sources import NpyFile
