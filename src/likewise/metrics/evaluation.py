@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class Options(TypedDict, total=False):
+class MetricOptions(TypedDict, total=False):
     """Options of every metric; see `mean_average_precision`."""
 
     ties: Ties
@@ -109,13 +109,13 @@ def mean_average_precision(
     >>> mean_average_precision(X, X, ["cat", "cat", "dog", "dog"])
     1.0
     """
-    options = Options(ties=ties, block_bytes=block_bytes, n_threads=n_threads)
+    options = MetricOptions(ties=ties, block_bytes=block_bytes, n_threads=n_threads)
     problem, queries = _posed(Q, G, y_q, y_g)
     values = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
     return _macro(values, problem.relevance.code[queries]) if macro else float(values.mean())
 
 
-def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> np.ndarray:
+def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> np.ndarray:
     """Average precision of each query, nan if it has no relevant item; see `mean_average_precision`."""
     problem, queries = _posed(Q, G, y_q, y_g)
     values = np.full(problem.relevance.code.size, np.nan)
@@ -123,32 +123,32 @@ def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unp
     return values
 
 
-def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
     """Mean over labels of the mAP of their queries; see `mean_average_precision`."""
     return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
 
 
-def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[Options]) -> float:
+def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[MetricOptions]) -> float:
     """Mean share of relevant items among the top k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.precision_at(_k("k", k)), options)
 
 
-def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[Options]) -> float:
+def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[MetricOptions]) -> float:
     """Mean share of the relevant items that are among the top k; see `mean_average_precision`."""
     return _mean(Q, G, y_q, y_g, ranks.recall_at(_k("k", k)), options)
 
 
-def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
     """MAP@R (Musgrave et al. 2020): average precision of the top R, R being the number of relevant items of a query."""
     return _mean(Q, G, y_q, y_g, ranks.at_r, options)
 
 
-def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[Options]) -> float:
+def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
     """Mean precision of the top R, R being the number of relevant items of a query."""
     return _mean(Q, G, y_q, y_g, ranks.precision_at_r, options)
 
 
-def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[Options]) -> float:
+def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[MetricOptions]) -> float:
     """Mean normalised discounted cumulative gain of the top k, or of the whole ranking if k is None."""
     return _mean(Q, G, y_q, y_g, ranks.gain_at(None if k is None else _k("k", k)), options)
 
@@ -163,7 +163,7 @@ def evaluate(
     n_queries: int | None = None,
     random_state: Any = None,
     confidence: float = 0.95,
-    **options: Unpack[Options],
+    **options: Unpack[MetricOptions],
 ) -> Evaluation:
     """All metrics in one pass over the scores; arguments and options as in `mean_average_precision`.
 
@@ -236,13 +236,13 @@ def _posed(Q: Any, G: Any, y_q: Any, y_g: Any) -> tuple[RankingProblem, np.ndarr
 
 
 def _per_query(
-    problem: RankingProblem, queries: np.ndarray, measures: dict[str, Measure], options: Options
+    problem: RankingProblem, queries: np.ndarray, measures: dict[str, Measure], options: MetricOptions
 ) -> dict[str, np.ndarray]:
     ties_checked(options.get("ties", "expected"))
     return dict(zip(measures, measure(problem, list(measures.values()), queries, **options), strict=True))
 
 
-def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: Options) -> float:
+def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOptions) -> float:
     problem, queries = _posed(Q, G, y_q, y_g)
     return float(_per_query(problem, queries, {"it": of}, options)["it"].mean())
 
