@@ -146,6 +146,13 @@ BAD = {
     "all distinct": (SLR(), X, np.arange(40), "all 40 labels in y are distinct: no two rows are alike"),
     "zeros": (SLR(), np.zeros((40, 5)), Y, "X holds zeros alone"),
     "rank": (SLR(0), X, Y, "The 'rank' parameter of SLR must be an int in the range [1, inf) or None. Got 0 instead."),
+    "width": (
+        SLR(whitening_width=0),
+        X,
+        Y,
+        "The 'whitening_width' parameter of SLR must be an int in the range [1, inf)",
+    ),
+    "negative width": (SLR(whitening_width=-3), X, Y, "must be an int in the range [1, inf) or None. Got -3 instead."),
     "compress": (SLR(compress="zip"), X, Y, "The 'compress' parameter of SLR must be a str among"),
     "no size": (SLR(compress="sample"), X, Y, "compress='sample' needs compress_size"),
     "size": (

@@ -71,8 +71,7 @@ class SLR(SimilarityModel):
     prior_strength : float or None, default=None
         Ridge towards the prior, in units of `alpha`, up to infinity; None chooses it on held-out classes or queries.
     whitening_width : int or None, default=None
-        Number of leading directions of X to learn in. None is all of them, but 1,000 for sparse X of more than 4,096
-        rows and columns, whose Gram matrix is never formed.
+        Leading directions of X to learn in. None is all, but 1,000 for sparse X of more than 4,096 rows and columns.
     rows : dict or None, default=None
         How X is opened: options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
     checkpoint : path or None, default=None
@@ -100,8 +99,7 @@ class SLR(SimilarityModel):
     >>> from sklearn.datasets import load_digits
     >>> from likewise import SLR
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = SLR(rank=9, n_iter=2).fit(X[:1200], y[:1200])
-    >>> model.score(X[1200:], y[1200:]) > 0.7
+    >>> SLR(rank=9, n_iter=2).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.7
     True
     """
 
