@@ -1,4 +1,4 @@
-"""Search and teaching at the size of Caltech101, and search in 100,000 items, beside one bare product.
+"""Search and teaching at the size of Caltech101, and search in 100,000 items, compared with one bare product.
 
 Features are generated, 8,677 × 1,280 in 101 overlapping classes, unless LIKEWISE_STORE names a feature store.
 """
@@ -18,7 +18,7 @@ __all__ = ["rows"]
 
 
 def rows() -> list[dict[str, object]]:
-    """Seconds a lesson, milliseconds a query."""
+    """Seconds per lesson, milliseconds per query."""
     from likewise import AnchoredSLR
     from likewise.baselines import Cosine
     from likewise.retrieval import Index
@@ -45,11 +45,12 @@ def _features() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lesson(name: str, index: Any, y: np.ndarray) -> dict[str, object]:
-    """From 20 marks to an index that is ready to search, mAP of held-out items before and after included."""
+    """From 20 marks to an index that is ready to search, including mAP on held-out items before and after."""
     from likewise.retrieval import Teacher
 
     began = time.perf_counter()
     teacher = Teacher(index)
+    teacher.prepare()
     ready = time.perf_counter() - began
     for query, item in _pairs(teacher, y):
         teacher.mark(query, item, bool(y[query] == y[item]))
@@ -69,7 +70,7 @@ def _lesson(name: str, index: Any, y: np.ndarray) -> dict[str, object]:
 
 
 def _pairs(teacher: Any, y: np.ndarray) -> list[tuple[int, int]]:
-    """Five queries, two wrong results of each among the first 20 where there are any, and right ones from below."""
+    """Five queries; for each, two wrong results among the first 20 if there are any, and the lowest right ones."""
     rng = np.random.default_rng(0)
     free = np.setdiff1d(np.arange(len(y)), teacher._held)
     pairs = []
@@ -82,7 +83,7 @@ def _pairs(teacher: Any, y: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _query(name: str, index: Any) -> dict[str, object]:
-    """One query at a time, beside the bare product of one vector with all others."""
+    """One query at a time, compared with the bare product of one vector with all others."""
     rng = np.random.default_rng(1)
     asked = rng.integers(0, len(index), 100)
     index.search_rows([0], 10)

@@ -1,4 +1,4 @@
-"""The server under load: row searches of 32 closed-loop clients, a picture brought along, a lesson from 20 marks."""
+"""The server under load: searches by row from 32 closed-loop clients, an uploaded picture, a lesson from 20 marks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, object]
 
 
 def rows() -> Iterator[Row]:
-    """8,677 items as Caltech101 has them, then 100,000; each server is a process of its own, like the generator."""
+    """8,677 items, as in Caltech101, then 100,000; each server and the load generator is a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         small = _index(Path(folder) / "small.index", 8677, 1280, extractor=True)
         with _served(small) as port:
@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
 
 
 def _index(path: Path, n: int, d: int, extractor: bool = False) -> Path:
-    """Gaussian classes under a map of width 100: what a search costs depends on the sizes alone."""
+    """Gaussian classes under a map of width 100: the cost of a search depends on the sizes only."""
     from likewise.baselines import LDA
     from likewise.features import EfficientNetLite0, FeatureStore
     from likewise.retrieval import Index
@@ -82,7 +82,7 @@ def _load(port: int, n: int, goal: float) -> Row:
 
 
 def _upload(port: int) -> Row:
-    """From the first byte of a 300 × 300 JPEG to the ranking, EfficientNet-Lite0 included."""
+    """From the first byte of a 300 × 300 JPEG to the ranking, including EfficientNet-Lite0."""
     from benchmarks.bench_features import _photographs
 
     times = []
@@ -92,21 +92,21 @@ def _upload(port: int) -> Row:
         _ask(port, "/api/search", json.dumps({"like": [{"upload": name}]}).encode())
         times.append(time.perf_counter() - began)
     return {
-        "what": "picture brought along, to its ranking (median of 11 after the first)",
+        "what": "uploaded picture, to its ranking (median of 11 after the first)",
         "ours": f"{1e3 * float(np.median(times[1:])):.0f} ms",
-        "rival": f"the first, which loads the extractor: {1e3 * times[0]:.0f} ms",
+        "rival": f"the first one, which loads the extractor: {1e3 * times[0]:.0f} ms",
         "ratio": "",
         "goal": "",
     }
 
 
 def _lesson(port: int) -> Row:
-    """Twenty marks, then Learn; the ground of teaching is prepared while one marks."""
+    """Twenty marks, then Learn; the teacher is prepared while marks are given."""
     hits = _ask(port, "/api/search?row=1&k=20")["hits"]
     for hit in hits:
         body = {"query": [{"row": 1}], "item": hit["row"], "right": bool(hit["relevant"])}
         _ask(port, "/api/marks", json.dumps(body).encode())
-    time.sleep(8)  # nobody gives twenty marks in no time
+    time.sleep(8)  # nobody gives twenty marks at once
     began = time.perf_counter()
     _ask(port, "/api/learn", b"{}")
     _until(lambda: _ask(port, "/api/status")["learning"]["state"] != "running", 0.01)
@@ -114,7 +114,7 @@ def _lesson(port: int) -> Row:
     lesson = _ask(port, "/api/status")["lesson"]
     return {
         "what": "20 marks on 8,677 × 1,280, from Learn to the new ranking",
-        "ours": f"{seconds:.2f} s, of it the lesson {lesson['seconds']:.2f} s",
+        "ours": f"{seconds:.2f} s, of which the lesson {lesson['seconds']:.2f} s",
         "rival": "",
         "ratio": seconds,
         "goal": "< 1 s",
@@ -136,4 +136,4 @@ def _until(so: Any, pause: float = 0.1, seconds: float = 60) -> None:
         except OSError:
             pass
         time.sleep(pause)
-    raise TimeoutError("the server did not get ready")
+    raise TimeoutError("the server did not become ready")

@@ -2,7 +2,7 @@
 
 usage: python -m benchmarks.load HOST PORT N_ITEMS CLIENTS SECONDS
 
-Each client asks for a random row, waits for the whole answer, and asks again. Prints one JSON object.
+Each client searches by a random row, waits for the complete response, and repeats. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["run"]
 
 
 class Client(asyncio.Protocol):
-    """One connection: parses just enough of HTTP to know when an answer is whole."""
+    """One connection; parses just enough HTTP to know when a response is complete."""
 
     def __init__(self, host: str, n_items: int, until: float, done: asyncio.Future[None]) -> None:
         self.host, self.n_items, self.until, self.done = host, n_items, until, done
@@ -57,7 +57,7 @@ class Client(asyncio.Protocol):
 
 
 async def run(host: str, port: int, n_items: int, clients: int, seconds: float) -> dict[str, float]:
-    """Latencies of all requests."""
+    """Latency percentiles, errors and rate of all requests."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + seconds
     made = [Client(f"{host}:{port}", n_items, until, loop.create_future()) for _ in range(clients)]

@@ -1,4 +1,4 @@
-"""`likewise index`: a model and its gallery in one folder that can be searched, served and taught."""
+"""`likewise index`: a model and its gallery in one folder, to be searched, served and taught."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from likewise.errors import LikewiseError
 
 __all__ = ["register"]
 
-_HELP = """Index a gallery, so that it can be searched by what a model has learned.
+_HELP = """Index a gallery, so that it can be searched with a model.
 
-The index is a folder: the model, the gallery as the model sees it, its raw features, its labels and paths, and, where
-the features came from images, the extractor. It is all that search and serve need. An index that is there already is
-replaced as a whole, and only once the new one is complete.
+The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the
+gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced only
+once the new one is complete.
 
-A gallery in a folder of features or a .npy file may be larger than memory: its rows are read in blocks, and only what
-the model makes of them is held.
+A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the vectors
+are held in memory.
 
-Search is exact unless --approximate asks for a graph (hnsw) or lists (ivf); the share of the exact 10 best that it
-finds is then measured on your own gallery and printed.
+Search is exact by default. --approximate builds an HNSW graph (hnsw) or inverted lists (ivf), and prints their
+recall@10 against exact search on your own gallery.
 
 [bold]Examples[/bold]
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 def index(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that likewise fit wrote.", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by likewise fit.", show_default=False)],
     gallery: Annotated[
         str, typer.Argument(metavar="GALLERY", help="A folder of features, or any table.", show_default=False)
     ],
@@ -55,15 +55,15 @@ def index(
     label_column: LabelColumn = None,
     features: FeatureName = None,
     approximate: Annotated[
-        str | None, typer.Option(metavar="KIND", help="hnsw, ivf, or auto for one of them. [dim]Default: exact.[/]")
+        str | None, typer.Option(metavar="KIND", help="hnsw, ivf, or auto to choose by size. [dim]Default: exact.[/]")
     ] = None,
     export: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Write this too: .faiss, .npz (vectors and ids) or .onnx (the model)."),
+        typer.Option(metavar="FILE", help="Also export to .faiss, .npz (vectors and ids) or .onnx (the model)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build, save, export, say what was done."""
+    """Build the index, save it, export it, and print a summary."""
     if approximate not in (None, "auto", "hnsw", "ivf"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf or auto")
     began = time.perf_counter()
@@ -114,5 +114,5 @@ def _sentence(summary: dict[str, Any]) -> str:
     shape = f"{summary['n_items']:,} items × {summary['n_features']:,} features → {summary['width']:,}"
     text = f"{summary['index']}: {shape}, {summary['n_labels']:,} labels; {summary['seconds']:.1f} s"
     if summary["approximate"]:
-        text += f"\n{summary['approximate']} finds {100 * summary['recall']:.1f} % of the exact 10 best"
+        text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])

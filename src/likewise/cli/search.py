@@ -1,25 +1,27 @@
-"""`likewise search`: what in an index is most like a picture, or like one of its own rows?"""
+"""`likewise search`: the items of an index most similar to a picture or to one of its rows."""
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from likewise.cli.console import emit_json, results, working
+from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError
 
 __all__ = ["register"]
 
-_HELP = """Find in an index what is most like a picture.
+_HELP = """Find the items of an index most similar to a picture.
 
-A query is an image file, several, - for one image or a list of paths on standard input, or, with --row, the number of
-a row of the index, which is then left out of its own results. --before ranks by the cosine of the raw features
-instead, as one would have without learning.
+A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row of
+the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead, without
+learning.
 
 [bold]Examples[/bold]
 
@@ -35,7 +37,7 @@ _MOST_INPUT = 200 * 2**20
 
 
 class _Query(NamedTuple):
-    """What was asked by: a name, and the image itself as a path or bytes, or a row."""
+    """A name, and an image (path or bytes) or a row of the index."""
 
     name: str
     image: Any = None
@@ -49,97 +51,95 @@ def register(app: typer.Typer) -> None:
 
 def search(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="A folder that likewise index wrote.", show_default=False)
+        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
-    queries: Annotated[
+    images: Annotated[
         list[str] | None, typer.Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
     ] = None,
     row: Annotated[list[int] | None, typer.Option(metavar="N", help="Search by a row of the index.")] = None,
-    k: Annotated[int, typer.Option("-k", help="How many to find.", min=1)] = 10,
-    before: Annotated[bool, typer.Option("--before", help="Rank by the cosine of raw features.")] = False,
+    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 10,
+    before: Annotated[bool, typer.Option("--before", help="Rank by the cosine of the raw features.")] = False,
     as_json: AsJson = False,
     open_: Annotated[bool, typer.Option("--open", help="Show the pictures.")] = False,
     sheet: Annotated[
         Path | None, typer.Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")
     ] = None,
 ) -> None:
-    """Load, search, print; then the pictures."""
+    """Load the index, search it, and print or show the results."""
     from likewise.retrieval import Index
 
-    asked = _asked(queries or [], row or [])
+    queries = _queries(images or [], row or [])
     with working(f"searching {index}"):
         loaded = Index.load(index)
-        rows, scores = _found(loaded, asked, k, before)
+        rankings = list(_rankings(loaded, queries, k, before))
     if as_json:
-        emit_json([_outcome(loaded, query, *pair) for query, *pair in zip(asked, rows, scores, strict=True)])
+        emit_json([_summary(loaded, query, *ranking) for query, ranking in zip(queries, rankings, strict=True)])
     else:
-        for query, *pair in zip(asked, rows, scores, strict=True):
-            _show(loaded, query, *pair)
+        for query, ranking in zip(queries, rankings, strict=True):
+            _print_table(loaded, query, *ranking)
     if open_ or sheet is not None:
-        path = _sheet(loaded, asked, rows, sheet)
+        path = _write_sheet(loaded, queries, [rows for rows, _ in rankings], sheet)
         if open_:
             typer.launch(str(path))
-        print(f"likewise: pictures in {path}", file=sys.stderr)
+        note(f"pictures in {path}")
 
 
-def _asked(words: list[str], rows: list[int]) -> list[_Query]:
-    """The queries in their order; `-` becomes what standard input holds."""
-    asked: list[_Query] = []
-    for word in words:
-        asked += _from_input() if word == "-" else [_Query(word, Path(word))]
-    asked += [_Query(f"row {row}", row=row) for row in rows]
-    if not asked:
+def _queries(images: list[str], rows: list[int]) -> list[_Query]:
+    """All queries in order; `-` stands for what is on standard input."""
+    queries: list[_Query] = []
+    for word in images:
+        queries += _from_stdin() if word == "-" else [_Query(word, _existing(word))]
+    queries += [_Query(f"row {row}", row=row) for row in rows]
+    if not queries:
         raise LikewiseError("nothing to search by: give an image file, - for standard input, or --row N")
-    return asked
+    return queries
 
 
-def _from_input() -> list[_Query]:
-    """One image, or one path a line."""
+def _existing(path: str) -> Path:
+    if not Path(path).exists():
+        raise LikewiseError(f"{path} does not exist")
+    return Path(path)
+
+
+def _from_stdin() -> list[_Query]:
+    """One image, or one path per line."""
     data = sys.stdin.buffer.read(_MOST_INPUT + 1)
     if len(data) > _MOST_INPUT:
         raise LikewiseError(f"standard input holds more than {_MOST_INPUT >> 20} MB; expected an image or paths")
     if not data.strip():
         raise LikewiseError("standard input is empty; expected an image or a list of paths")
-    try:
-        lines = data.decode("utf-8", "surrogateescape" if b"\0" not in data else "strict").splitlines()
-        paths = [line.strip() for line in lines if line.strip()]
-        if b"\0" not in data and all(Path(path).is_file() for path in paths):
-            return [_Query(path, Path(path)) for path in paths]
-        if data.isascii():
-            missing = next((path for path in paths if not Path(path).is_file()), paths[0])
-            raise LikewiseError(f"{missing} does not exist")
-    except (UnicodeDecodeError, OSError):
-        pass
+    paths = _paths(data)
+    missing = [path for path in paths if not os.path.isfile(path)]  # unlike Path.is_file, False for any text
+    if paths and not missing:
+        return [_Query(path, Path(path)) for path in paths]
+    if paths and data.isascii():
+        raise LikewiseError(f"{missing[0]} does not exist")
     return [_Query("standard input", data)]
 
 
-def _found(index: Any, asked: list[_Query], k: int, before: bool) -> tuple[list[Any], list[Any]]:
-    """Rows and scores, one array a query."""
-    import numpy as np
+def _paths(data: bytes) -> list[str]:
+    """The lines of a text; none if the data cannot be a list of paths."""
+    if b"\0" in data:
+        return []
+    lines = (line.strip() for line in data.decode("utf-8", "surrogateescape").splitlines())
+    return [line for line in lines if line]
 
-    images = [query.image for query in asked if query.row is None]
-    embedded = iter(_embedded(index, images)) if images else iter(())
-    rows, scores = [], []
-    for query in asked:
+
+def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterator[tuple[Any, Any]]:
+    """Rows and scores for each query."""
+    images = [query.image for query in queries if query.row is None]
+    embedded = iter(index.embed(images) if images else ())
+    for query in queries:
         if query.row is not None:
-            found = index.search_rows([query.row], k, raw=before)
+            rows, scores = index.search_rows([query.row], k, raw=before)
         elif before:
-            found = index.search_raw(next(embedded), k)
+            rows, scores = index.search_raw(next(embedded), k)
         else:
-            found = index.search_vectors(index.model.transform_query(np.atleast_2d(next(embedded))), k)
-        rows.append(found[0][0])
-        scores.append(found[1][0])
-    return rows, scores
+            rows, scores = index.search_vectors(index.model.transform_query(next(embedded)[None]), k)
+        yield rows[0], scores[0]
 
 
-def _embedded(index: Any, images: list[Any]) -> Any:
-    missing = next((path for path in images if isinstance(path, Path) and not path.exists()), None)
-    if missing is not None:
-        raise LikewiseError(f"{missing} does not exist")
-    return index.embed(images)
-
-
-def _outcome(index: Any, query: _Query, rows: Any, scores: Any) -> dict[str, Any]:
+def _summary(index: Any, query: _Query, rows: Any, scores: Any) -> dict[str, Any]:
     return {"query": query.name, "results": [_hit(index, *pair) for pair in zip(rows, scores, strict=True)]}
 
 
@@ -154,14 +154,14 @@ def _hit(index: Any, row: Any, score: Any) -> dict[str, Any]:
     }
 
 
-def _show(index: Any, query: _Query, rows: Any, scores: Any) -> None:
+def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
     grid = Grid(title=Text(query.name), title_justify="left")
     for name in ("", "score", "row"):
         grid.add_column(name, justify="right")
-    columns = [name for name in ("id", "label", "path") if _worth_showing(index, name)]
+    columns = [name for name in ("id", "label", "path") if _is_informative(index, name)]
     for name in columns:
         grid.add_column(name, overflow="fold")
     for place, pair in enumerate(zip(rows, scores, strict=True), start=1):
@@ -171,15 +171,15 @@ def _show(index: Any, query: _Query, rows: Any, scores: Any) -> None:
     results().print(grid)
 
 
-def _worth_showing(index: Any, name: str) -> bool:
-    """A column that says something: ids that are only row numbers do not."""
+def _is_informative(index: Any, name: str) -> bool:
+    """Whether a column says anything: ids that equal the row numbers do not."""
     if name == "id":
         return bool((index.ids != range(len(index))).any()) if index.ids.dtype.kind == "i" else True
     return (index.labels if name == "label" else index.paths) is not None
 
 
-def _sheet(index: Any, asked: list[_Query], rows: list[Any], path: Path | None) -> Path:
-    """A picture of all queries and what was found: hits framed red, misses blue, unknown labels grey."""
+def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path | None) -> Path:
+    """A picture of all queries and their results: hits framed red, misses blue, unknown labels grey."""
     import numpy as np
 
     from likewise.reporting.pictures import write_png
@@ -187,18 +187,18 @@ def _sheet(index: Any, asked: list[_Query], rows: list[Any], path: Path | None) 
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
-    gallery: Any = _Pictures(index)
-    pictures = [_picture(query.image) if query.row is None else gallery[query.row] for query in asked]
+    gallery: Any = _LazyPictures(index)
+    pictures = [_thumbnail(query.image) if query.row is None else gallery[query.row] for query in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
-    own = [None if query.row is None else labels[query.row] for query in asked]
-    panel = Panel("most alike", np.array(rows))
+    own = [None if query.row is None else labels[query.row] for query in queries]
+    panel = Panel("most similar", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
     return write_png(path, retrieval_strips(pictures, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
 
 
-class _Pictures:
-    """The pictures of the items, read when they are needed; one that cannot be read is a grey square."""
+class _LazyPictures:
+    """The pictures of the items, read on access; one that cannot be read is a grey square."""
 
     def __init__(self, index: Any) -> None:
         self.index = index
@@ -207,10 +207,10 @@ class _Pictures:
         return len(self.index)
 
     def __getitem__(self, row: int) -> Any:
-        return _picture(self.index.image_path(int(row)))
+        return _thumbnail(self.index.image_path(int(row)))
 
 
-def _picture(source: Any) -> Any:
+def _thumbnail(source: Any) -> Any:
     import numpy as np
 
     from likewise.features import ImageError, load_image

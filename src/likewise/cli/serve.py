@@ -1,4 +1,4 @@
-"""`likewise serve`: the page on which one searches, sees before and after, and teaches."""
+"""`likewise serve`: the web page to search, compare before and after, and teach."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from likewise.errors import LikewiseError, MissingExtraError
 
 __all__ = ["register"]
 
-_HELP = """Serve a page to search an index, see before and after, and teach it by clicking.
+_HELP = """Serve a web page to search an index, compare before and after, and teach it by clicking.
 
-The page listens on this machine only. With --host others can connect, and then a token is asked for; without --token
-one is made up and printed with the address. What is marked on the page is saved at once, beside the index.
+The page is available on this machine only. With --host other machines can connect, and then a token is required;
+without --token a random one is printed with the address. Marks made on the page are saved at once, in the index folder.
 
 [bold]Examples[/bold]
 
@@ -33,23 +33,23 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="A folder that likewise index wrote.", show_default=False)
+        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="LIKEWISE_TOKEN", help="What clients must know.", show_default=False)
+        str | None, typer.Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Another name this server is reached by.")
+        list[str] | None, typer.Option(metavar="NAME", help="Additional host name of this server.")
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
-    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="As many requests as come.")] = False,
+    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="Disable rate limiting.")] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning"], typer.Option(help="debug logs every request; logs are JSON on stderr.")
     ] = "info",
 ) -> None:
-    """Load, listen, serve."""
+    """Load the index and serve it."""
     try:
         from likewise.web import ServerSettings
         from likewise.web.logs import start_logging

@@ -42,7 +42,7 @@ class SearchBatcher:
         self._queue.append(pending)
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._start, loop)
+            loop.call_soon(loop.call_soon, self._start, loop)  # one turn later: requests that are arriving join
         return await pending.result
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:

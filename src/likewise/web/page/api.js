@@ -1,4 +1,4 @@
-// Every request of the page: JSON in, JSON out, errors as sentences.
+// Requests to the server: JSON in, JSON out, errors as sentences.
 
 export class Refused extends Error {}
 
@@ -10,7 +10,7 @@ export async function call(path, body, options = {}) {
   try {
     answer = await fetch(path, request);
   } catch {
-    throw new Refused("The server does not answer.");
+    throw new Refused("The server does not respond.");
   }
   if (!answer.ok) throw new Refused(await sentence(answer));
   return answer.json();
@@ -23,11 +23,11 @@ export function upload(file) {
 }
 
 async function sentence(answer) {
-  if (answer.status === 401) return "The token is no longer valid: load the page again.";
+  if (answer.status === 401) return "The token is no longer valid: reload the page.";
   try {
     const { detail } = await answer.json();
     return typeof detail === "string" ? detail[0].toUpperCase() + detail.slice(1) : "The request was not understood.";
   } catch {
-    return `The server answered ${answer.status}.`;
+    return `The server responded with ${answer.status}.`;
   }
 }

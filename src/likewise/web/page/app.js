@@ -1,10 +1,10 @@
-// The page: wires its parts together.
+// Connects the parts of the page.
 
 import { call } from "./api.js";
 import { actions, listen } from "./cards.js";
 import { openMap, refreshMap } from "./map.js";
-import { bring, fromAddress, include, searchBy, show } from "./search.js";
-import { askLabel, learn, loadMarks, mark, refreshLabels, told, tray, undo, watch } from "./teach.js";
+import { fromAddress, include, searchBy, show, uploadAll } from "./search.js";
+import { askLabel, learn, loadMarks, mark, refreshLabels, showStatus, tray, undo, watch } from "./teach.js";
 import { $, number, plural, say, state, trying } from "./state.js";
 
 Object.assign(actions, {
@@ -34,17 +34,17 @@ function theme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
   document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
-  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* not kept, then */ }
+  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* storage is disabled */ }
   refreshMap();
 }
 
-// -- pictures from outside ----------------------------------------------------------------------------------------
+// -- uploaded pictures ---------------------------------------------------------------------------------------------
 
-function openDoors() {
-  $("file").addEventListener("change", (event) => { bring(event.target.files); event.target.value = ""; });
+function acceptPictures() {
+  $("file").addEventListener("change", (event) => { uploadAll(event.target.files); event.target.value = ""; });
   addEventListener("paste", (event) => {
     const files = [...event.clipboardData.files].filter((file) => file.type.startsWith("image/"));
-    if (files.length) { event.preventDefault(); view("search"); bring(files); }
+    if (files.length) { event.preventDefault(); view("search"); uploadAll(files); }
   });
   addEventListener("dragover", (event) => {
     const ours = event.dataTransfer.types.includes("text/x-likewise-row");
@@ -56,7 +56,7 @@ function openDoors() {
   addEventListener("dragleave", (event) => { if (!event.relatedTarget) $("drop").classList.remove("over"); });
   addEventListener("drop", (event) => {
     $("drop").classList.remove("over");
-    if (event.dataTransfer.files.length) { event.preventDefault(); view("search"); bring(event.dataTransfer.files); }
+    if (event.dataTransfer.files.length) { event.preventDefault(); view("search"); uploadAll(event.dataTransfer.files); }
     else if (event.target.closest?.("#query") && actions.dragged) { event.preventDefault(); include(actions.dragged); }
   });
 }
@@ -110,12 +110,12 @@ function filtered(event) {
 }
 
 async function start() {
-  try { const kept = localStorage.getItem("theme"); if (kept) document.documentElement.dataset.theme = kept; } catch { /* none kept */ }
+  try { const kept = localStorage.getItem("theme"); if (kept) document.documentElement.dataset.theme = kept; } catch { /* storage is disabled */ }
   wire();
-  openDoors();
+  acceptPictures();
   const status = await trying(() => call("/api/status"));
   if (!status) return;
-  told(status);
+  showStatus(status);
   const things = status.pictures ? "picture" : "item";
   const labels = status.labels ? ` · ${plural(status.labels, "label")}` : "";
   $("about").textContent = `${status.name} · ${plural(status.items, things)}${labels} · ${status.model} ${number(status.features)} → ${number(status.width)}`;
@@ -123,12 +123,12 @@ async function start() {
     $("drop").classList.add("off");
     $("file").disabled = true;
     $("drop").querySelector("b").textContent = "Click any item to search by it";
-    $("drop-hint").textContent = "This index was built from numbers, so pictures cannot be brought along.";
+    $("drop-hint").textContent = "This index was built from numbers, so pictures cannot be uploaded.";
   }
   await Promise.all([loadMarks(), refreshLabels()]);
   await fromAddress();
   if (status.learning.state === "running") await watch();
-  else if (status.feedback.pending) say(`${plural(status.feedback.pending, "mark")} from before: Learn applies them.`);
+  else if (status.feedback.pending) say(`${plural(status.feedback.pending, "earlier mark")}: press Learn to apply them.`);
 }
 
 start();

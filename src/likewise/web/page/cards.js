@@ -1,10 +1,10 @@
-// Pictures in a grid: made, framed, walked through by keys, dragged.
+// Pictures in a grid: frames, marks, keyboard navigation, dragging.
 
 import { $, keyOf, pictureOf, state } from "./state.js";
 
 const template = $("card");
 
-// What can be done with a card; app.js fills it in.
+// The actions on a card; set by app.js.
 export const actions = {};
 
 export function fill(grid, items, framed = true) {
@@ -38,7 +38,7 @@ function spoken(item, place) {
   const parts = [`Picture ${place + 1}`, item.label ?? `item ${item.id}`];
   if (item.score !== undefined) parts.push(`similarity ${item.score.toFixed(3)}`);
   if (item.relevant === true) parts.push("same label as the query");
-  if (item.relevant === false) parts.push("another label");
+  if (item.relevant === false) parts.push("different label");
   return parts.join(", ");
 }
 
@@ -98,7 +98,7 @@ function walk(grid, card, event) {
   const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -wide, ArrowDown: wide, Home: -Infinity, End: Infinity };
   const here = cards.indexOf(card);
   let there = here + steps[event.key];
-  // Beyond the edge of a row one comes to the other column, if there is one.
+  // Beyond the edge of a row, focus moves to the other column, if there is one.
   const across = event.key === "ArrowRight" && (here + 1) % wide === 0 ? grid.dataset.next
     : event.key === "ArrowLeft" && here % wide === 0 ? grid.dataset.previous : undefined;
   event.preventDefault();

@@ -1,4 +1,4 @@
-// The OpenAPI document as a page, without any outside script.
+// Renders the OpenAPI document, without scripts from other hosts.
 
 const made = (tag, text, ...inside) => {
   const element = document.createElement(tag);

@@ -1,4 +1,4 @@
-// The map: every item a point; drag, zoom, click to wander. Close up, points become pictures.
+// The map: one point per item; drag, zoom, click to explore. Zoomed in, points become pictures.
 
 import { call } from "./api.js";
 import { actions, fill, listen } from "./cards.js";
@@ -6,9 +6,9 @@ import { $, number, pictureOf, say, state, trying } from "./state.js";
 
 const canvas = $("canvas");
 const pen = canvas.getContext("2d");
-const eye = { x: 0.5, y: 0.5, scale: 1 }; // what is in the middle, and how much larger than all of it
+const eye = { x: 0.5, y: 0.5, scale: 1 }; // centre and zoom of the view
 const pictures = new Map();
-const CLOSE = 170; // points in sight below which they become pictures
+const CLOSE = 170; // up to this many visible points are shown as pictures
 let map = null;
 let chosen = null;
 let near = [];
@@ -18,7 +18,7 @@ export async function openMap() {
   if (!map) say("Drawing the map…", "busy");
   resize();
   await load();
-  if (map) say("The map: drag to move, wheel or pinch to zoom, click a picture to wander from it.");
+  if (map) say("Drag to move, scroll or pinch to zoom, click a picture to see its neighbours.");
 }
 
 export async function refreshMap() {
@@ -42,7 +42,7 @@ async function load() {
   return undefined;
 }
 
-// The neighbourhoods take some seconds to work out; look again until they are there.
+// The neighbourhoods take some seconds to compute: poll until they are there.
 async function follow() {
   const status = await trying(() => call("/api/status"));
   if (!status) return;
@@ -51,7 +51,7 @@ async function follow() {
 }
 
 function note() {
-  const what = map.method === "quick" ? "first sketch; neighbourhoods are being worked out…" : "neighbours in the learned similarity lie together";
+  const what = map.method === "quick" ? "first sketch; neighbourhoods are being computed…" : "similar items lie together";
   $("map-note").textContent = `${number(map.x.length)} points · ${what}`;
 }
 
@@ -115,7 +115,7 @@ function points(v) {
   return seen;
 }
 
-// Where the name of each label goes: the middle of its items.
+// The name of each label is drawn at the median of its items.
 function names() {
   const groups = new Map();
   map.codes.forEach((code, place) => {
@@ -127,7 +127,7 @@ function names() {
   })).sort((a, b) => b.count - a.count);
 }
 
-// As many names as fit beside each other, the largest groups first.
+// Draw the names that fit without overlap, largest groups first.
 function words(v) {
   const style = getComputedStyle(document.body);
   const taken = [];

@@ -1,10 +1,10 @@
-// The query and what it finds, on both sides.
+// The query and its results on both sides.
 
 import { call, upload } from "./api.js";
 import { fill } from "./cards.js";
 import { $, keyOf, number, pictureOf, plural, refOf, say, state, trying } from "./state.js";
 
-let turn = 0; // answers to an older query are dropped
+let turn = 0; // responses to an older query are dropped
 
 export function searchBy(example) {
   state.like = [example];
@@ -24,7 +24,7 @@ export function include(example, wanted = true) {
   return changed();
 }
 
-// The query is part of the address, so that back and forward work and a search can be shared.
+// The query is part of the address: back and forward work, and a search can be shared.
 function changed() {
   const parts = [...state.like.map((e) => `+${keyOf(e)}`), ...state.unlike.map((e) => `-${keyOf(e)}`)];
   const hash = parts.length ? `#${parts.join(",")}` : "#";
@@ -77,14 +77,14 @@ function draw(left, right) {
   $("version").textContent = right.version ? `after ${plural(right.version, "lesson")}` : "";
   $("legend").hidden = right.label === null;
   $("more").hidden = right.hits.length < state.k || state.k >= 192;
-  climbed(left.hits, right.hits);
+  markNew(left.hits, right.hits);
   const among = state.filter ? ` labelled ${state.filter}` : "";
   say(`${number(state.status.items)} items${among} ranked in ${right.milliseconds.toFixed(1)} ms`);
   $("results").dispatchEvent(new CustomEvent("searched", { detail: { left, right } }));
 }
 
-// What the learned side shows and the other does not has moved up.
-function climbed(left, right) {
+// Marks what the learned side shows and the other does not.
+function markNew(left, right) {
   const before = new Set(left.map((hit) => hit.row));
   const cards = $("grid-right").children;
   right.forEach((hit, place) => cards[place].classList.toggle("moved", !before.has(hit.row)));
@@ -144,21 +144,21 @@ function remove(example) {
   return changed();
 }
 
-export async function bring(files) {
+export async function uploadAll(files) {
   const pictures = [...files].slice(0, 8);
   if (!pictures.length) return;
   if (!state.status.uploads) {
-    say("This index was built from numbers, not pictures: click a shown item instead.", "wrong");
+    say("This index was built from numbers, not pictures: click an item instead.", "wrong");
     return;
   }
-  say(pictures.length > 1 ? `Looking at ${pictures.length} pictures…` : "Looking at your picture…", "busy");
-  const brought = [];
+  say(pictures.length > 1 ? `Uploading ${pictures.length} pictures…` : "Uploading your picture…", "busy");
+  const uploaded = [];
   for (const file of pictures) {
     const done = await trying(() => upload(file));
-    if (done) brought.push({ upload: done.upload });
+    if (done) uploaded.push({ upload: done.upload });
   }
-  if (!brought.length) return;
-  state.like = brought;
+  if (!uploaded.length) return;
+  state.like = uploaded;
   state.unlike = [];
   state.k = 24;
   await changed();

@@ -1,15 +1,15 @@
-// What the page knows, and small things that every part needs.
+// The state of the page, and helpers shared by its parts.
 
 export const $ = (id) => document.getElementById(id);
 
 export const state = {
-  status: {},          // what /api/status said last
+  status: {},          // the last response of /api/status
   like: [], unlike: [], // examples: {row, label} or {upload}
   k: 24,
   side: "raw",
   filter: "",
   labels: {},          // label to count
-  marks: new Map(),    // "query>item" to true or false
+  marks: new Map(),    // "query>item" to true (right) or false (wrong)
 };
 
 export const refOf = (example) => (example.upload === undefined ? { row: example.row } : { upload: example.upload });
@@ -23,7 +23,7 @@ export function say(text, kind = "") {
   line.className = `status ${kind}`;
 }
 
-// Run something that asks the server; a refusal is said, not thrown.
+// Run a request; an error is shown in the status line, not thrown.
 export async function trying(work) {
   try {
     return await work();

@@ -5,7 +5,7 @@ import { actions, markOf, showMarks } from "./cards.js";
 import { show } from "./search.js";
 import { $, keyOf, pictureOf, plural, refOf, say, state, trying } from "./state.js";
 
-export function told(status) {
+export function showStatus(status) {
   Object.assign(state.status, status);
   const { feedback, undo, learning, previous } = state.status;
   $("undo").disabled = undo === null || learning.state === "running";
@@ -21,19 +21,19 @@ export function told(status) {
 
 export async function mark(item, right) {
   if (!state.like.length) return say("Search by a picture first: a mark belongs to a query.", "wrong");
-  if (markOf(item.row) === right) return say("That is marked already; Undo takes it back.");
+  if (markOf(item.row) === right) return say("Already marked; Undo takes it back.");
   const answer = await trying(() => call("/api/marks", { query: state.like.map(refOf), item: item.row, right }));
   if (!answer) return undefined;
   for (const example of state.like) state.marks.set(`${keyOf(example)}>${item.row}`, right);
   showMarks();
-  told(answer);
+  showStatus(answer);
   return say(`Saved: ${item.label ?? item.id} is ${right ? "right" : "wrong"} for this query.`);
 }
 
 export async function label(item, name) {
   const answer = await trying(() => call("/api/labels", { item: item.row, label: name }));
   if (!answer) return;
-  told(answer);
+  showStatus(answer);
   await refreshLabels();
   for (const example of state.like) if (example.row === item.row) example.label = name;
   await show();
@@ -62,7 +62,7 @@ export async function undo() {
   const answer = await trying(() => call("/api/undo", {}));
   if (!answer) return;
   await loadMarks();
-  told(answer);
+  showStatus(answer);
   await refreshLabels();
   await refreshExamples();
   await show();
@@ -73,8 +73,8 @@ export async function learn() {
   if ($("learn").disabled) return;
   const answer = await trying(() => call("/api/learn", {}));
   if (!answer) return;
-  told(answer);
-  say("Learning… you can go on searching.", "busy");
+  showStatus(answer);
+  say("Learning… you can keep searching.", "busy");
   await watch();
 }
 
@@ -82,7 +82,7 @@ export async function watch() {
   for (;;) {
     const status = await trying(() => call("/api/status"));
     if (!status) return;
-    told(status);
+    showStatus(status);
     if (status.learning.state !== "running") break;
     await new Promise((wake) => { setTimeout(wake, 200); });
   }
@@ -149,7 +149,7 @@ export async function refreshLabels() {
   tray();
 }
 
-// Labels to drop on: those in sight first, then the most frequent.
+// Labels to drop on: those of the results first, then the most frequent.
 export function tray(seen = []) {
   const near = [...new Set(seen.map((hit) => hit.label).filter(Boolean))];
   const rest = Object.keys(state.labels).filter((name) => !near.includes(name)).sort((a, b) => state.labels[b] - state.labels[a]);
