@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.run import PaperRun, Task
-from likewise.paper.tables import scores
-from likewise.paper.words import listed
 from likewise.reporting.pictures import square_of_text, write_png
+from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
+from likewise.reporting.words import listed
 
 __all__ = ["section", "tasks"]
 
@@ -52,10 +51,10 @@ def _strips(
     shown = sorted({int(i) for i in chosen} | {int(i) for places in found.values() for i in places[chosen].ravel()})
     place = {row: i for i, row in enumerate(shown)}
     images = [_picture(run, int(test[row])) for row in shown]
-    panels = [
-        Panel(name, np.vectorize(place.__getitem__)(places[chosen]), f"mAP {scores(run, name)[0]:.1f} %")
-        for name, places in found.items()
-    ]
+    panels = []
+    for name, places in found.items():
+        score = run.journal.scores("tables", name)[0]
+        panels.append(Panel(name, np.vectorize(place.__getitem__)(places[chosen]), f"mAP {score:.1f} %"))
     queries = [images[place[int(i)]] for i in chosen]
     return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=CELL)
 
