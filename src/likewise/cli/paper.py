@@ -34,6 +34,8 @@ Every result is stored at once; a killed run is resumed with --resume.
   likewise paper photos.features --methods Euclid,LDA,SLR
 """
 
+_ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the application."""
@@ -59,14 +61,7 @@ def paper(
         int | None, typer.Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the output folder.")] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            "--only",
-            metavar="A,B,…",
-            help="Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices.",
-        ),
-    ] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="A,B,…", help=_ONLY)] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
     iterations: Annotated[
         int | None, typer.Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)

@@ -36,8 +36,8 @@ class OpenChoice:
 
 def choices(run: PaperRun) -> list[OpenChoice]:
     """The choices that apply to this data set, first that of the tables."""
-    found = [OpenChoice("as in the tables", METHODS)]
-    found.append(OpenChoice("rows not scaled to length 1", METHODS, {"normalise": not run.settings.normalise}))
+    unscaled = OpenChoice("rows not scaled to length 1", METHODS, {"normalise": not run.settings.normalise})
+    found = [OpenChoice("as in the tables", METHODS), unscaled]
     d, wanted = run.data.X.shape[1], run.settings.components
     if wanted is not None and d > wanted:
         found.append(OpenChoice("PCA learned from all rows", METHODS, {"pca_on": "all"}))

@@ -163,8 +163,8 @@ def describe(protocol: Protocol) -> list[str]:
     )
     if protocol.is_small:
         seeds += " The matrices are small: BLAS ran on one thread."
-    scaling = "Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
-    scaling = scaling if settings.normalise else "Rows are not scaled."
+    scaled = "Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
+    scaling = scaled if settings.normalise else "Rows are not scaled."
     return [f"{_reduction_in_words(protocol.data.X, settings)} {scaling}", ours, rivals, seeds]
 
 

@@ -184,17 +184,7 @@ def _at(run: PaperRun, of: Callable[[], LabelRegression], place: int) -> Done:
         for form, bound in enumerate(bounds, start=1)
     ]
     cells = cells or [Cell(EXPERIMENT, "form 1", 0, float(m), {"value": median})]
-    return Done(cells, {"p95": float(np.quantile(found, 0.95)), **_facts(problem)})
-
-
-def _facts(problem: LabelRegression) -> dict[str, float]:
-    return {
-        "rank": problem.rank,
-        "gamma": problem.gamma,
-        "norm": problem.norm,
-        "residual": problem.residual,
-        "condition": float(problem.scale.max() / problem.scale.min()),
-    }
+    return Done(cells, {"rank": problem.rank, "gamma": problem.gamma, "norm": problem.norm})
 
 
 def _smallest_m(run: PaperRun, of: Callable[[], LabelRegression], form: int) -> Done:
@@ -226,10 +216,13 @@ def section(run: PaperRun) -> list[Block]:
     facts = run.journal.extra(EXPERIMENT, "m 0")
     if len(cells) < 4 or not facts:
         return []
+    caption = (
+        f"The deviation over {run.budget.draws} draws at each m, and the two forms of the bound where the theorem "
+        "applies; dotted where the formula has a value but ε is larger than the theorem allows."
+    )
     blocks: list[Block] = [Heading("Theorem 1: compressing by Gaussian matrices"), Text(_setting(run, facts))]
-    blocks.append(Picture(_chart(run, cells, facts), _caption(run), 720))
-    blocks.append(_table(run, cells, facts))
-    blocks.extend(map(Text, _findings(run, cells, facts)))
+    blocks += [Picture(_chart(run, cells, facts), caption, 720), _table(run, cells, facts)]
+    blocks += map(Text, _findings(run, cells, facts))
     lemma = run.journal.cells(EXPERIMENT, "lemma 2")
     if lemma:
         blocks += [Heading("Lemma 2: sampling rows"), Text(_lemma(run, lemma))]
@@ -275,24 +268,14 @@ def _bounded(run: PaperRun, form: int) -> list[tuple[float, float]]:
     return sorted((float(cell.at), cell.values["bound"]) for cell in cells if "bound" in cell.values)
 
 
-def _caption(run: PaperRun) -> str:
-    return (
-        f"The deviation over {run.budget.draws} draws at each m, and the two forms of the bound where the theorem "
-        "applies; dotted where the formula has a value but ε is larger than the theorem allows."
-    )
-
-
 def _table(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> TableBlock:
     rank, second = int(facts["rank"]), dict(_bounded(run, 2))
     rows = []
     for cell in cells:
-        m, value, bound = float(cell.at), cell.values["value"], cell.values.get("bound")
-        of_second = _ratio(value, second.get(m))
-        rows.append(
-            [f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", _ratio(value, bound), of_second]
-        )
-    columns = ["m", "ε", "‖M − M̂‖ / ‖M‖", "measured / bound, form 1", "measured / bound, form 2"]
-    return TableBlock(columns, rows)
+        m, value = float(cell.at), cell.values["value"]
+        ratios = [_ratio(value, bound) for bound in (cell.values.get("bound"), second.get(m))]
+        rows.append([f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", *ratios])
+    return TableBlock(["m", "ε", "‖M − M̂‖ / ‖M‖", *(f"measured / bound, form {form}" for form in (1, 2))], rows)
 
 
 def _ratio(value: float, bound: float | None) -> str:
