@@ -13,15 +13,15 @@ from likewise.paper.cells import COLUMNS, Cell, CellJournal, Done
 HEADER = {"dataset": "made", "seed": 0, "margins": (1.0, 0.0)}
 
 
-def _done(method: str, split: int, value: float) -> Done:
+def _done(method: str, split: int, value: float) -> tuple[tuple[str, str, int], Done]:
     cell = Cell("tables", method, split, "", {"mAP": value}, {"C": 0.1}, {"fit_seconds": 1.5})
-    return Done(("tables", method, split), [cell], {"found": [[1, 2]]})
+    return ("tables", method, split), Done([cell], {"found": [[1, 2]]})
 
 
 def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:
     before = CellJournal(tmp_path, HEADER)
     before.add_command("likewise paper digits")
-    before.add(_done("SLR", 0, 0.5))
+    before.add(*_done("SLR", 0, 0.5))
     after = CellJournal(tmp_path, HEADER, resume=True)
     assert after.done == before.done
     assert after.commands == ["likewise paper digits"]
@@ -31,12 +31,12 @@ def test_a_journal_is_read_back_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 20, 100])
 def test_a_line_cut_short_by_a_kill_is_dropped(tmp_path: Path, cut: int) -> None:
     journal = CellJournal(tmp_path, HEADER)
-    journal.add(_done("SLR", 0, 0.5))
-    journal.add(_done("SLR", 1, 0.6))
+    journal.add(*_done("SLR", 0, 0.5))
+    journal.add(*_done("SLR", 1, 0.6))
     journal.path.write_bytes(journal.path.read_bytes()[:-cut])
     resumed = CellJournal(tmp_path, HEADER, resume=True)
     assert list(resumed.done) == [("tables", "SLR", 0)]
-    resumed.add(_done("SLR", 1, 0.6))
+    resumed.add(*_done("SLR", 1, 0.6))
     assert list(CellJournal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0), ("tables", "SLR", 1)]
 
 
@@ -45,7 +45,7 @@ def test_the_table_does_not_depend_on_the_order_of_work(tmp_path: Path) -> None:
     for folder, order in (("a", (0, 1, 2)), ("b", (2, 0, 1))):
         journal = CellJournal(tmp_path / folder, HEADER)
         for split in order:
-            journal.add(_done("SLR", split, 0.5 + split))
+            journal.add(*_done("SLR", split, 0.5 + split))
         tables.append(journal.table.read_text())
     assert tables[0] == tables[1]
     rows = list(csv.DictReader(tables[0].splitlines()))
@@ -55,14 +55,14 @@ def test_the_table_does_not_depend_on_the_order_of_work(tmp_path: Path) -> None:
 
 
 def test_another_run_is_not_taken_up(tmp_path: Path) -> None:
-    CellJournal(tmp_path, HEADER).add(_done("SLR", 0, 0.5))
+    CellJournal(tmp_path, HEADER).add(*_done("SLR", 0, 0.5))
     with pytest.raises(LikewiseError, match=r"has another run \(seed was 0 and is 1\); choose another folder with -o"):
         CellJournal(tmp_path, {**HEADER, "seed": 1}, resume=True)
 
 
 def test_without_resume_the_earlier_results_are_moved_aside(tmp_path: Path) -> None:
     before = CellJournal(tmp_path, HEADER)
-    before.add(_done("SLR", 0, 0.5))
+    before.add(*_done("SLR", 0, 0.5))
     kept = before.path.read_bytes()
     after = CellJournal(tmp_path, HEADER)
     assert after.done == {}
@@ -72,7 +72,7 @@ def test_without_resume_the_earlier_results_are_moved_aside(tmp_path: Path) -> N
 
 def test_an_experiment_can_be_forgotten(tmp_path: Path) -> None:
     journal = CellJournal(tmp_path, HEADER)
-    journal.add(_done("SLR", 0, 0.5))
-    journal.add(Done(("times", "SLR", 0), [Cell("times", "SLR", 0)]))
+    journal.add(*_done("SLR", 0, 0.5))
+    journal.add(("times", "SLR", 0), Done([Cell("times", "SLR", 0)]))
     journal.drop("times")
     assert list(CellJournal(tmp_path, HEADER, resume=True).done) == [("tables", "SLR", 0)]

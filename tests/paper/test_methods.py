@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from likewise.errors import LikewiseError
+from likewise.paper import variant
 from likewise.paper.methods import at_setting, default_methods, fit, method, methods_from
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 
@@ -57,3 +60,41 @@ def test_a_rival_at_the_setting_it_chose_is_the_same_model(name: str) -> None:
     again = fit(at_setting(method(name, SETTINGS, budget, 0), found.setting), X, y)
     assert again.setting == {}
     np.testing.assert_allclose(again.model.similarity(X), found.model.similarity(X), rtol=1e-4, atol=1e-4)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Variants of SLR
+
+VARIANTS = {
+    "SLR": {"rank": 100, "adaptive": True, "compress": None},
+    "SLR-Fixed": {"rank": 100, "adaptive": False, "compress": None},
+    "SLR-Whole": {"rank": None, "adaptive": False, "compress": None},
+    "SLR-G-500": {"rank": 100, "adaptive": True, "compress": "gaussian", "compress_size": 500},
+    "SLR-C-20k": {"rank": 100, "adaptive": True, "compress": "sample", "compress_size": 20_000},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_name_of_the_paper_has_its_settings(name):
+    parameters = variant(name).get_params()
+    expected = {"alpha": 0.0, "tol": 0.0, "init": "paper", "n_iter": 10, "margins": (1.0, 0.0)} | VARIANTS[name]
+    assert {key: parameters[key] for key in expected} == expected
+
+
+def test_settings_may_be_overridden():
+    assert variant("SLR", n_iter=5, rank=7).get_params()["n_iter"] == 5
+
+
+@pytest.mark.parametrize("name", ["SLR-X", "slr", "SLR-G", "SLR-C-0", "SLR-G-20m"])
+def test_other_names_are_refused(name):
+    message = f"name={name!r} is not a variant of the paper: expected SLR, SLR-Fixed, SLR-Whole, SLR-G-m or SLR-C-m"
+    with pytest.raises(LikewiseError, match=re.escape(message)):
+        variant(name)
+
+
+@pytest.mark.parametrize("name", ["SLR", "SLR-Fixed", "SLR-Whole", "SLR-G-300", "SLR-C-300"])
+def test_each_variant_learns_on_normalised_digits(name, digits):
+    X, y, X_test, y_test = digits
+    scale = abs(X).max() * 4
+    model = variant(name, rank=None if "Whole" in name else 20, random_state=0).fit(X / scale, y)
+    assert model.score(X_test / scale, y_test) > 0.75

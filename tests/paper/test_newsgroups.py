@@ -14,8 +14,7 @@ from likewise.baselines import Cosine
 from likewise.cli import app
 from likewise.metrics import mean_average_precision
 from likewise.paper import newsgroups
-from likewise.paper.experiment import prepare
-from likewise.paper.run import pending, perform
+from likewise.paper.run import pending, perform, prepare
 
 pytest.importorskip("matplotlib")
 
@@ -52,12 +51,12 @@ def test_the_rows_are_measured_as_they_are_named(news: Path, tmp_path: Path) -> 
     _, test = run.protocol.rows(0)
     Q, y = run.data.X[test], run.data.y[test]
     expected = 100 * Cosine().fit(Q).score(Q, y)
-    assert newsgroups.scores(run, "tf-idf cosine")[0] == pytest.approx(
+    assert run.journal.scores("documents", "tf-idf cosine")[0] == pytest.approx(
         expected, abs=0.02
     )  # near ties of counts fall either way
     assert mean_average_precision(Q, Q, y) != pytest.approx(expected / 100, abs=1e-4)  # lengths matter without it
-    assert newsgroups.seconds(run, "tf-idf cosine") is None
-    assert newsgroups.seconds(run, "LSA 100 + LDA cosine") > 0
+    assert run.journal.seconds("documents", "tf-idf cosine") is None
+    assert run.journal.seconds("documents", "LSA 100 + LDA cosine") > 0
 
 
 def test_dense_rows_have_no_such_table(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from likewise.reporting.pictures import (
     beside,
     encode_png,
     fitted,
-    framed,
     line_of_text,
     padded,
     resized,
@@ -98,7 +97,7 @@ def test_fitting_keeps_proportions() -> None:
 
 
 def test_a_frame_goes_around() -> None:
-    image = np.array(framed(np.zeros((3, 5), np.uint8), RED, 2))
+    image = np.array(padded(np.zeros((3, 5), np.uint8), 2, RED))
     assert image.shape == (7, 9, 3)
     assert (image[2:5, 2:7] == 0).all()
     image[2:5, 2:7] = RED

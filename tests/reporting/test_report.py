@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 
 from likewise.reporting import report
 from likewise.reporting.pictures import encode_png
+from likewise.reporting.report import Block, Code, Facts, Heading, Picture, TableBlock, Text, to_html, to_markdown
 
 VOID = {"meta", "img", "br"}
 
@@ -79,3 +81,26 @@ def test_bars_show_the_values_and_the_best_row_stands_out() -> None:
     assert re.findall(r"width:([\d.]+)%", table) == ["25.0", "100.0"]
     assert re.search(r'<tr class="best"><td>two</td><td class="number">1.50</td>', table)
     assert "bar" not in report.table(("a",), [["x"]])
+
+
+def _blocks(folder: Path) -> list[Block]:
+    (folder / "a.png").write_bytes(b"\x89PNG")
+    return [
+        Heading("Results"), Text("x < y"), TableBlock(["method", "mAP"], [["A", "1"], ["B", "2"]], best=1),
+        Picture(folder / "a.png", "A picture. It shows more."), Code("likewise paper"), Facts({"numpy": "2"}),
+    ]  # fmt: skip
+
+
+def test_markdown(tmp_path: Path) -> None:
+    text = to_markdown("Title", "Lead.", _blocks(tmp_path))
+    assert text.startswith("# Title\n\nLead.\n\n## Results\n\nx < y\n\n| method | mAP |\n| --- | ---: |\n| A | 1 |\n")
+    assert "| **B** | **2** |" in text
+    assert "![A picture](a.png)\n\n*A picture. It shows more.*" in text
+    assert "```\nlikewise paper\n```\n\n- numpy: 2\n" in text
+
+
+def test_html_escapes_and_embeds(tmp_path: Path) -> None:
+    page = to_html("Title", "Lead.", _blocks(tmp_path))
+    assert "<p>x &lt; y</p>" in page
+    assert 'class="best"' in page
+    assert "data:image/png;base64,iVBORw==" in page

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,9 @@ from typer.core import TyperGroup
 
 from likewise.errors import LikewiseError
 
-__all__ = ["FAULT", "INTERRUPTED", "SERIOUS", "WRONG", "Verbs", "emit_json", "note", "results", "working"]
+__all__ = [
+    "FAULT", "INTERRUPTED", "SERIOUS", "WRONG", "Verbs", "emit_json", "note", "print_table", "results", "working",
+]  # fmt: skip
 
 SERIOUS, WRONG, FAULT, INTERRUPTED = 1, 2, 3, 130
 _SPINNER_DELAY = 2.0  # seconds before a spinner appears: shorter work needs none
@@ -73,6 +75,18 @@ def note(text: str) -> None:
 def results() -> Console:
     """The console for results, on stdout."""
     return Console(highlight=False)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """Print a table on stdout, its first column left-aligned and the others right-aligned."""
+    from rich.table import Table as Grid
+
+    grid = Grid(*columns, title=title)
+    for column in grid.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        grid.add_row(*row)
+    results().print(grid)
 
 
 def emit_json(value: Any) -> None:

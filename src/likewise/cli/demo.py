@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from likewise.cli.console import emit_json, results, working
+from likewise.cli.console import emit_json, print_table, results, working
 from likewise.cli.options import AsJson
-from likewise.errors import LikewiseError
+from likewise.utils.files import make_folder
 
 if TYPE_CHECKING:
     from likewise.cli.demonstration import Demonstration
@@ -44,7 +44,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Learn, compare, write."""
-    _make(output)
+    make_folder(output)  # before learning, so that a wrong path is reported at once
     with working("learning on 70 % of the digits"):
         from likewise.cli.demonstration import demonstrate
 
@@ -54,27 +54,14 @@ def demo(
     _emit(shown, files) if as_json else _show(shown, files)
 
 
-def _make(folder: Path) -> None:
-    """Create the folder before learning, so that a wrong path is reported at once."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LikewiseError(f"cannot create the folder {folder}: {error.strerror or error}") from error
-
-
 def _show(shown: Demonstration, files: dict[str, Path]) -> None:
-    from rich.table import Table as Grid
-
     console, data = results(), shown.data
     console.print(
         f"digits: {len(data.X):,} for training, {len(data.Q):,} for testing; each test digit ranks all others"
     )
-    grid = Grid("method", "mAP", "P@1", "seconds")
-    for column in grid.columns[1:]:
-        column.justify = "right"
-    for run in shown.runs:
-        grid.add_row(run.name, f"{run.figures['mAP']:.3f}", f"{run.figures['P@1']:.3f}", f"{run.seconds:.3f}")
-    console.print(grid)
+    figures = [(run.figures["mAP"], run.figures["P@1"], run.seconds) for run in shown.runs]
+    rows = [[run.name, *(f"{value:.3f}" for value in values)] for run, values in zip(shown.runs, figures, strict=True)]
+    print_table(("method", "mAP", "P@1", "seconds"), rows)
     for path in files.values():
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 

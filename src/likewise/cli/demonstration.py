@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL.Image import Image
 
-from likewise import SLR, AnchoredSLR, __version__
+from likewise import SLR, AnchoredSLR
 from likewise.metrics import evaluate
 from likewise.reporting import report
 from likewise.reporting.pictures import encode_png
@@ -150,24 +150,24 @@ def _caption(hits: list[np.ndarray], differing: int, firsts: tuple[float, float]
 
 
 def _report(demonstration: Demonstration, png: bytes, command: str) -> str:
-    data, runs = demonstration.data, demonstration.runs
+    runs = demonstration.runs
     rows = [[run.name, run.figures["mAP"], run.figures["P@1"], run.seconds] for run in runs]
     scores = [run.figures["mAP"] for run in runs]
     low, high = _named(runs, _AFTER).figures["mAP_interval"]
     columns = ("method", "mAP", "P@1", "fit seconds")
+    machine = f"{platform.system()} {platform.machine()}"
+    facts = {**report.versions("numpy", "scipy", "scikit-learn"), "machine": machine}
     parts = [
         report.heading("Before and after"),
         report.figure(png, demonstration.caption, "Retrieval strips for six digits, before and after learning"),
         report.heading("Ranking quality by method"),
-        report.table(
-            columns, rows, bar="mAP", best=int(np.argmax(scores)), digits={"mAP": 3, "P@1": 3, "fit seconds": 3}
-        ),
+        report.table(columns, rows, bar="mAP", best=int(np.argmax(scores)), digits=dict.fromkeys(columns[1:], 3)),
         report.paragraph(f"The 95 % bootstrap interval of {_AFTER}'s mAP is {low:.3f} to {high:.3f}."),
         report.heading("Method"),
-        report.paragraph(_method_text(data)),
+        report.paragraph(_method_text(demonstration.data)),
         report.heading("Reproduce"),
         report.code(command),
-        report.definitions(_versions()),
+        report.definitions(facts),
     ]
     return report.page("likewise demo", _lead(runs), parts)
 
@@ -192,17 +192,3 @@ def _method_text(data: Digits) -> str:
         "instead, is regularised towards the fixed solution, and chooses its kernel and its settings on held-out "
         "training digits."
     )
-
-
-def _versions() -> dict[str, str]:
-    import scipy
-    import sklearn
-
-    return {
-        "likewise": __version__,
-        "Python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "machine": f"{platform.system()} {platform.machine()}",
-    }

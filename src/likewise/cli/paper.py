@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli.console import emit_json, note, results, working
+from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import AsJson
 
 __all__ = ["register"]
@@ -33,6 +33,8 @@ Every result is stored at once; a killed run is resumed with --resume.
   likewise paper caltech101 caltech.features -o caltech --resume --only table3
   likewise paper photos.features --methods Euclid,LDA,SLR
 """
+
+_ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
 
 
 def register(app: typer.Typer) -> None:
@@ -59,14 +61,7 @@ def paper(
         int | None, typer.Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the output folder.")] = False,
-    only: Annotated[
-        str | None,
-        typer.Option(
-            "--only",
-            metavar="A,B,…",
-            help="Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices.",
-        ),
-    ] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="A,B,…", help=_ONLY)] = None,
     rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
     iterations: Annotated[
         int | None, typer.Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)
@@ -82,8 +77,7 @@ def paper(
 ) -> None:
     """Prepare the run, perform it, write the report."""
     with working(f"reading {dataset}"):
-        from likewise.paper.experiment import prepare
-        from likewise.paper.report import write_report
+        from likewise.paper.run import prepare, write_report
 
         run = prepare(
             dataset, path, output, quick=quick, methods=methods, splits=splits, resume=resume, only=only,
@@ -124,48 +118,48 @@ def _outcome(done: Any) -> str:
     return f": {', '.join(parts)}" if parts else ""
 
 
-def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
-    from likewise.paper import newsgroups, tables, times
+def _standings(run: Any) -> list[list[tuple[str, list[float], float | None]]]:
+    """The methods of the tables and of the documents: name, mAP on each split in per cent, training time."""
+    from likewise.paper import newsgroups, tables
 
+    journal = run.journal
+    return [
+        [
+            (name, list(journal.scores(page.EXPERIMENT, name).values()), journal.seconds(clock, name))
+            for name in page.order_of(run)
+        ]
+        for page, clock in ((tables, "times"), (newsgroups, newsgroups.EXPERIMENT))
+    ]
+
+
+def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
+    methods, documents = _standings(run)
     return {
         "dataset": run.data.name,
         "rows": run.data.X.shape[0],
         "features": run.data.X.shape[1],
         "output": str(run.folder),
         "methods": [
-            {"method": name, "mAP": _mean(tables.scores(run, name)), "splits": len(tables.scores(run, name)),
-             "training_seconds": times.seconds(run, name)}
-            for name in tables.order_of(run)
+            {"method": name, "mAP": sum(scores) / len(scores) / 100, "splits": len(scores), "training_seconds": taken}
+            for name, scores, taken in methods
         ],
         "documents": [
-            {"method": name, "mAP": _mean(newsgroups.scores(run, name)),
-             "training_seconds": newsgroups.seconds(run, name)}
-            for name in newsgroups.order_of(run)
+            {"method": name, "mAP": sum(scores) / len(scores) / 100, "training_seconds": taken}
+            for name, scores, taken in documents
         ],
         "files": {name: str(path) for name, path in files.items()},
-    }  # fmt: skip
-
-
-def _mean(scores: dict[int, float]) -> float:
-    return sum(scores.values()) / len(scores) / 100
+    }
 
 
 def _show(run: Any, files: dict[str, Path]) -> None:
-    from rich.table import Table as Grid
+    from likewise.reporting.words import duration, mean_and_deviation
 
-    from likewise.paper import newsgroups, tables, times
-    from likewise.paper.words import duration, mean_and_deviation
-
-    console = results()
-    for title, page, clock in ((None, tables, times), ("documents as sparse rows", newsgroups, newsgroups)):
-        if not page.order_of(run):
-            continue
-        grid = Grid("method", "mAP %", "splits", "training", title=title)
-        for column in grid.columns[1:]:
-            column.justify = "right"
-        for name in page.order_of(run):
-            scores, taken = list(page.scores(run, name).values()), clock.seconds(run, name)
-            grid.add_row(name, mean_and_deviation(scores), str(len(scores)), "" if taken is None else duration(taken))
-        console.print(grid)
+    for title, standings in zip((None, "documents as sparse rows"), _standings(run), strict=True):
+        rows = [
+            (name, mean_and_deviation(scores), str(len(scores)), "" if taken is None else duration(taken))
+            for name, scores, taken in standings
+        ]
+        if rows:
+            print_table(("method", "mAP %", "splits", "training"), rows, title)
     for path in files.values():
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        results().print(f"wrote {path}", markup=False, soft_wrap=True)

@@ -1,5 +1,5 @@
 """The paper: its variants of SLR by name, and its experiments."""
 
-from likewise.paper.variants import variant
+from likewise.paper.methods import variant
 
 __all__ = ["variant"]

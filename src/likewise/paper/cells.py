@@ -6,15 +6,17 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write
+import numpy as np
 
-__all__ = ["COLUMNS", "Cell", "CellJournal", "Done"]
+from likewise.errors import LikewiseError
+from likewise.utils.files import atomic_write, make_folder
+
+__all__ = ["COLUMNS", "Cell", "CellJournal", "Curve", "Done"]
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
@@ -22,6 +24,7 @@ COLUMNS = ("experiment", "method", "split", "at", *MEASURES, "setting", *SECONDS
 FORMAT = 1
 
 Key = tuple[str, str, int]
+Curve = tuple[list[float], np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished task: its cells, and extra data for the figures."""
+    """The results of a finished task: its cells, and extra data for the figures."""
 
-    key: Key
     cells: list[Cell]
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -65,42 +67,34 @@ class CellJournal:
         self.done: dict[Key, Done] = {}
         self.commands: list[str] = []
         self.moved: Path | None = None
-        _make(folder)
+        make_folder(folder)
         if self.path.exists():
             self._read() if resume else self._move_aside()
         self._write_whole()
 
-    def add(self, done: Done) -> None:
+    def add(self, key: Key, done: Done) -> None:
         """Store a finished task; it is on disk when this returns."""
-        self.done[done.key] = done
-        self._append(_line(done))
+        self.done[key] = done
+        self._append(_task_entry(key, done))
         self._write_table()
 
     def add_command(self, command: str) -> None:
         """Record the command of the tasks that follow."""
         if command not in self.commands:
             self.commands.append(command)
-            self._append(_command_line(command))
-
-    def _append(self, line: bytes) -> None:
-        with open(self.path, "ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+            self._append({"command": command})
 
     def drop(self, experiment: str) -> None:
         """Delete the results of an experiment, to measure it again."""
         self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
         self._write_whole()
 
+    # -----------------------------------------------------------------------------------------------------------------
+    # Reading the results
+
     def cells(self, experiment: str, method: str | None = None) -> list[Cell]:
         """The cells of an experiment, or of one of its methods, sorted by split."""
-        found = [
-            cell
-            for done in self.done.values()
-            for cell in done.cells
-            if cell.experiment == experiment and method in (None, cell.method)
-        ]
+        found = [cell for cell in self._all_cells() if cell.experiment == experiment and method in (None, cell.method)]
         return sorted(found, key=lambda cell: cell.split)
 
     def methods(self, experiment: str, order: Sequence[str]) -> list[str]:
@@ -108,25 +102,45 @@ class CellJournal:
         there = {cell.method for cell in self.cells(experiment)}
         return [name for name in order if name in there] + sorted(there - set(order))
 
+    def scores(self, experiment: str, method: str, measure: str = "mAP") -> dict[int, float]:
+        """A metric of a method by split, in per cent."""
+        return {cell.split: 100 * cell.values[measure] for cell in self.cells(experiment, method)}
+
+    def seconds(self, experiment: str, method: str) -> float | None:
+        """Mean training time of a method over the splits."""
+        found = [cell.seconds["fit_seconds"] for cell in self.cells(experiment, method) if cell.seconds]
+        return float(np.mean(found)) if found else None
+
+    def curve(self, experiment: str, method: str) -> Curve:
+        """Positions, and mean and standard deviation of mAP over the splits at each, in per cent."""
+        at: dict[float, list[float]] = {}
+        for cell in self.cells(experiment, method):
+            at.setdefault(float(cell.at), []).append(100 * cell.values["mAP"])
+        places = sorted(at)
+        spread = [np.std(at[place], ddof=1) if len(at[place]) > 1 else 0.0 for place in places]
+        return places, np.array([np.mean(at[place]) for place in places]), np.array(spread)
+
     def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
         """The extra data of a task."""
         done = self.done.get((experiment, method, split))
         return {} if done is None else done.extra
 
+    # -----------------------------------------------------------------------------------------------------------------
+    # The files
+
     def _read(self) -> None:
         """Read the tasks of an earlier run with the same data and settings."""
         lines = self.path.read_bytes().split(b"\n")
         entries = [_parsed(line) for line in lines[:-1]]  # an incomplete last line is dropped
-        if not entries or entries[0] is None or "header" not in entries[0]:
+        if not entries or "header" not in entries[0]:
             return
         self._check_header(entries[0]["header"])
         for entry in filter(None, entries[1:]):
             if "command" in entry:
                 self.commands.append(entry["command"])
                 continue
-            cells = [Cell(**cell) for cell in entry["cells"]]
             experiment, method, split = entry["key"]
-            self.done[experiment, method, split] = Done((experiment, method, split), cells, entry["extra"])
+            self.done[experiment, method, split] = Done([Cell(**cell) for cell in entry["cells"]], entry["extra"])
 
     def _check_header(self, before: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self.header))
@@ -140,24 +154,28 @@ class CellJournal:
         self.moved = self.path.with_name("cells.previous.jsonl")
         os.replace(self.path, self.moved)
 
+    def _append(self, entry: dict[str, Any]) -> None:
+        with open(self.path, "ab") as file:
+            file.write(_line(entry))
+            file.flush()
+            os.fsync(file.fileno())
+
     def _write_whole(self) -> None:
-        head = (json.dumps({"format": FORMAT, "header": self.header}) + "\n").encode()
-        lines = [*map(_command_line, self.commands), *map(_line, self.done.values())]
-        atomic_write(self.path, head + b"".join(lines))
+        commands = [{"command": command} for command in self.commands]
+        tasks = [_task_entry(key, done) for key, done in self.done.items()]
+        entries: list[dict[str, Any]] = [{"format": FORMAT, "header": self.header}, *commands, *tasks]
+        atomic_write(self.path, b"".join(map(_line, entries)))
         self._write_table()
 
     def _write_table(self) -> None:
-        cells = [cell for done in self.done.values() for cell in done.cells]
-        atomic_write(self.table, to_csv(sorted(cells, key=_place)))
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(cell.row() for cell in sorted(self._all_cells(), key=_place))
+        atomic_write(self.table, text.getvalue().encode())
 
-
-def to_csv(cells: Iterable[Cell]) -> bytes:
-    """A header, and one row per cell."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(cell.row() for cell in cells)
-    return text.getvalue().encode()
+    def _all_cells(self) -> list[Cell]:
+        return [cell for done in self.done.values() for cell in done.cells]
 
 
 def _place(cell: Cell) -> tuple[str, int, str, float, str]:
@@ -166,29 +184,22 @@ def _place(cell: Cell) -> tuple[str, int, str, float, str]:
     return cell.experiment, cell.split, cell.method, number, str(cell.at)
 
 
-def _line(done: Done) -> bytes:
-    cells = [vars(cell) for cell in done.cells]
-    return (json.dumps({"key": done.key, "cells": cells, "extra": done.extra}) + "\n").encode()
+def _task_entry(key: Key, done: Done) -> dict[str, Any]:
+    return {"key": key, "cells": [vars(cell) for cell in done.cells], "extra": done.extra}
 
 
-def _command_line(command: str) -> bytes:
-    return (json.dumps({"command": command}) + "\n").encode()
+def _line(entry: dict[str, Any]) -> bytes:
+    return (json.dumps(entry) + "\n").encode()
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: bytes) -> dict[str, Any]:
+    """An entry, empty if the line is damaged."""
     try:
         entry: dict[str, Any] = json.loads(line)
         return entry
     except ValueError:
-        return None
+        return {}
 
 
 def _written(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}g}"
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LikewiseError(f"cannot create the folder {folder}: {error.strerror or error}") from error

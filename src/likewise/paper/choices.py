@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, TableBlock, Text
-from likewise.paper.methods import fit, method
+from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures
-from likewise.paper.words import mean_and_deviation
+from likewise.reporting.report import Block, Heading, TableBlock, Text
+from likewise.reporting.words import mean_and_deviation
 
 __all__ = ["choices", "section", "tasks"]
 
 EXPERIMENT = "choices"
+METHODS = ("Euclid", "SLR-Fixed", "SLR")
 WIDEST = 5000  # columns; "no PCA" is not tried above
 
 
@@ -35,15 +36,14 @@ class OpenChoice:
 
 def choices(run: PaperRun) -> list[OpenChoice]:
     """The choices that apply to this data set, first that of the tables."""
-    three = ("Euclid", "SLR-Fixed", "SLR")
-    found = [OpenChoice("as in the tables", three)]
-    found.append(OpenChoice("rows not scaled to length 1", three, {"normalise": not run.settings.normalise}))
+    unscaled = OpenChoice("rows not scaled to length 1", METHODS, {"normalise": not run.settings.normalise})
+    found = [OpenChoice("as in the tables", METHODS), unscaled]
     d, wanted = run.data.X.shape[1], run.settings.components
     if wanted is not None and d > wanted:
-        found.append(OpenChoice("PCA learned from all rows", three, {"pca_on": "all"}))
+        found.append(OpenChoice("PCA learned from all rows", METHODS, {"pca_on": "all"}))
         if d <= min(WIDEST, run.protocol.n_train):
-            found.append(OpenChoice(f"no PCA, {d:,} columns", three, {"components": None}))
-    found.append(OpenChoice("test rows rank the training rows", three, gallery="train"))
+            found.append(OpenChoice(f"no PCA, {d:,} columns", METHODS, {"components": None}))
+    found.append(OpenChoice("test rows rank the training rows", METHODS, gallery="train"))
     found += [OpenChoice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
     found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in _ranks(run)]
     found.append(OpenChoice("start from the fixed target", model={"init": "fixed"}))
@@ -52,9 +52,8 @@ def choices(run: PaperRun) -> list[OpenChoice]:
 
 def _ranks(run: PaperRun) -> list[int]:
     k = len(np.unique(run.data.y))
-    return [
-        r for r in sorted({k - 1, k, 2 * k, 4 * k, 50, 200}) if 2 <= r <= run.protocol.width and r != run.settings.rank
-    ]
+    tried = {k - 1, k, 2 * k, 4 * k, 50, 200} - {run.settings.rank}
+    return [r for r in sorted(tried) if 2 <= r <= run.protocol.width]
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
@@ -62,18 +61,16 @@ def tasks(run: PaperRun) -> Iterator[Task]:
     for split in range(run.curve_splits):
         for choice in choices(run):
             for name in choice.methods:
-                key = (EXPERIMENT, f"{name}, {choice.name}", split)
-                yield Task(key, partial(_work, run, choice, name, split))
+                yield Task((EXPERIMENT, f"{name}, {choice.name}", split), partial(_work, run, choice, name, split))
 
 
 def _work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
     split = run.protocol.split(number, **choice.protocol)
-    model = method(name, run.settings, run.budget, run.settings.seed + number).model.set_params(**choice.model)
+    model = run.method(name, number).model.set_params(**choice.model)
     found = fit(model, split.X, split.y)
-    ranked = (split.Q, None) if choice.gallery == "test" else (split.X, split.y)
-    values = figures(model.transform_query(split.Q), model.transform(ranked[0]), split.y_q, ranked[1])
-    key = (EXPERIMENT, f"{name}, {choice.name}", number)
-    return Done(key, [Cell(EXPERIMENT, name, number, choice.name, values, {}, found.seconds)])
+    G, y_g = (split.Q, None) if choice.gallery == "test" else (split.X, split.y)
+    values = figures(model.transform_query(split.Q), model.transform(G), split.y_q, y_g)
+    return Done([Cell(EXPERIMENT, name, number, choice.name, values, {}, found.seconds)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -82,21 +79,15 @@ def _work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
 
 def section(run: PaperRun) -> list[Block]:
     """A table with one row per choice and one column per method."""
-    columns = ("Euclid", "SLR-Fixed", "SLR")
-    by_choice: dict[str, dict[str, list[float]]] = {}
+    scores: dict[str, dict[str, list[float]]] = {}
     for cell in run.journal.cells(EXPERIMENT):
-        scores = by_choice.setdefault(str(cell.at), {}).setdefault(cell.method, [])
-        scores.append(100 * cell.values["mAP"])
-    names = [choice.name for choice in choices(run) if choice.name in by_choice]
-    if not names:
+        scores.setdefault(str(cell.at), {}).setdefault(cell.method, []).append(100 * cell.values["mAP"])
+    shown = [(choice.name, scores[choice.name]) for choice in choices(run) if choice.name in scores]
+    if not shown:
         return []
-    rows = [[name, *(_shown(by_choice[name].get(method)) for method in columns)] for name in names]
-    table = TableBlock(["changed", *(f"{name}, mAP %" for name in columns)], rows)
+    rows = [[name, *(mean_and_deviation(of[m]) if m in of else "" for m in METHODS)] for name, of in shown]
+    table = TableBlock(["changed", *(f"{name}, mAP %" for name in METHODS)], rows)
     return [Heading("What the paper leaves open"), Text(_LEAD), table]
-
-
-def _shown(scores: list[float] | None) -> str:
-    return "" if scores is None else mean_and_deviation(scores)
 
 
 _LEAD = (

@@ -9,10 +9,10 @@ import numpy as np
 
 from likewise.paper.cells import Cell, Done
 from likewise.paper.figure2 import watched
-from likewise.paper.markdown import Block, Heading, Picture, Text
-from likewise.paper.plots import Line, chart
+from likewise.paper.methods import variant
 from likewise.paper.run import PaperRun, Task
-from likewise.paper.variants import variant
+from likewise.reporting.charts import Line, chart
+from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.slr import SLR
 
 __all__ = ["errors", "section", "tasks"]
@@ -43,11 +43,8 @@ def _work(run: PaperRun, name: str, rank: int, few: bool) -> Done:
         rows = np.random.default_rng(run.settings.seed).permutation(len(y))[: min(len(y), X.shape[1] // 2)]
         X, y = X[rows], y[rows]
     found = errors(X, y, rank, run.settings.n_iter, run.settings.seed)
-    cells = [
-        Cell(EXPERIMENT, name, 0, float(t), {"value": error, "bound": float(np.exp(-t / 2))})
-        for t, error in enumerate(found, start=1)
-    ]
-    return Done((EXPERIMENT, name, 0), cells)
+    values = [{"value": error, "bound": float(np.exp(-t / 2))} for t, error in enumerate(found, start=1)]
+    return Done([Cell(EXPERIMENT, name, 0, float(t), value) for t, value in enumerate(values, start=1)])
 
 
 def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) -> list[float]:
@@ -64,15 +61,12 @@ def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) 
 
 def section(run: PaperRun) -> list[Block]:
     """The chart and its reading."""
-    names = [name for name in cases(run) if run.journal.cells(EXPERIMENT, name)]
-    if not names:
+    found = {name: run.journal.cells(EXPERIMENT, name) for name in cases(run)}
+    curves = {name: cells for name, cells in found.items() if cells}
+    if not curves:
         return []
-    curves = {name: run.journal.cells(EXPERIMENT, name) for name in names}
-    lines = [
-        Line(name, [float(c.at) for c in cells], [max(c.values["value"], FLOOR) for c in cells])
-        for name, cells in curves.items()
-    ]
-    axis = [float(cell.at) for cell in curves[names[0]]]
+    axis = [float(cell.at) for cell in next(iter(curves.values()))]
+    lines = [Line(name, axis, [max(c.values["value"], FLOOR) for c in cells]) for name, cells in curves.items()]
     lines.append(Line("e^(−T/2)", axis, np.exp(-np.array(axis) / 2).tolist(), style="--", markers=False))
     path = chart(run.folder / "corollary1.png", lines, "iteration T", "‖M* − L R′‖ / ‖M*‖", log_y=True)
     caption = "Distance of the alternating method from the optimum of the fixed target, and the rate of the corollary."

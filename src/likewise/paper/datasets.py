@@ -47,29 +47,20 @@ class Dataset:
 def load_dataset(
     name: str, path: str | Path | None = None, work: Path | None = None, extractor: str = "llc"
 ) -> Dataset:
-    """A data set by name; the features of a folder of pictures are extracted to the folder `work` first.
+    """A data set by a name of `NAMES` and its path, or the feature store or table at the path `name`.
 
-    Parameters
-    ----------
-    name : one of `NAMES`, or the path of a feature store or table
-    path : path of the data set; not needed for digits, nor for fashion-mnist if the Debian package is installed
-    extractor : for a folder of pictures, as in `likewise features`
+    The features of a folder of pictures are extracted to the folder `work` first.
     """
     if name in _LOADERS:
-        return _LOADERS[name](name, None if path is None else _existing(path), work, extractor)
+        if path is not None and not Path(path).exists():
+            raise LikewiseError(f"PATH {path} does not exist")
+        return _LOADERS[name](name, None if path is None else Path(path), work, extractor)
+    expected = f"expected {', '.join(NAMES)}, or the path of a feature store"
     if path is not None:
-        raise LikewiseError(f"unknown DATASET {name!r}: expected {', '.join(NAMES)}, or the path of a feature store")
+        raise LikewiseError(f"unknown DATASET {name!r}: {expected}")
     if not Path(name).exists():
-        raise LikewiseError(
-            f"DATASET {name!r} is neither known nor a path: expected {', '.join(NAMES)}, or the path of a feature store"
-        )
+        raise LikewiseError(f"DATASET {name!r} is neither known nor a path: {expected}")
     return _features(Path(name).resolve().stem, Path(name), work, extractor)
-
-
-def _existing(path: str | Path) -> Path:
-    if not Path(path).exists():
-        raise LikewiseError(f"PATH {path} does not exist")
-    return Path(path)
 
 
 def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
@@ -77,10 +68,8 @@ def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> 
 
     X, y = load_digits(return_X_y=True)
     images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
-    facts = {"features": "8 x 8 pixels"}
-    return Dataset(
-        name, X.astype(np.float32), y, [str(c) for c in range(10)], "scikit-learn", images.__getitem__, facts
-    )
+    classes, facts = [str(c) for c in range(10)], {"features": "8 x 8 pixels"}
+    return Dataset(name, X.astype(np.float32), y, classes, "scikit-learn", images.__getitem__, facts)
 
 
 def _newsgroups(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:

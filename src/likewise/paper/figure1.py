@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from likewise.paper.markdown import Block, Heading, Picture, Text
 from likewise.paper.run import PaperRun, Task
-from likewise.paper.tables import scores
-from likewise.paper.words import listed
 from likewise.reporting.pictures import square_of_text, write_png
+from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
+from likewise.reporting.words import listed
 
 __all__ = ["section", "tasks"]
 
@@ -33,11 +32,10 @@ def section(run: PaperRun) -> list[Block]:
     there = {name: np.array(places) for name, places in found.items() if places}
     if not there:
         return []
-    _, test = run.protocol.rows(0)
-    y = run.data.y[test]
+    y = run.data.y[run.protocol.rows(0)[1]]
     hits = [(y[places] == y[:, None]).sum(axis=1) for places in there.values()]
     chosen, differing = choose_queries(hits, y, QUERIES, run.settings.seed)
-    path = write_png(run.folder / "figure1.png", _strips(run, there, chosen, test, y))
+    path = write_png(run.folder / "figure1.png", _strips(run, there, chosen))
     return [
         Heading("Figure 1: retrieved images"),
         Picture(path, _caption(list(there), differing, len(chosen)), 900 if len(there) == 3 else None),
@@ -45,18 +43,17 @@ def section(run: PaperRun) -> list[Block]:
     ]
 
 
-def _strips(
-    run: PaperRun, found: dict[str, np.ndarray], chosen: np.ndarray, test: np.ndarray, y: np.ndarray
-) -> Image.Image:
+def _strips(run: PaperRun, found: dict[str, np.ndarray], chosen: np.ndarray) -> Image.Image:
     """One row per query and one panel per method; only the pictures shown are read."""
-    shown = sorted({int(i) for i in chosen} | {int(i) for places in found.values() for i in places[chosen].ravel()})
-    place = {row: i for i, row in enumerate(shown)}
-    images = [_picture(run, int(test[row])) for row in shown]
-    panels = [
-        Panel(name, np.vectorize(place.__getitem__)(places[chosen]), f"mAP {scores(run, name)[0]:.1f} %")
-        for name, places in found.items()
-    ]
-    queries = [images[place[int(i)]] for i in chosen]
+    _, test = run.protocol.rows(0)
+    shown = np.unique(np.concatenate([chosen, *(places[chosen].ravel() for places in found.values())]))
+    images = [_picture(run, int(row)) for row in test[shown]]
+    panels = []
+    for name, places in found.items():
+        score = run.journal.scores("tables", name)[0]
+        panels.append(Panel(name, np.searchsorted(shown, places[chosen]), f"mAP {score:.1f} %"))
+    queries = [images[i] for i in np.searchsorted(shown, chosen)]
+    y = run.data.y[test]
     return retrieval_strips(queries, images, panels, y[chosen], y[shown], cell=CELL)
 
 

@@ -12,12 +12,11 @@ from likewise.core.solvers import Result, Solution, balanced
 from likewise.core.steps import Factors
 from likewise.core.whitening import WhiteningMap
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, Picture, Text
-from likewise.paper.methods import method
-from likewise.paper.plots import Line, chart
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
-from likewise.paper.words import points, side
+from likewise.reporting.charts import Line, chart
+from likewise.reporting.report import Block, Heading, Picture, Text
+from likewise.reporting.words import points, side
 from likewise.slr import SLR
 
 __all__ = ["Watched", "section", "tasks", "watched"]
@@ -80,51 +79,35 @@ def tasks(run: PaperRun) -> Iterator[Task]:
 
 def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
-    model = watched(method(name, run.settings, run.budget, run.settings.seed + number).model).fit(split.X, split.y)
+    model = watched(run.method(name, number).model).fit(split.X, split.y)
     if not model.n_iter_:  # the closed form
-        return Done((EXPERIMENT, name, number), [Cell(EXPERIMENT, name, number, 0.0, measured(model, split))])
+        return Done([Cell(EXPERIMENT, name, number, 0.0, measured(model, split))])
     steps = enumerate(model.after_each_iteration(), start=1)
-    cells = [Cell(EXPERIMENT, name, number, float(t), measured(step, split)) for t, step in steps]
-    return Done((EXPERIMENT, name, number), cells)
+    return Done([Cell(EXPERIMENT, name, number, float(t), measured(step, split)) for t, step in steps])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The page
 
 
-def curve(run: PaperRun, name: str) -> tuple[list[float], np.ndarray]:
-    """Iterations, and mAP in per cent for each split (rows) and iteration (columns)."""
-    cells = run.journal.cells(EXPERIMENT, name)
-    places = sorted({float(cell.at) for cell in cells})
-    splits = sorted({cell.split for cell in cells})
-    value = {(cell.split, float(cell.at)): 100 * cell.values["mAP"] for cell in cells}
-    return places, np.array([[value[split, place] for place in places] for split in splits])
-
-
 def section(run: PaperRun) -> list[Block]:
     """The chart, and answers to the two questions of the paper."""
-    curves = {name: curve(run, name) for name in METHODS if run.journal.cells(EXPERIMENT, name)}
-    if len(curves) < len(METHODS):
+    curves = {name: run.journal.curve(EXPERIMENT, name) for name in METHODS}
+    slr, fixed, whole = (curves[name][1] for name in METHODS)
+    if not (len(slr) and len(fixed) and len(whole)):
         return []
-    last = curves["SLR"][0][-1]
-    lines = [_line(name, places, values, last) for name, (places, values) in curves.items()]
+    lines = [Line(name, *curves[name]) for name in METHODS[:2]]
+    lines.append(Line("SLR-Whole", [1, len(slr)], [whole[0]] * 2, style="--", markers=False))
     path = chart(run.folder / "figure2.png", lines, "iteration T", "mAP %")
-    n = len(curves["SLR"][1])
-    drawn = f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
-    caption = f"mAP after each iteration. {drawn}"
-    return [Heading("Figure 2: adaptive and fixed targets"), Picture(path, caption, 720), Text(_answers(curves))]
+    caption = f"mAP after each iteration. {shown_splits(run, EXPERIMENT)}"
+    answers = " ".join([_two_iterations(slr), _fixed_and_whole(fixed, whole), _adaptive(slr, fixed)])
+    return [Heading("Figure 2: adaptive and fixed targets"), Picture(path, caption, 720), Text(answers)]
 
 
-def _line(name: str, places: list[float], values: np.ndarray, last: float) -> Line:
-    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
-    if len(places) == 1:  # the closed form: a level
-        return Line(name, [1, last], [mean[0]] * 2, style="--", markers=False)
-    return Line(name, places, mean, spread)
-
-
-def _answers(curves: dict[str, tuple[list[float], np.ndarray]]) -> str:
-    slr, fixed, whole = (curves[name][1].mean(axis=0) for name in METHODS)
-    return " ".join([_two_iterations(slr), _fixed_and_whole(fixed, whole), _adaptive(slr, fixed)])
+def shown_splits(run: PaperRun, experiment: str) -> str:
+    """A sentence for the caption of a curve."""
+    n = len({cell.split for cell in run.journal.cells(experiment)})
+    return f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
 
 
 def _two_iterations(slr: np.ndarray) -> str:

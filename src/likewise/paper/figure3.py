@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from likewise.paper.cells import Cell, Done
-from likewise.paper.figure2 import curve as curve_of_figure2
-from likewise.paper.markdown import Block, Heading, Picture, Text
-from likewise.paper.methods import fit, method
-from likewise.paper.plots import Line, chart
+from likewise.paper.cells import Cell, Curve, Done
+from likewise.paper.figure2 import shown_splits
+from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
-from likewise.paper.words import points, side
+from likewise.reporting.charts import Line, chart
+from likewise.reporting.report import Block, Heading, Picture, Text
+from likewise.reporting.words import points, side
 
 __all__ = ["section", "sizes", "tasks"]
 
@@ -48,65 +48,41 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the figure shows that a small m interpolates
-        found = fit(method(name, run.settings, run.budget, run.settings.seed + number).model, split.X, split.y)
+        found = fit(run.method(name, number).model, split.X, split.y)
     kind, _, m = name.rpartition("-")
-    cell = Cell(EXPERIMENT, kind, number, float(m), measured(found.model, split), {}, found.seconds)
-    return Done((EXPERIMENT, name, number), [cell])
+    return Done([Cell(EXPERIMENT, kind, number, float(m), measured(found.model, split), {}, found.seconds)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The page
 
 
-def curve(run: PaperRun, kind: str) -> tuple[list[float], np.ndarray, np.ndarray]:
-    """Sizes, and mean and standard deviation of mAP in per cent at each."""
-    cells = run.journal.cells(EXPERIMENT, kind)
-    by_size: dict[float, list[float]] = {}
-    for cell in cells:
-        by_size.setdefault(float(cell.at), []).append(100 * cell.values["mAP"])
-    places = sorted(by_size)
-    spread = [float(np.std(by_size[m], ddof=1)) if len(by_size[m]) > 1 else 0.0 for m in places]
-    return places, np.array([np.mean(by_size[m]) for m in places]), np.array(spread)
-
-
 def section(run: PaperRun) -> list[Block]:
     """The chart, and how close the sketches come to SLR."""
-    curves = {kind: curve(run, kind) for kind in KINDS if run.journal.cells(EXPERIMENT, kind)}
+    curves = {kind: run.journal.curve(EXPERIMENT, kind) for kind in KINDS if run.journal.cells(EXPERIMENT, kind)}
     if not curves:
         return []
-    whole = _plain(run)
-    lines = [
-        Line(f"{kind}-m", places, mean.tolist(), spread.tolist()) for kind, (places, mean, spread) in curves.items()
-    ]
+    lines = [Line(f"{kind}-m", *curve) for kind, curve in curves.items()]
+    slr = run.journal.curve("figure2", "SLR")[1]  # on all pairs of the same splits
+    whole = float(slr[-1]) if len(slr) else None
     if whole is not None:
         ends = [min(c[0][0] for c in curves.values()), max(c[0][-1] for c in curves.values())]
         lines.append(Line("SLR, all pairs", ends, [whole, whole], style="--", markers=False))
     path = chart(run.folder / "figure3.png", lines, "m", "mAP %", log_x=True)
-    n = len({cell.split for cell in run.journal.cells(EXPERIMENT)})
-    drawn = f"Mean of {n} splits; bands are one standard deviation." if n > 1 else "The first split."
-    caption = f"mAP against m, the size that the data is compressed to. {drawn}"
+    caption = f"mAP against m, the size that the data is compressed to. {shown_splits(run, EXPERIMENT)}"
     return [Heading("Figure 3: compression"), Picture(path, caption, 720), Text(_words(run, curves, whole))]
 
 
-def _plain(run: PaperRun) -> float | None:
-    """SLR on all pairs of the same splits: the last point of its curve in Figure 2."""
-    if not run.journal.cells("figure2", "SLR"):
-        return None
-    return float(curve_of_figure2(run, "SLR")[1][:, -1].mean())
-
-
-def _words(run: PaperRun, curves: dict[str, tuple[list[float], np.ndarray, np.ndarray]], whole: float | None) -> str:
+def _words(run: PaperRun, curves: dict[str, Curve], whole: float | None) -> str:
     said = []
     for kind, (places, mean, _) in curves.items():
         gap = "" if whole is None else f", {points(abs(mean[-1] - whole))} points {side(mean[-1] - whole)} SLR"
         said.append(
             f"{kind} goes from {mean[0]:.1f} % at m = {places[0]:,.0f} to {mean[-1]:.1f} % at {places[-1]:,.0f}{gap}"
         )
-    text = "; ".join(said) + ". "
     rank = min(run.protocol.width, run.protocol.n_train)
-    text += (
-        f"A sample smaller than the rank of X, at most {rank:,} here, is interpolated at each step. "
+    return (
+        f"{'; '.join(said)}. A sample smaller than the rank of X, at most {rank:,} here, is interpolated at each step. "
         "Sampling with replacement leaves some rows out even at m = n, so SLR-C ends near SLR but not on it. A "
         "Gaussian sketch clamps all pairs before it mixes them: it saves no time, only sampling does."
     )
-    return text

@@ -1,4 +1,4 @@
-"""The methods of the tables by name, each as its authors recommend."""
+"""The methods of the tables by name: the variants of SLR as in the paper, rivals as their authors recommend."""
 
 from __future__ import annotations
 
@@ -8,17 +8,47 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from likewise import baselines
 from likewise.anchored import AnchoredSLR
 from likewise.errors import LikewiseError
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
-from likewise.paper.variants import variant
+from likewise.slr import SLR
 
-__all__ = ["PaperMethod", "TimedFit", "default_methods", "fit", "method", "methods_from"]
+__all__ = ["PaperMethod", "TimedFit", "default_methods", "fit", "method", "methods_from", "variant"]
 
 IN_PAPER = ("Euclid", "LMNN", "FRML", "OASIS", "SLR")
 ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "AnchoredSLR")
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "SLR": {},
+    "SLR-Fixed": {"adaptive": False},
+    "SLR-Whole": {"rank": None, "adaptive": False},
+}
+_COMPRESS = {"G": "gaussian", "C": "sample"}
+
+
+def variant(name: str, **parameters: Any) -> SLR:
+    """An unfitted `SLR` for a name of the paper: SLR, SLR-Fixed, SLR-Whole, SLR-G-m or SLR-C-m.
+
+    m is a number such as 2000 or 20k. As in the paper: no ridge, all T iterations, its starts; `parameters` override.
+
+    >>> variant("SLR-C-20k").compress_size
+    20000
+    """
+    settings = {"alpha": 0.0, "tol": 0.0, "init": "paper"}
+    return SLR(**{**settings, **_named(name), **parameters})
+
+
+def _named(name: str) -> dict[str, Any]:
+    if name in _VARIANTS:
+        return _VARIANTS[name]
+    match = re.fullmatch(r"SLR-([GC])-(\d+)(k?)", name)
+    if match is None or int(match[2]) == 0:
+        raise LikewiseError(
+            f"name={name!r} is not a variant of the paper: expected {', '.join(_VARIANTS)}, SLR-G-m or SLR-C-m"
+        )
+    return {"compress": _COMPRESS[match[1]], "compress_size": int(match[2]) * (1000 if match[3] else 1)}
 
 
 @dataclass(frozen=True)
@@ -40,7 +70,7 @@ class TimedFit:
 
 
 def default_methods(n_train: int) -> list[str]:
-    """All methods, the compressed ones with m of half the rows."""
+    """All methods in the order of the tables, the compressed ones with m of half the rows."""
     m = default_size(n_train)
     return [f"{name}-{m}" if name in ("SLR-G", "SLR-C") else name for name in ORDER]
 
@@ -74,15 +104,13 @@ def method(name: str, settings: ProtocolSettings, budget: TrainingBudget, seed: 
     if name == "AnchoredSLR":
         return PaperMethod(name, AnchoredSLR(random_state=seed))
     if name.startswith("SLR"):
-        given: dict[str, Any] = {"n_iter": settings.n_iter, "margins": settings.margins, "random_state": seed}
-        if name != "SLR-Whole":
-            given["rank"] = settings.rank
-        return PaperMethod(name, variant(name, **given))
+        rank = {} if name == "SLR-Whole" else {"rank": settings.rank}
+        given = {"n_iter": settings.n_iter, "margins": settings.margins, "random_state": seed}
+        return PaperMethod(name, variant(name, **given, **rank))
     wanted, light = _rival_parameters(name, settings, budget)
     model = getattr(baselines, name)()
-    known = model.get_params()
-    wanted = {key: value for key, value in {**wanted, "random_state": seed}.items() if key in known}
-    return PaperMethod(name, model.set_params(**wanted), {key: value for key, value in light.items() if key in known})
+    seeded = {"random_state": seed} if "random_state" in model.get_params() else {}
+    return PaperMethod(name, model.set_params(**wanted, **seeded), light)
 
 
 def _rival_parameters(
@@ -109,34 +137,23 @@ def fit(model: Any, X: np.ndarray, y: np.ndarray) -> TimedFit:
 
 def chosen(model: Any) -> dict[str, Any]:
     """The parameters that the model chose itself, if their values are numbers or strings."""
-    if hasattr(model, "setting_"):
-        return {
-            name: _plain(value)
-            for name, value in model.setting_.items()
-            if isinstance(_plain(value), int | float | str)
-        }
-    asked = [name for name, value in model.get_params(deep=False).items() if isinstance(value, str) and value == "auto"]
-    taken = {name: _plain(getattr(model, f"{name}_", None)) for name in asked}
-    return {name: value for name, value in taken.items() if isinstance(value, int | float | str)}
+    taken = getattr(model, "setting_", None)
+    if taken is None:
+        asked = [name for name, value in model.get_params(deep=False).items() if isinstance(value, str)]
+        taken = {name: getattr(model, f"{name}_", None) for name in asked if getattr(model, name) == "auto"}
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in taken.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, int | float | str)}
 
 
 def at_setting(found: PaperMethod, setting: dict[str, Any]) -> Any:
     """A rival at the setting it chose, so that a fit does not search; our methods choose within their fit."""
-    from sklearn.base import clone
-
     known = found.model.get_params() if hasattr(baselines, found.name) else {}
     return clone(found.model).set_params(**{key: value for key, value in setting.items() if key in known})
 
 
 def warm_up(found: PaperMethod, X: np.ndarray, y: np.ndarray) -> None:
     """A small fit before timing: compiling and loading do not count as training."""
-    from sklearn.base import clone
-
     order = np.argsort(y, kind="stable")
     some = np.sort(np.concatenate([rows[:6] for rows in np.split(order, np.flatnonzero(np.diff(y[order])) + 1)[:10]]))
     if found.light:
         clone(found.model).set_params(**found.light).fit(X[some], y[some])
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

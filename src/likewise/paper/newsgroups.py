@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,13 +13,13 @@ from sklearn.preprocessing import normalize
 from likewise import baselines
 from likewise.core.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, TableBlock, Text
-from likewise.paper.methods import fit, method
+from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
-from likewise.paper.tables import figures
-from likewise.paper.words import duration, mean_and_deviation
+from likewise.paper.tables import figures, measured, score_table
+from likewise.reporting.report import Block, Heading, TableBlock, Text
+from likewise.reporting.words import duration
 
-__all__ = ["order_of", "scores", "seconds", "section", "tasks"]
+__all__ = ["order_of", "section", "tasks"]
 
 EXPERIMENT = "documents"
 RAW = "tf-idf cosine"
@@ -39,7 +38,7 @@ def tasks(run: PaperRun) -> Iterator[Task]:
     """One task per method and split, if the rows are sparse."""
     if not sp.issparse(run.data.X):
         return
-    split = lru_cache(maxsize=1)(partial(_split, run))
+    split = lru_cache(maxsize=1)(partial(_SparseSplit, run))
     for number in range(run.n_splits):
         for name in methods(run):
             yield Task((EXPERIMENT, name, number), partial(_work, run, split, name, number))
@@ -48,8 +47,11 @@ def tasks(run: PaperRun) -> Iterator[Task]:
 class _SparseSplit:
     """Sparse training and test rows of unit length, and their leading directions, computed once."""
 
-    def __init__(self, X: Any, y: np.ndarray, Q: Any, y_q: np.ndarray) -> None:
-        self.X, self.y, self.Q, self.y_q = X, y, Q, y_q
+    def __init__(self, run: PaperRun, number: int) -> None:
+        train, test = run.protocol.rows(number)
+        scaled = normalize if run.settings.normalise else lambda X: X
+        self.X, self.Q = (scaled(run.data.X[rows]) for rows in (train, test))
+        self.y, self.y_q = run.data.y[train], run.data.y[test]
         self.lsa = lru_cache(maxsize=1)(self._lsa)
 
     def _lsa(self, width: int) -> tuple[np.ndarray, float]:
@@ -57,37 +59,27 @@ class _SparseSplit:
         return leading_directions(self.X, None, width)[1], time.perf_counter() - began
 
 
-def _split(run: PaperRun, number: int) -> _SparseSplit:
-    train, test = run.protocol.rows(number)
-    scaled = normalize if run.settings.normalise else lambda X: X
-    X, y = run.data.X, run.data.y
-    return _SparseSplit(scaled(X[train]), y[train], scaled(X[test]), y[test])
-
-
-def _work(run: PaperRun, split_of: Any, name: str, number: int) -> Done:
+def _work(run: PaperRun, split_of: Callable[[int], _SparseSplit], name: str, number: int) -> Done:
     split = split_of(number)
-    values, setting, seconds = _measured(run, split, name, number)
-    cell = Cell(EXPERIMENT, name, number, "", values, setting, seconds)
-    return Done((EXPERIMENT, name, number), [cell], {})
-
-
-def _measured(
-    run: PaperRun, split: _SparseSplit, name: str, number: int
-) -> tuple[dict[str, float], dict[str, Any], dict[str, float]]:
-    """Metrics on the test rows, the chosen setting, and the training time."""
     if name == RAW:
         Q = normalize(split.Q)
-        return figures(Q, Q, split.y_q), {}, {}
-    if not name.startswith("LSA"):
-        found = fit(method(name, run.settings, run.budget, run.settings.seed + number).model, split.X, split.y)
-        sides = found.model.transform_query(split.Q), found.model.transform(split.Q)
-        return figures(*sides, split.y_q), found.setting, found.seconds
-    V, began = split.lsa(max(p for p in WIDTHS if f"LSA {p} cosine" in methods(run)))
+        return Done([Cell(EXPERIMENT, name, number, "", figures(Q, Q, split.y_q))])
+    if name.startswith("LSA"):
+        return Done([_lsa_cell(run, split, name, number)])
+    found = fit(run.method(name, number).model, split.X, split.y)
+    return Done([Cell(EXPERIMENT, name, number, "", measured(found.model, split), found.setting, found.seconds)])
+
+
+def _lsa_cell(run: PaperRun, split: _SparseSplit, name: str, number: int) -> Cell:
+    """A cosine in the leading directions, whose time counts as training."""
+    V, taken = split.lsa(max(p for p in WIDTHS if f"LSA {p} cosine" in methods(run)))
     V = V[:, : int(name.split()[1])]
     model = baselines.LDA(random_state=run.settings.seed + number) if "LDA" in name else baselines.Cosine()
     found = fit(model, split.X @ V, split.y)
-    sides = found.model.transform_query(split.Q @ V), found.model.transform(split.Q @ V)
-    return figures(*sides, split.y_q), found.setting, {k: v + began for k, v in found.seconds.items()}
+    Q = split.Q @ V
+    values = figures(model.transform_query(Q), model.transform(Q), split.y_q)
+    seconds = {clock: value + taken for clock, value in found.seconds.items()}
+    return Cell(EXPERIMENT, name, number, "", values, found.setting, seconds)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -99,34 +91,16 @@ def order_of(run: PaperRun) -> list[str]:
     return run.journal.methods(EXPERIMENT, methods(run))
 
 
-def scores(run: PaperRun, name: str, measure: str = "mAP") -> dict[int, float]:
-    """A metric of a method by split, in per cent."""
-    return {cell.split: 100 * cell.values[measure] for cell in run.journal.cells(EXPERIMENT, name)}
-
-
-def seconds(run: PaperRun, name: str) -> float | None:
-    """Mean training time over the splits, in seconds."""
-    found = [cell.seconds["fit_seconds"] for cell in run.journal.cells(EXPERIMENT, name) if cell.seconds]
-    return float(np.mean(found)) if found else None
-
-
 def section(run: PaperRun) -> list[Block]:
     """The table; empty for dense rows."""
     names = order_of(run)
     if not names:
         return []
-    rows = [
-        [
-            name,
-            *(mean_and_deviation(list(scores(run, name, measure).values())) for measure in ("mAP", "P@1", "P@10")),
-            str(len(scores(run, name))),
-            "" if seconds(run, name) is None else duration(seconds(run, name) or 0.0),
-        ]
-        for name in names
-    ]
-    best = int(np.argmax([np.mean(list(scores(run, name).values())) for name in names]))
-    columns = ["method", "mAP %", "P@1 %", "P@10 %", "splits", "learning"]
-    return [Heading("Documents as sparse rows"), Text(_LEAD), TableBlock(columns, rows, best)]
+    columns, rows, best = score_table(run, EXPERIMENT, names, ("mAP", "P@1", "P@10"))
+    for name, row in zip(names, rows, strict=True):
+        taken = run.journal.seconds(EXPERIMENT, name)
+        row.append("" if taken is None else duration(taken))
+    return [Heading("Documents as sparse rows"), Text(_LEAD), TableBlock([*columns, "learning"], rows, best)]
 
 
 _LEAD = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import Dataset
+from likewise.utils.arrays import dense
 
-__all__ = ["PaperSplit", "Protocol", "ProtocolSettings", "TrainingBudget"]
+__all__ = ["PaperSplit", "Protocol", "ProtocolSettings", "TrainingBudget", "describe"]
 
 TRAIN_SHARE = 0.7
 
@@ -31,9 +32,6 @@ class ProtocolSettings:
     margins: tuple[float, float] = (1.0, 0.0)
     quick: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class TrainingBudget:
@@ -50,15 +48,8 @@ class TrainingBudget:
 
     @classmethod
     def quick(cls) -> TrainingBudget:
-        return cls(
-            rows=1200,
-            oasis_steps=30_000,
-            frml_steps=3_000,
-            lmnn_rounds=2,
-            lmnn_neighbours=(3, 10),
-            curve_splits=1,
-            curve_points=4,
-        )
+        steps = {"oasis_steps": 30_000, "frml_steps": 3_000, "lmnn_rounds": 2}
+        return cls(rows=1200, lmnn_neighbours=(3, 10), curve_splits=1, curve_points=4, **steps)
 
 
 @dataclass(frozen=True)
@@ -92,6 +83,11 @@ class Protocol:
         d, wanted = self.data.X.shape[1], self.settings.components
         return d if wanted is None else min(d, wanted)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the matrices are so small that several BLAS threads are slower, on a busy machine up to 17 times."""
+        return self.n_train * self.width <= 200_000
+
     def rows(self, split: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the training and test rows: a random 70 % and the others, as in the paper."""
         order = np.random.default_rng([self.settings.seed, split]).permutation(len(self.data.y))
@@ -118,7 +114,7 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
     """A function from row numbers to reduced float32 rows, learned from the rows `fit_on`."""
     wanted = settings.components
     if wanted is None or X.shape[1] <= wanted:
-        return lambda rows: _dense(X[rows])
+        return lambda rows: np.asarray(dense(X[rows]), dtype=np.float32)
     if sp.issparse(X):
         from sklearn.decomposition import TruncatedSVD
 
@@ -131,12 +127,8 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
         return lambda rows: dual.transform(X[rows])
     from sklearn.decomposition import PCA
 
-    pca = PCA(min(wanted, len(fit_on)), svd_solver="covariance_eigh").fit(_dense(X[fit_on]))
-    return lambda rows: pca.transform(_dense(X[rows])).astype(np.float32)
-
-
-def _dense(X: Any) -> np.ndarray:
-    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float32)
+    pca = PCA(min(wanted, len(fit_on)), svd_solver="covariance_eigh").fit(np.asarray(X[fit_on], dtype=np.float32))
+    return lambda rows: pca.transform(np.asarray(X[rows], dtype=np.float32)).astype(np.float32)
 
 
 def _drawn(y: np.ndarray, size: int, seed: int) -> np.ndarray:
@@ -147,3 +139,39 @@ def _drawn(y: np.ndarray, size: int, seed: int) -> np.ndarray:
     by_class = np.split(np.argsort(y, kind="stable"), np.cumsum(np.bincount(y))[:-1])
     share = size / len(y)
     return np.concatenate([rng.permutation(rows)[: max(4, round(share * len(rows)))] for rows in by_class])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In words
+
+
+def describe(protocol: Protocol) -> list[str]:
+    """The protocol in words, one paragraph each for the features, our methods, the rivals and the seeds."""
+    settings, budget = protocol.settings, protocol.budget
+    ours = (
+        f"SLR and its variants are as in the paper: its starts, no ridge, rank {settings.rank}, T = {settings.n_iter}, "
+        f"δ1 = {settings.margins[0]:g} and δ2 = {settings.margins[1]:g}."
+    )
+    rivals = (
+        "Rivals choose their sensitive parameters by mAP on held-out training rows; no method sees a test row. OASIS "
+        f"takes {budget.oasis_steps:,} triplets, FRML {budget.frml_steps:,} steps of 5 queries each, and LMNN updates "
+        f"its impostors {budget.lmnn_rounds} times; FRML and LMNN also have rank {settings.rank}."
+    )
+    seeds = (
+        f"The seed of split s = 0, 1, … is ({settings.seed}, s), that of a method on it {settings.seed} + s. Standard "
+        "deviations are sample standard deviations (n - 1). cells.csv has all figures of this report."
+    )
+    if protocol.is_small:
+        seeds += " The matrices are small: BLAS ran on one thread."
+    scaled = "Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
+    scaling = scaled if settings.normalise else "Rows are not scaled."
+    return [f"{_reduction_in_words(protocol.data.X, settings)} {scaling}", ours, rivals, seeds]
+
+
+def _reduction_in_words(X: Any, settings: ProtocolSettings) -> str:
+    d, wanted = X.shape[1], settings.components
+    if wanted is None or d <= wanted:
+        return f"Features are used as they are, {d:,} columns."
+    method = "TruncatedSVD" if sp.issparse(X) else "PCA"
+    learned = "the training rows" if settings.pca_on == "train" else "all rows"
+    return f"Features are reduced from {d:,} to {wanted:,} columns by {method}, learned from {learned}."

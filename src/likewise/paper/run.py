@@ -1,31 +1,41 @@
-"""A run of the experiments: its tasks, performed one by one, with each result stored at once."""
+"""A run of the experiments: set up, performed task by task with each result stored at once, and reported."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from likewise.errors import LikewiseError
+from likewise.errors import LikewiseError, MissingExtraError
 from likewise.paper.cells import CellJournal, Done, Key
-from likewise.paper.datasets import Dataset
-from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget
+from likewise.paper.datasets import Dataset, load_dataset
+from likewise.paper.methods import PaperMethod, default_methods, method, methods_from
+from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, describe
+from likewise.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
+from likewise.reporting.words import plural
+from likewise.utils.arrays import dense
+from likewise.utils.files import atomic_write
 
-__all__ = ["EXPERIMENTS", "PaperRun", "Task", "experiments_from", "perform"]
+__all__ = ["EXPERIMENTS", "PaperRun", "Task", "pending", "perform", "prepare", "write_report"]
 
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
 _MODULES = {"documents": "newsgroups"}
 _ALIASES = {"table1": "tables", "table2": "tables", "table3": "times", "lemma2": "theorem", "theorem1": "theorem",
             "corollary1": "corollary"}  # fmt: skip
+SPLITS, QUICK_SPLITS = 5, 2
+# Settings of the paper for a data set, and usual ones for text.
+_OWN: dict[str, dict[str, Any]] = {"imagenet50": {"n_iter": 5}, "newsgroups20": {"components": 300}}
+_QUICK_COMPONENTS = 100  # with more columns, a regression on few rows would interpolate
 
 
 @dataclass(frozen=True)
@@ -68,37 +78,62 @@ class PaperRun:
         return self.journal.path.parent
 
     @property
-    def is_small(self) -> bool:
-        """Whether the matrices are so small that several BLAS threads are slower, on a busy machine up to 17 times."""
-        return self.protocol.n_train * self.protocol.width <= 200_000
-
-    @property
     def curve_splits(self) -> int:
         """Number of splits used for the curves."""
         return min(self.n_splits, self.budget.curve_splits)
 
-
-def header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
-    """What decides the results, to be compared when a run is resumed."""
-    return {
-        "dataset": data.name,
-        "shape": list(data.X.shape),
-        "data": fingerprint(data),
-        **protocol.settings.as_dict(),
-        "budget": {name: value for name, value in vars(protocol.budget).items() if name != "curve_splits"},
-    }
+    def method(self, name: str, split: int = 0) -> PaperMethod:
+        """A method by name, with its seed on a split."""
+        return method(name, self.settings, self.budget, self.settings.seed + split)
 
 
-def fingerprint(data: Dataset) -> str:
-    """A checksum of the labels and of up to 200 evenly spaced rows."""
-    X = data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)]
-    rows = X.toarray() if sp.issparse(X) else np.asarray(X)
-    digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
-    digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
-    return digest.hexdigest()[:16]
+# ---------------------------------------------------------------------------------------------------------------------
+# Setting up
 
 
-def experiments_from(text: str | None) -> tuple[str, ...]:
+def prepare(
+    dataset: str,
+    path: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    quick: bool = False,
+    methods: str | None = None,
+    splits: int | None = None,
+    resume: bool = False,
+    only: str | None = None,
+    extractor: str = "llc",
+    command: str = "",
+    **settings: Any,
+) -> PaperRun:
+    """A run ready to be performed; `settings` are fields of `ProtocolSettings`, None is the default."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("drawing the figures of the paper", "paper")
+    experiments = _experiments_from(only)
+    folder = Path(output) if output is not None else Path(f"paper-{Path(dataset).name.removesuffix('.features')}")
+    data = load_dataset(dataset, None if path is None else Path(path), folder, extractor)
+    budget = TrainingBudget.quick() if quick else TrainingBudget()
+    protocol = Protocol(data, _settings(data.name, quick, settings), budget)
+    n = protocol.n_train
+    names = default_methods(n) if methods is None else methods_from(methods, n)
+    number = splits if splits is not None else QUICK_SPLITS if quick else SPLITS
+    if number < 1:
+        raise LikewiseError(f"--splits {number}: expected 1 or more")
+    journal = CellJournal(folder, _header(protocol, data), resume)
+    if only is not None and "times" in experiments:
+        journal.drop("times")  # asked for in order to measure them again
+    journal.add_command(command)
+    return PaperRun(protocol, names, number, journal, experiments)
+
+
+def _settings(name: str, quick: bool, given: dict[str, Any]) -> ProtocolSettings:
+    own = {**_OWN.get(name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
+    own |= {key: value for key, value in given.items() if value is not None}
+    if own.get("components") == 0:
+        own["components"] = None
+    return replace(ProtocolSettings(quick=quick), **own)
+
+
+def _experiments_from(text: str | None) -> tuple[str, ...]:
     """Experiments from a comma-separated list, in the order of the report; all of them for None."""
     if text is None:
         return EXPERIMENTS
@@ -110,27 +145,86 @@ def experiments_from(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in EXPERIMENTS if name in names)
 
 
-def modules(names: tuple[str, ...]) -> list[Any]:
-    """The modules of experiments."""
-    return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
+def _header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
+    """What decides the results, to be compared when a run is resumed."""
+    budget = {name: value for name, value in vars(protocol.budget).items() if name != "curve_splits"}
+    facts = {"dataset": data.name, "shape": list(data.X.shape), "data": _fingerprint(data)}
+    return {**facts, **vars(protocol.settings), "budget": budget}
+
+
+def _fingerprint(data: Dataset) -> str:
+    """A checksum of the labels and of up to 200 evenly spaced rows."""
+    rows = dense(data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)])
+    digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
+    return digest.hexdigest()[:16]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Performing
 
 
 def pending(run: PaperRun) -> list[Task]:
-    """The tasks not done yet, split by split, since preparing a split may take a minute."""
-    tasks = [task for module in modules(run.only) for task in module.tasks(run)]
-    return sorted((task for task in tasks if task.key not in run.journal.done), key=lambda task: _rank(run, task))
+    """The tasks not done yet, split by split, since preparing a split may take a minute.
 
-
-def _rank(run: PaperRun, task: Task) -> tuple[bool, int]:
-    """Times come last, since they use the settings chosen in the tables."""
-    return task.key[0] == "times", task.key[2]
+    Times come last, since they use the settings chosen in the tables.
+    """
+    tasks = [task for module in _modules(run.only) for task in module.tasks(run) if task.key not in run.journal.done]
+    return sorted(tasks, key=lambda task: (task.key[0] == "times", task.key[2]))
 
 
 def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
     """Perform the tasks; each result is stored before it is yielded."""
     for task in tasks:
         run.loads.append(os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan"))
-        with threadpool_limits(1 if run.is_small else None, "blas"):
+        with threadpool_limits(1 if run.protocol.is_small else None, "blas"):
             done = task.work()
-        run.journal.add(done)
+        run.journal.add(task.key, done)
         yield task, done
+
+
+def _modules(names: tuple[str, ...]) -> list[Any]:
+    return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reporting
+
+
+def write_report(run: PaperRun) -> dict[str, Path]:
+    """Write all results of the journal to `report.md` and `report.html`, with pictures; the files by name."""
+    blocks = [block for module in _modules(EXPERIMENTS) for block in module.section(run)]
+    blocks += [Heading("Protocol"), *map(Text, describe(run.protocol))]
+    blocks += [Code("\n".join(run.journal.commands)), Facts(_facts(run))]
+    title = f"The experiments of the paper on {run.data.name}"
+    atomic_write(run.folder / "report.md", to_markdown(title, _lead(run), blocks).encode())
+    atomic_write(run.folder / "report.html", to_html(title, _lead(run), blocks).encode())
+    pictures = sorted(path.name for path in run.folder.glob("*.png"))
+    return {name: run.folder / name for name in ("report.md", "report.html", "cells.csv", *pictures)}
+
+
+def _lead(run: PaperRun) -> str:
+    n, d = run.data.X.shape
+    features = f" ({run.data.facts['features']})" if "features" in run.data.facts else ""
+    said = (
+        f"{n:,} rows of {d:,} features{features} in {plural(len(np.unique(run.data.y)), 'class')}, "
+        f"{run.protocol.n_train:,} for training and {n - run.protocol.n_train:,} for testing in random 70/30 splits."
+    )
+    if run.settings.quick:
+        said += " A quick run: few rows and short training; its figures are not those of a full run."
+    return said
+
+
+def _facts(run: PaperRun) -> dict[str, str]:
+    found = versions("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+    found["machine"] = f"{_processor()}, {plural(os.cpu_count() or 1, 'core')}, {platform.system()}"
+    loads = [load for load in run.loads if load == load]
+    if loads:
+        found["load while running"] = f"{min(loads):.1f} to {max(loads):.1f}"
+    return found
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

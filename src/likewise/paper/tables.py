@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,18 +10,26 @@ import numpy as np
 
 from likewise.metrics import evaluate
 from likewise.paper.cells import Cell, Done
-from likewise.paper.markdown import Block, Heading, TableBlock, Text
-from likewise.paper.methods import IN_PAPER, ORDER, default_size, fit, method
+from likewise.paper.methods import IN_PAPER, default_methods, fit
 from likewise.paper.protocol import PaperSplit
-from likewise.paper.published import MEAN_AVERAGE_PRECISION
 from likewise.paper.run import PaperRun, Task
-from likewise.paper.words import listed, mean_and_deviation, plural, points
+from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.strips import nearest
+from likewise.reporting.words import listed, mean_and_deviation, plural, points
 
-__all__ = ["measured", "scores", "section", "tasks"]
+__all__ = ["figures", "measured", "section", "tasks"]
 
 EXPERIMENT = "tables"
 SHOWN = 3  # results per query in Figure 1
+# Tables 1 and 2 as published: mAP in per cent and its standard deviation over five splits.
+PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
+    "caltech101": {
+        "Euclid": (27.7, 0.7), "LMNN": (43.7, 0.9), "FRML": (46.6, 0.9), "OASIS": (48.7, 0.8), "SLR": (55.3, 0.9),
+    },
+    "imagenet50": {
+        "Euclid": (6.8, 0.1), "LMNN": (7.6, 0.1), "FRML": (8.2, 0.1), "OASIS": (11.1, 0.1), "SLR": (14.2, 0.1),
+    },
+}  # fmt: skip
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
@@ -33,12 +41,12 @@ def tasks(run: PaperRun) -> Iterator[Task]:
 
 def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
-    found = fit(method(name, run.settings, run.budget, run.settings.seed + number).model, split.X, split.y)
+    found = fit(run.method(name, number).model, split.X, split.y)
     cell = Cell(EXPERIMENT, name, number, "", measured(found.model, split), found.setting, found.seconds)
-    return Done((EXPERIMENT, name, number), [cell], {} if number else {"found": _first(found.model, split)})
+    return Done([cell], {} if number else {"found": _first(found.model, split)})
 
 
-def measured(model: Any, split: PaperSplit) -> dict[str, float]:
+def measured(model: Any, split: Any) -> dict[str, float]:
     """Metrics of the rankings of all other test rows by each test row."""
     return figures(model.transform_query(split.Q), model.transform(split.Q), split.y_q)
 
@@ -61,53 +69,45 @@ def _first(model: Any, split: PaperSplit) -> list[list[int]]:
 
 def order_of(run: PaperRun) -> list[str]:
     """The methods with results, in the order of the tables."""
-    m = default_size(run.protocol.n_train)
-    return run.journal.methods(EXPERIMENT, [f"{n}-{m}" if n in ("SLR-G", "SLR-C") else n for n in ORDER])
-
-
-def scores(run: PaperRun, name: str, measure: str = "mAP") -> dict[int, float]:
-    """A metric of a method by split, in per cent."""
-    return {cell.split: 100 * cell.values[measure] for cell in run.journal.cells(EXPERIMENT, name)}
+    return run.journal.methods(EXPERIMENT, default_methods(run.protocol.n_train))
 
 
 def section(run: PaperRun) -> list[Block]:
     """The table and its reading."""
-    names = order_of(run)
+    names, theirs = order_of(run), PUBLISHED.get(run.data.name, {})
     if not names:
         return []
-    published = MEAN_AVERAGE_PRECISION.get(run.data.name, {})
-    rows = [_row(run, name, published) for name in names]
-    best = int(np.argmax([np.mean(list(scores(run, name).values())) for name in names]))
-    columns = [
-        "method",
-        "mAP %",
-        "macro mAP %",
-        "P@1 %",
-        "P@10 %",
-        "splits",
-        *(["mAP % in the paper"] if published else []),
-    ]
+    columns, rows, best = score_table(run, EXPERIMENT, names, ("mAP", "macro_mAP", "P@1", "P@10"))
+    if theirs:
+        columns.append("mAP % in the paper")
+        for name, row in zip(names, rows, strict=True):
+            row.append("{} ± {}".format(*theirs[name]) if name in theirs else "")
     number = {"caltech101": "Table 1", "imagenet50": "Table 2"}.get(run.data.name, "Tables 1 and 2")
-    return [
-        Heading(f"{number}: mean average precision"),
-        TableBlock(columns, rows, best),
-        *map(Text, _findings(run, names)),
-    ]
+    title = Heading(f"{number}: mean average precision")
+    return [title, TableBlock(columns, rows, best), *map(Text, _findings(run, names))]
 
 
-def _row(run: PaperRun, name: str, published: dict[str, tuple[float, float]]) -> list[str]:
-    shown = [
-        mean_and_deviation(list(scores(run, name, measure).values())) for measure in ("mAP", "macro_mAP", "P@1", "P@10")
-    ]
-    theirs = [f"{published[name][0]} ± {published[name][1]}" if name in published else ""] if published else []
-    return [name, *shown, str(len(scores(run, name))), *theirs]
+def score_table(
+    run: PaperRun, experiment: str, names: list[str], measures: Sequence[str]
+) -> tuple[list[str], list[list[str]], int]:
+    """Columns and rows of metrics by method with the number of splits, and the row with the best mAP."""
+    rows = []
+    for name in names:
+        found = [list(run.journal.scores(experiment, name, measure).values()) for measure in measures]
+        rows.append([name, *map(mean_and_deviation, found), str(len(found[0]))])
+    columns = ["method", *(f"{measure.replace('_', ' ')} %" for measure in measures), "splits"]
+    return columns, rows, int(np.argmax([_mean(run, name, experiment) for name in names]))
 
 
-def difference(run: PaperRun, name: str, other: str) -> float:
+def _mean(run: PaperRun, name: str, experiment: str = EXPERIMENT) -> float:
+    return float(np.mean(list(run.journal.scores(experiment, name).values())))
+
+
+def _difference(run: PaperRun, name: str, other: str) -> float:
     """Mean difference of two methods in points of mAP, on the splits of both."""
-    ours, theirs = scores(run, name), scores(run, other)
-    common = sorted(set(ours) & set(theirs))
-    return float(np.mean([ours[split] - theirs[split] for split in common])) if common else float("nan")
+    ours, theirs = run.journal.scores(EXPERIMENT, name), run.journal.scores(EXPERIMENT, other)
+    common = ours.keys() & theirs.keys()
+    return float(np.mean([ours[split] - theirs[split] for split in sorted(common)])) if common else float("nan")
 
 
 def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
         "mAP is the mean over classes, so that a rare class counts as much as a common one."
     )
     if "SLR" in names:
-        gaps = {name: difference(run, "SLR", name) for name in names if name != "SLR"}
+        gaps = {name: _difference(run, "SLR", name) for name in names if name != "SLR"}
         above = [f"{name} by {points(gap)}" for name, gap in gaps.items() if gap >= 0]
         below = [f"{name} by {points(-gap)}" for name, gap in gaps.items() if gap < 0]
         if above:
@@ -130,7 +130,7 @@ def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
 
 
 def _over_euclid(run: PaperRun, names: list[str]) -> str:
-    worse = [name for name in names if name != "Euclid" and difference(run, name, "Euclid") <= 0]
+    worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
     if not worse:
         return "Every learned method is above Euclid, as in the paper."
     return f"Not above Euclid: {listed(worse)}."
@@ -140,6 +140,6 @@ def _order_of_the_paper(run: PaperRun, names: list[str]) -> Iterator[str]:
     there = [name for name in IN_PAPER if name in names]
     if len(there) < 3:
         return
-    ranked = sorted(there, key=lambda name: np.mean(list(scores(run, name).values())))
+    ranked = sorted(there, key=lambda name: _mean(run, name))
     said = "the order of the paper holds" if ranked == there else f"the paper has {' < '.join(there)}"
     yield f"Of {plural(len(there), 'method')} that the paper compares, from the lowest: {' < '.join(ranked)}; {said}."

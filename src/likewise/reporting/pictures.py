@@ -21,19 +21,9 @@ from likewise.errors import LikewiseError
 from likewise.utils.files import atomic_write
 
 __all__ = [
-    "above",
-    "as_image",
-    "beside",
-    "blank",
-    "encode_png",
-    "fitted",
-    "framed",
-    "line_of_text",
-    "padded",
-    "resized",
-    "square_of_text",
-    "write_png",
-]
+    "above", "as_image", "beside", "blank", "encode_png", "fitted", "line_of_text", "padded", "resized",
+    "square_of_text", "write_png",
+]  # fmt: skip
 
 Colour = tuple[int, int, int]
 WHITE: Colour = (255, 255, 255)
@@ -42,7 +32,7 @@ FRAME = 4  # pixels
 TEXT_SIZE = 17
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 # One picture
 
 
@@ -78,13 +68,8 @@ def fitted(picture: Any, size: int, background: Colour = WHITE) -> Image.Image:
     return _centred(resized(image, height, width), size, background)
 
 
-def framed(picture: Any, colour: Colour, width: int = FRAME) -> Image.Image:
-    """The picture with a frame around it."""
-    return padded(picture, width, colour)
-
-
 def padded(picture: Any, margin: int, background: Colour = WHITE) -> Image.Image:
-    """The picture with a margin on all sides."""
+    """The picture with a margin, or a frame, on all sides."""
     return ImageOps.expand(as_image(picture), margin, background)
 
 
@@ -123,13 +108,15 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return font
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 # Several pictures
 
 
 def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.5) -> Image.Image:
     """Pictures from left to right; lower ones are placed at `align` of the height (0 top, 1 bottom)."""
-    images = _images(pictures)
+    if not pictures:
+        raise LikewiseError("there are no images to combine: expected at least one")
+    images = [as_image(picture) for picture in pictures]
     height = max(image.height for image in images)
     row = blank(height, sum(image.width for image in images) + gap * (len(images) - 1), background)
     left = 0
@@ -141,23 +128,14 @@ def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, al
 
 def above(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.0) -> Image.Image:
     """Pictures from top to bottom; narrower ones are placed at `align` of the width (0 left, 1 right)."""
-    images = _images(pictures)
-    width = max(image.width for image in images)
-    column = blank(sum(image.height for image in images) + gap * (len(images) - 1), width, background)
-    top = 0
-    for image in images:
-        column.paste(image, (round((width - image.width) * align), top))
-        top += image.height + gap
-    return column
+    return _transposed(beside([_transposed(as_image(picture)) for picture in pictures], gap, background, align))
 
 
-def _images(pictures: Sequence[Any]) -> list[Image.Image]:
-    if not pictures:
-        raise LikewiseError("there are no images to combine: expected at least one")
-    return [as_image(picture) for picture in pictures]
+def _transposed(image: Image.Image) -> Image.Image:
+    return image.transpose(Image.Transpose.TRANSPOSE)
 
 
-# ------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------------------------------
 # PNG
 
 

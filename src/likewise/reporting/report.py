@@ -1,14 +1,23 @@
-"""Reports as one self-contained HTML file, without scripts, in light and dark."""
+"""Reports: parts of one self-contained HTML page, without scripts, in light and dark; blocks also as Markdown."""
 
 from __future__ import annotations
 
 import base64
+import platform
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from html import escape
+from importlib.metadata import PackageNotFoundError, version
 from math import isnan
+from pathlib import Path
 from typing import Any
 
-__all__ = ["code", "definitions", "figure", "heading", "page", "paragraph", "table"]
+import likewise
+
+__all__ = [
+    "Block", "Code", "Facts", "Heading", "Picture", "TableBlock", "Text", "code", "definitions", "figure", "heading",
+    "page", "paragraph", "table", "to_html", "to_markdown", "versions",
+]  # fmt: skip
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #24272e; --soft: #646b78; --paper: #fbfbfc; --card: #ffffff;
@@ -105,41 +114,133 @@ def table(
     A nan is shown as a dash, without a bar.
     """
     digits = digits or {}
-    drawn = None if bar is None else list(columns).index(bar)
-    numbers = {i for i, name in enumerate(columns) if name in digits or name in numeric}
-    head = "".join(f"<th{_class(i in numbers)}>{escape(name)}</th>" for i, name in enumerate(columns))
-    head += "" if drawn is None else "<th></th>"
-    loud = {best, *marked}
-    body = "".join(_row(columns, row, numbers, digits, drawn, full, place in loud) for place, row in enumerate(rows))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    kinds = [' class="number"' if name in digits or name in numeric else "" for name in columns]
+    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, columns, strict=True))
+    lines = []
+    for place, row in enumerate(rows):
+        shown = [escape(_written(value, digits.get(name))) for name, value in zip(columns, row, strict=True)]
+        cells = "".join(f"<td{kind}>{text}</td>" for kind, text in zip(kinds, shown, strict=True))
+        drawn = "" if bar is None else _bar(float(row[list(columns).index(bar)]) / full)
+        opening = '<tr class="best">' if place == best or place in marked else "<tr>"
+        lines.append(f"{opening}{cells}{drawn}</tr>")
+    head += "" if bar is None else "<th></th>"
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _row(
-    columns: Sequence[str],
-    row: Sequence[str | float],
-    numbers: set[int],
-    digits: dict[str, int],
-    drawn: int | None,
-    full: float,
-    loud: bool,
-) -> str:
-    cells = [
-        f"<td{_class(i in numbers)}>{escape(_written(value, digits.get(columns[i])))}</td>"
-        for i, value in enumerate(row)
-    ]
-    if drawn is not None:
-        value = float(row[drawn])
-        share = 0.0 if isnan(value) else min(max(value / full, 0.0), 1.0)
-        cells.append(f'<td class="bar"><div style="width:{100 * share:.1f}%"></div></td>')
-    opening = '<tr class="best">' if loud else "<tr>"
-    return f"{opening}{''.join(cells)}</tr>"
-
-
-def _class(number: bool) -> str:
-    return ' class="number"' if number else ""
+def _bar(share: float) -> str:
+    width = 0.0 if isnan(share) else min(max(share, 0.0), 1.0)
+    return f'<td class="bar"><div style="width:{100 * width:.1f}%"></div></td>'
 
 
 def _written(value: str | float, digits: int | None) -> str:
     if digits is None:
         return str(value)
     return "–" if isnan(float(value)) else f"{float(value):.{digits}f}"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of likewise, of Python and of these packages."""
+    return {"likewise": likewise.__version__, "Python": platform.python_version(), **dict(map(_version, packages))}
+
+
+def _version(package: str) -> tuple[str, str]:
+    try:
+        return package, version(package)
+    except PackageNotFoundError:
+        return package, "not installed"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Blocks, written as HTML or as Markdown
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and their values."""
+
+    entries: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG file beside the document; `width` in CSS pixels."""
+
+    path: Path
+    caption: str
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """Rows of text; the first column is left-aligned, the others right-aligned; row `best` is highlighted."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    best: int | None = None
+
+
+Block = Heading | Text | Code | Facts | Picture | TableBlock
+
+
+def to_markdown(title: str, lead: str, blocks: Sequence[Block]) -> str:
+    """The document as Markdown, with links to its pictures."""
+    return "\n\n".join([f"# {title}", lead, *map(_markdown, blocks)]) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"## {text}"
+        case Text(text):
+            return text
+        case Code(text):
+            return f"```\n{text}\n```"
+        case Facts(entries):
+            return "\n".join(f"- {name}: {value}" for name, value in entries.items())
+        case Picture(path, caption, _):
+            return f"![{caption.split('.')[0]}]({path.name})\n\n*{caption}*"
+        case TableBlock():
+            return _markdown_table(block)
+
+
+def _markdown_table(block: TableBlock) -> str:
+    rows = [block.columns, ["---", *["---:"] * (len(block.columns) - 1)]]
+    for place, row in enumerate(block.rows):
+        rows.append([f"**{cell}**" if cell else cell for cell in row] if place == block.best else row)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def to_html(title: str, lead: str, blocks: Sequence[Block]) -> str:
+    """The document as one HTML file, with its pictures embedded."""
+    return page(title, lead, [*map(_html, blocks)])
+
+
+def _html(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return heading(text)
+        case Text(text):
+            return paragraph(text)
+        case Code(text):
+            return code(text)
+        case Facts(entries):
+            return definitions(entries)
+        case Picture(path, caption, width):
+            return figure(path.read_bytes(), caption, caption.split(".")[0], width)
+        case TableBlock(columns, rows, best):
+            return table(columns, rows, best=best, numeric=list(columns)[1:])

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from likewise.errors import LikewiseError
-from likewise.reporting.pictures import FRAME, INK, Colour, above, beside, blank, fitted, framed, line_of_text, padded
+from likewise.reporting.pictures import FRAME, INK, Colour, above, beside, blank, fitted, line_of_text, padded
 from likewise.utils.top_k import top_k
 
 __all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
@@ -60,13 +60,7 @@ def choose_queries(hits: Sequence[np.ndarray], y: np.ndarray, n: int, seed: int 
 
 
 def retrieval_strips(
-    queries: Sequence[Any],
-    gallery: Sequence[Any],
-    panels: Sequence[Panel],
-    y_q: Any,
-    y_g: Any,
-    *,
-    cell: int = 56,
+    queries: Sequence[Any], gallery: Sequence[Any], panels: Sequence[Panel], y_q: Any, y_g: Any, *, cell: int = 56
 ) -> Image.Image:
     """One picture: a row per query, framed green, and a panel per method, hits framed red and misses blue.
 
@@ -75,7 +69,7 @@ def retrieval_strips(
     if not len(queries) or not panels:
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
-    asked = [framed(fitted(image, cell), QUERY) for image in queries]
+    asked = [_framed(image, cell, QUERY) for image in queries]
     named = any(panel.columns for panel in panels)
     columns = [_column("query", "", asked, [_column_names(" ", cell)] if named else [])]
     for panel in panels:
@@ -92,8 +86,12 @@ def _frames(label: Any, y_g: np.ndarray) -> Callable[[int], Colour]:
     return lambda j: UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS
 
 
+def _framed(image: Any, cell: int, colour: Colour) -> Image.Image:
+    return padded(fitted(image, cell), FRAME, colour)
+
+
 def _row(found: np.ndarray, gallery: Sequence[Any], colour: Callable[[int], Colour], cell: int) -> Image.Image:
-    return beside([framed(fitted(gallery[j], cell), colour(j)) for j in found], gap=cell // 10)
+    return beside([_framed(gallery[j], cell, colour(j)) for j in found], gap=cell // 10)
 
 
 def _column(heading: str, subheading: str, rows: Sequence[Any], over: Sequence[Any] = ()) -> Image.Image:

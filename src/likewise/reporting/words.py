@@ -1,10 +1,46 @@
-"""Values as text."""
+"""Values, numbers and lists as text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["short"]
+import numpy as np
+
+__all__ = ["duration", "listed", "mean_and_deviation", "plural", "points", "short", "side"]
+
+
+def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
+    """Mean ± sample standard deviation; only the value if there is one."""
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """A list as in a sentence: a, b and c."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else "none"
+
+
+def plural(n: int, noun: str) -> str:
+    """A number with its noun."""
+    many = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{n:,} {noun if n == 1 else many}"
+
+
+def points(value: float) -> str:
+    """A difference in points, with one digit, or two if it is small."""
+    return f"{value:.1f}" if abs(value) >= 0.1 else f"{value:.2f}"
+
+
+def side(gap: float) -> str:
+    """The sign of a difference, in words."""
+    return "above" if gap >= 0 else "below"
+
+
+def duration(seconds: float) -> str:
+    """Seconds with three digits, and minutes from two on."""
+    shown = f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+    return shown if seconds < 120 else f"{shown} ({seconds / 60:.1f} min)"
 
 
 def short(value: Any) -> str:

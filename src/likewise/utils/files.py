@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from likewise.errors import LikewiseError
 
-__all__ = ["atomic_write"]
+__all__ = ["atomic_write", "make_folder"]
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
@@ -35,6 +35,14 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[Binary
         with suppress(OSError):
             os.unlink(temporary)
     return path
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents, unless it exists."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LikewiseError(f"cannot create the folder {path}: {error.strerror or error}") from error
 
 
 def _umask() -> int:

@@ -1,4 +1,4 @@
-"""Line charts as PNG files."""
+"""Line charts as PNG files, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Line:
 
     name: str
     x: Sequence[float]
-    y: Sequence[float]
-    spread: Sequence[float] | None = None
+    y: Sequence[float] | np.ndarray
+    spread: np.ndarray | None = None
     style: str = "-"
     markers: bool = True
 

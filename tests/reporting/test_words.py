@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from likewise.paper.words import duration, listed, mean_and_deviation, plural, points, side
+from likewise.reporting.words import duration, listed, mean_and_deviation, plural, points, side
 
 
 def test_words() -> None:
