@@ -18,6 +18,7 @@ from likewise.core.anchoring import Preparation
 from likewise.core.engine import Engine
 from likewise.core.heads import Head
 from likewise.core.kernels import Features, Scaling
+from likewise.core.sampling import generator
 from likewise.core.unit_rows import UnitRows, sample, scaling_of
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
@@ -37,7 +38,6 @@ from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions
 
 __all__ = ["AnchoredSLR"]

@@ -20,7 +20,7 @@ from likewise.base import SimilarityModel, checked_side, moved_parameters, proje
 from likewise.checkpoints import Checkpoint
 from likewise.core.engine import Engine
 from likewise.core.initialization import Start, fixed_start, label_factors, paper_start
-from likewise.core.passes import single_threaded_blas
+from likewise.core.sampling import generator
 from likewise.core.sketches import make_sketch
 from likewise.core.solvers import AllPairs, FixedTarget, Iterate, Problem, accelerated, alternating, balanced, whole
 from likewise.core.targets import LabelTarget
@@ -33,7 +33,7 @@ from likewise.supervision.lessons import is_plain
 from likewise.utils.arrays import to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.random import generator
+from likewise.utils.threads import single_threaded_blas
 
 __all__ = ["SLR"]
 

@@ -18,8 +18,8 @@ from likewise.baselines.common import AUTO, COUNT, NOT_NEGATIVE, POSITIVE, SHARE
 from likewise.baselines.compiling import compiled
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
+from likewise.core.sampling import generator
 from likewise.selection.grid import Params, Sides
-from likewise.utils.random import generator
 
 __all__ = ["FRML"]
 

@@ -13,10 +13,9 @@ from likewise.baselines.lda import LDA
 from likewise.baselines.logistic import LogisticPosterior
 from likewise.baselines.ridge import RidgeOneHot
 from likewise.core.kernels import Features, mean_square_distance
-from likewise.core.sampling import sample_rows
+from likewise.core.sampling import generator, sample_rows
 from likewise.selection.results import CVResults
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.random import generator
 from likewise.utils.validation import StrOptions
 
 __all__ = ["BASES", "Kernelised", "drawn_kernel"]

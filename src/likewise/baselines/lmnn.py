@@ -20,9 +20,8 @@ from scipy.optimize import minimize
 
 from likewise.baselines.common import AUTO, COUNT, SHARE, LinearBaseline, linear_sides, squared_distances
 from likewise.baselines.scatter import principal_directions
-from likewise.core.sampling import sample_by_class
+from likewise.core.sampling import generator, sample_by_class
 from likewise.selection.grid import Params, Sides
-from likewise.utils.random import generator
 
 __all__ = ["LMNN"]
 

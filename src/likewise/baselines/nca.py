@@ -11,9 +11,8 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, LinearBaseline, linear_sides
 from likewise.baselines.scaling import neighbour_scale
 from likewise.baselines.scatter import principal_directions
-from likewise.core.sampling import sample_by_class
+from likewise.core.sampling import generator, sample_by_class
 from likewise.selection.grid import Params, Sides
-from likewise.utils.random import generator
 
 __all__ = ["NCA"]
 

@@ -23,10 +23,10 @@ from sklearn.preprocessing import normalize
 from likewise.base import project
 from likewise.baselines.common import AUTO, COUNT, POSITIVE, Baseline
 from likewise.baselines.compiling import compiled
+from likewise.core.sampling import generator
 from likewise.selection.grid import Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.random import generator
 from likewise.utils.validation import StrOptions
 
 __all__ = ["OASIS"]

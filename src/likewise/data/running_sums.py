@@ -18,13 +18,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from likewise.core.class_sums import class_sums
+from likewise.core.sampling import generator
 from likewise.core.whitening import Whitening, check_room, gram, whiten_gram
 from likewise.data.labels import distinct_labels
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.persistence import save_model
 from likewise.supervision.lessons import is_plain
-from likewise.utils.random import generator
 
 if TYPE_CHECKING:
     import os

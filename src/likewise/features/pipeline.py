@@ -29,8 +29,7 @@ from likewise.features.folder import ImageFile, Skipped, find_images, labels_fro
 from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
 from likewise.features.workers import map_groups
-from likewise.utils.files import atomic_write
-from likewise.utils.locks import locked
+from likewise.utils.files import atomic_write, locked
 
 __all__ = ["Summary", "extract_folder"]
 

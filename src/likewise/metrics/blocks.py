@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from likewise.core.passes import ordered_map
 from likewise.errors import LikewiseError
 from likewise.metrics.evaluation import Evaluation, depths, measures_at, summarised
 from likewise.metrics.problem import LabelRelevance
 from likewise.metrics.ranks import Ties, rank, ties_checked
+from likewise.utils.threads import ordered_map
 
 __all__ = ["evaluate_blocks"]
 

@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
-from likewise.core.passes import single_threaded_blas
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.retrieval.feedback import Event, Feedback
@@ -26,6 +25,7 @@ from likewise.retrieval.index import Index
 from likewise.retrieval.spreading import Ground, prepared
 from likewise.retrieval.taught import Taught
 from likewise.retrieval.validation import query_rows, row_numbers
+from likewise.utils.threads import single_threaded_blas
 
 __all__ = ["Lesson", "Teacher"]
 

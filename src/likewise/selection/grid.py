@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from likewise.core.sampling import generator
 from likewise.metrics import mean_average_precision
 from likewise.selection.holdout import Split, inner_splits
 from likewise.selection.results import CVResults
-from likewise.utils.random import generator
 
 __all__ = ["Params", "Prepare", "Sides", "search_grid"]
 

@@ -19,12 +19,12 @@ from likewise.core.anchoring import AnchoredRegression, Preparation, Rounds, ada
 from likewise.core.engine import Engine
 from likewise.core.heads import Head
 from likewise.core.kernels import Scaling
-from likewise.core.passes import single_threaded_blas
 from likewise.core.sampling import draw_landmarks
 from likewise.core.unit_rows import UnitRows, scaling_of
 from likewise.data.memory import MemoryEngine
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
 from likewise.selection.results import CVResults
+from likewise.utils.threads import single_threaded_blas
 
 __all__ = ["SCALINGS", "Options", "Search", "Setting", "choose_setting", "head_of", "learned_map", "scaling_for"]
 

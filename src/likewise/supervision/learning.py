@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from likewise.core.initialization import Start
-from likewise.core.passes import row_blocks
+from likewise.core.sampling import generator
 from likewise.core.solvers import balanced
 from likewise.core.targets import LabelTarget
 from likewise.core.whitening import Whitening, whiten
@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.supervision.learner import Learner
 from likewise.supervision.lessons import Given, Lesson, lesson
 from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
-from likewise.utils.random import generator
+from likewise.utils.threads import row_blocks
 
 __all__ = ["Learned", "Prepared", "learn", "learn_from_prior", "problem_of"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from likewise.core.sampling import generator
 from likewise.supervision.holdouts import Fold, holdouts
 from likewise.supervision.learner import Learner
 from likewise.supervision.learning import Prepared, learn_from_prior
-from likewise.utils.random import generator
 
 __all__ = ["choose_strength"]
 

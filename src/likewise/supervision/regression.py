@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
 from likewise.core.initialization import Start, completed
-from likewise.core.passes import row_blocks
 from likewise.core.solvers import Iterate, Step, alternating, whole
 from likewise.core.whitening import Whitening
 from likewise.supervision.pairs import each
+from likewise.utils.threads import row_blocks
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
 

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.passes import COLUMNS, ordered_map, row_blocks
+from likewise.core.passes import COLUMNS
 from likewise.core.targets import LabelTarget, class_starts, label_runs, same_label_blocks
 from likewise.supervision.pairs import intervals
+from likewise.utils.threads import ordered_map, row_blocks
 
 _KEPT = 1 << 28  # bytes of raw scores that are kept from one pass to the next
 

@@ -1,1 +1,1 @@
-"""Threads, files, progress, randomness and arrays: what every room uses, and what knows nothing of similarity."""
+"""Threads, files, progress and arrays: what every room uses, and what knows nothing of similarity."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.utils.locks import locked
+from likewise.utils.files import locked
 
 
 def test_a_second_writer_is_refused_until_the_first_has_finished(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_an_error_inside_ends_the_lock(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from likewise.utils.locks import locked\n"
+        "import sys, time; from pathlib import Path; from likewise.utils.files import locked\n"
         "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
     )
     writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
