@@ -10,8 +10,8 @@ import numpy as np
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.metrics import mean_average_precision
+from likewise.metrics.evaluation import graded_ndcg
 from likewise.selection.holdout import class_splits
-from likewise.supervision.gains import ndcg
 from likewise.supervision.learning import Learned
 from likewise.supervision.lessons import Given
 
@@ -92,7 +92,7 @@ def _ranks_relevant(
     Q: Any, G: Any, R: Any, itself: bool = False, only_known: bool = False
 ) -> Callable[[Learned], float]:
     def score(learned: Learned) -> float:
-        return ndcg(_moved(Q, learned), _dense(G), R, itself=itself, only_known=only_known)
+        return graded_ndcg(_moved(Q, learned), _dense(G), R, itself=itself, only_known=only_known)
 
     return score
 

@@ -56,14 +56,16 @@ def row_blocks(n: int, rows: int | None = None) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
 
 
-def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int | None = None
+) -> Iterator[Result]:
     """function(item) for each item, computed in threads, yielded in order, with few results waiting at a time."""
-    items = list(items)
+    items, n = list(items), n_threads or n_cores()
     if len(items) == 1:
         yield function(items[0])
         return
     with single_threaded_blas():
-        yield from in_order(function, items, n_cores(), 2 * n_cores())
+        yield from in_order(function, items, n, 2 * n)
 
 
 def in_order(
