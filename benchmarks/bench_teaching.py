@@ -19,7 +19,7 @@ from benchmarks.measure import peak_bytes
 from likewise import SLR, AnchoredSLR
 from likewise.data.relevance import Relevance
 from likewise.metrics import mean_average_precision
-from likewise.metrics.gains import graded_ndcg
+from likewise.metrics.evaluation import graded_ndcg
 from likewise.tables import read_table
 
 __all__ = ["rows"]

@@ -17,6 +17,7 @@ from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
 from likewise.core.anchoring import Head, Preparation
 from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
+from likewise.core.sampling import generator
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
@@ -27,7 +28,6 @@ from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions
 
 __all__ = ["AnchoredSLR"]

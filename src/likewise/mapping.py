@@ -10,10 +10,10 @@ import scipy.linalg
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, checked_side, project
+from likewise.core.sampling import generator
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions, check_array, check_is_fitted
 
 __all__ = ["EmbeddingMap", "fit_map"]

@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel, checked_side, moved_parameters, project
 from likewise.checkpoints import Checkpoint
 from likewise.core.engine import Engine
+from likewise.core.sampling import generator
 from likewise.core.solvers import Solution, solve
 from likewise.core.steps import SavedIterations, SolverOptions
 from likewise.core.targets import LabelTarget
@@ -25,7 +26,6 @@ from likewise.persistence import save_model
 from likewise.supervision.fitting import fit_pairs
 from likewise.utils.arrays import in_memory
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.random import generator
 from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, validate_data
 
 __all__ = ["SLR"]

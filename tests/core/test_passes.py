@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from tests.planted import clamp
 
 from likewise.core import passes
-from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget, class_starts
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Tiles far smaller than the data, so that classes cross their borders."""
-    monkeypatch.setattr(passes, "ROWS", 5)
     monkeypatch.setattr(passes, "COLUMNS", 4)
 
 
@@ -68,29 +67,6 @@ def test_single_precision_stays_single():
     Y = np.where(rows[:, None] == columns[None, :], np.maximum(S, 1), np.minimum(S, 0))
     assert T.dtype == np.float32
     np.testing.assert_allclose(T, (S - Y) @ gallery.back, atol=1e-4)
-
-
-@given(st.integers(1, 200))
-def test_row_blocks_cover_every_row_once_and_are_small(n):
-    blocks = row_blocks(n)
-    assert [i for block in blocks for i in range(n)[block]] == list(range(n))
-    assert max(block.stop - block.start for block in blocks) <= passes.ROWS
-
-
-def test_results_come_in_order_and_few_wait_at_a_time():
-    started = []
-    results = ordered_map(lambda i: started.append(i) or i * i, range(100))
-    assert next(results) == 0
-    assert len(started) < 20
-    assert list(results) == [i * i for i in range(1, 100)]
-
-
-def test_an_error_in_a_block_reaches_the_caller():
-    def fail(i):
-        raise RuntimeError(f"block {i}")
-
-    with pytest.raises(RuntimeError, match="block 0"):
-        list(ordered_map(fail, range(10)))
 
 
 def test_clamp_is_the_line_of_the_algorithm():

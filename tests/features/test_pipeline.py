@@ -15,7 +15,7 @@ from tests.features.conftest import contents, picture, save
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore, Pixels, extract_folder, pipeline
-from likewise.utils.locks import locked
+from likewise.utils.files import locked
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,17 @@
-"""Atomic writing: the old file, or the new one."""
+"""Files are the old or the new; a folder has one writer, and a killed one leaves no lock behind."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write
+from likewise.utils.files import atomic_write, locked
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -32,3 +35,47 @@ def test_what_fails_changes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
     with pytest.raises(LikewiseError, match="cannot write"):
         atomic_write(tmp_path / "absent" / "f", b"")
+
+
+def test_a_second_writer_is_refused_until_the_first_has_finished(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "store"
+    with (
+        locked(folder),
+        pytest.raises(LikewiseError, match=r"store is being written by another process; wait for it to end"),
+        locked(folder),
+    ):
+        pass
+    with locked(folder):
+        assert folder.is_dir()
+
+
+def test_an_error_inside_ends_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mine"), locked(tmp_path):
+        raise ValueError("mine")
+    with locked(tmp_path):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from likewise.utils.files import locked\n"
+        "with locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "locked\n"
+    with pytest.raises(LikewiseError, match="another process"), locked(tmp_path):
+        pass
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(LikewiseError, match=r"cannot write to .*file.store: Not a directory"),
+        locked(tmp_path / "file" / "store"),
+    ):
+        pass

@@ -16,13 +16,12 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, project
 from likewise.core.kernels import Features, mean_square_distance
-from likewise.core.sampling import sample_rows
+from likewise.core.sampling import generator, sample_rows
 from likewise.data.labels import encode_labels
 from likewise.errors import LikewiseError
 from likewise.selection.results import Params, Prepare, Sides, search_grid
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.random import generator
 from likewise.utils.validation import Interval, StrOptions
 
 __all__ = ["Baseline", "LinearBaseline", "compare", "compiled", "distance_sides", "drawn_kernel", "estimator"]

@@ -5,19 +5,16 @@ Rows are compared with a gallery, both sorted by label. Nothing of size n x n is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from likewise.core.targets import LabelTarget, indicator, label_runs
-from likewise.utils.threads import Item, Result, blas_controller, in_order, n_cores
 
-__all__ = ["Gallery", "deviation", "excess", "ordered_map", "row_blocks", "single_threaded_blas"]
+__all__ = ["Gallery", "deviation", "excess"]
 
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
@@ -181,27 +178,3 @@ def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | 
     by_row = E.sum(axis=1) if columns is None else E @ columns.astype(E.dtype)
     by_row = by_row.astype(np.float64)
     return float(by_row.sum() if rows is None else rows @ by_row)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Row blocks over threads, one BLAS thread in each: that beats one big skinny GEMM over all cores
-
-
-def row_blocks(n: int, rows: int | None = None) -> list[slice]:
-    """Blocks of at most `rows` (or `ROWS`) rows, as equal as can be and a multiple of the threads in number."""
-    rounds = -(-n // ((rows or ROWS) * n_cores()))
-    edges = np.linspace(0, n, min(rounds * n_cores(), n) + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
-
-
-def ordered_map(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """function(item) for each item, computed in threads, yielded in order, with few results waiting at a time."""
-    with single_threaded_blas():
-        yield from in_order(function, items, n_cores(), 2 * n_cores())
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """One BLAS thread for each of our own."""
-    with blas_controller().limit(limits=1, user_api="blas"):
-        yield

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from likewise.core.targets import class_starts
 
-__all__ = ["draw_landmarks", "rows_by_class", "sample_by_class", "sample_rows", "stratified_holdout"]
+__all__ = ["draw_landmarks", "generator", "rows_by_class", "sample_by_class", "sample_rows", "stratified_holdout"]
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None:
+        return np.random.default_rng(0)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))
 
 
 def draw_landmarks(codes: np.ndarray, n_classes: int, size: int, rng: np.random.Generator) -> np.ndarray:

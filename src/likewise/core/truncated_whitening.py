@@ -15,9 +15,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.core.passes import ordered_map, row_blocks
 from likewise.core.whitening import WhiteningMap, fixed_signs, physical_memory
 from likewise.errors import LikewiseError
+from likewise.utils.threads import ordered_map, row_blocks
 
 __all__ = ["AUTOMATIC_WIDTH", "EXACT_WIDTH", "leading_directions", "reduced_rows", "truncated_whitening", "width_for"]
 

@@ -21,9 +21,10 @@ from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.labels import encode_labels, row_weights
-from likewise.data.tasks import added, joined_columns
+from likewise.data.tasks import joined_columns
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
+from likewise.utils.threads import added
 
 __all__ = ["ArrayEngine", "array_rows", "gains_from_bfloat16"]
 

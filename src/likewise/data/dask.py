@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
-from likewise.core.passes import Gallery, single_threaded_blas
+from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
-from likewise.data.tasks import added, block_columns, block_sums, labelled_block
+from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError, MissingExtraError
+from likewise.utils.threads import added, single_threaded_blas
 
 __all__ = ["ClusterColumns", "DaskEngine", "connected", "dask_rows", "whole_rows"]
 

@@ -14,8 +14,9 @@ from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.memory_limit import MemoryBudget
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
-from likewise.data.tasks import added, block_columns, block_sums, labelled_block
+from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError
+from likewise.utils.threads import added
 
 __all__ = ["DiskEngine", "HeldColumns", "SpilledColumns"]
 

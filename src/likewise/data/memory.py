@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from likewise.core import truncated_whitening as truncated
 from likewise.core.class_sums import class_sums
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
-from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import WhiteningMap, whiten
-from likewise.data.tasks import added, block_columns, class_squares, part_sums
+from likewise.data.tasks import block_columns, class_squares, part_sums
+from likewise.utils.threads import added, ordered_map, row_blocks
 
 __all__ = ["MemoryEngine"]
 

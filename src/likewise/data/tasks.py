@@ -11,9 +11,10 @@ import scipy.sparse as sp
 
 from likewise.core.class_sums import class_sums
 from likewise.core.engine import Maker, RowBlock, Task
-from likewise.core.passes import Gallery, deviation, ordered_map, row_blocks
+from likewise.core.passes import Gallery, deviation
 from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import add_gram, mirrored
+from likewise.utils.threads import added, ordered_map, row_blocks
 
 __all__ = [
     "ClassSums",
@@ -21,7 +22,6 @@ __all__ = [
     "ProjectedGram",
     "Projection",
     "Sweep",
-    "added",
     "block_columns",
     "block_sums",
     "class_squares",
@@ -140,18 +140,6 @@ def part_sums(
     """A task summed over parts of n rows."""
     parts = row_blocks(n, getattr(task, "block_rows", None))
     return added(in_order(lambda chosen: task(part(chosen)), parts))
-
-
-def added(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-    """Sum of tuples of arrays, in float64 and in their order."""
-    totals: list[np.ndarray] = []
-    for part in parts:
-        if not totals:
-            totals = [np.array(value, dtype=np.float64) for value in part]
-            continue
-        for total, value in zip(totals, part, strict=True):
-            total += value
-    return tuple(totals)
 
 
 def class_squares(codes: np.ndarray, weights: np.ndarray | None, n_classes: int, target: LabelTarget) -> float:

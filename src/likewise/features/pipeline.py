@@ -15,14 +15,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.features.base import ImageExtractor, load_extractor, make_extractor
-from likewise.features.folder import (
-    ImageFile,
-    Skipped,
-    find_images,
-    labels_from_file,
-    labels_from_folders,
-    read_list,
-)
+from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
 from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
 from likewise.features.workers import map_groups
@@ -36,8 +29,7 @@ from likewise.tables.store import (
     meta_to_json,
     table_to_csv,
 )
-from likewise.utils.files import atomic_write
-from likewise.utils.locks import locked
+from likewise.utils.files import atomic_write, locked
 
 __all__ = ["Summary", "extract_folder"]
 

@@ -1,40 +1,40 @@
-"""The public metrics: one at a time, or all of them in one pass."""
+"""The public metrics: one at a time, or all of them in one pass; and what each is, given the ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from operator import index
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.metrics import ranks
-from likewise.metrics.problem import RankingProblem
-from likewise.metrics.ranks import Measure, Ties, ties_checked
+from likewise.metrics.ranking import (
+    Measure,
+    MetricOptions,
+    RankingProblem,
+    Ranks,
+    Ties,
+    expected_precision,
+    macro_mean,
+    mean_average_precision,
+    measured,
+    positions,
+    rank,
+    ties_checked,
+    whole,
+)
 from likewise.metrics.significance import bootstrap_interval
-from likewise.metrics.streaming import BLOCK_BYTES, measure
+from likewise.utils.top_k import top_k
 
 __all__ = [
-    "Evaluation",
-    "evaluate",
-    "macro_mean_average_precision",
-    "map_at_r",
-    "mean_average_precision",
-    "ndcg",
-    "precision_at_k",
-    "r_precision",
-    "recall_at_k",
-]
+    "Evaluation", "average_precision", "evaluate", "graded_ndcg", "macro_mean_average_precision", "map_at_r", "ndcg",
+    "precision_at_k", "r_precision", "recall_at_k",
+]  # fmt: skip
 
-
-class MetricOptions(TypedDict, total=False):
-    """Options of every metric; see `mean_average_precision`."""
-
-    ties: Ties
-    block_bytes: int
-    n_threads: int | None
+_BLOCK = 256  # queries scored at a time by `graded_ndcg`
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,83 +76,6 @@ class Evaluation:
         }
 
 
-def mean_average_precision(
-    Q: Any,
-    G: Any,
-    y_q: Any,
-    y_g: Any = None,
-    *,
-    ties: Ties = "expected",
-    macro: bool = False,
-    block_bytes: int = BLOCK_BYTES,
-    n_threads: int | None = None,
-) -> float:
-    """Mean average precision (mAP) of the rankings of the gallery by inner product with each query.
-
-    Parameters
-    ----------
-    Q, G : matrices of shape (n_q, r) and (n_g, r)
-        Query and gallery embeddings. Scores have their dtype. Dense, memory-mapped or sparse.
-    y_q, y_g : labels, one per row
-        An item is relevant if it has the label of the query. Without y_g, Q and G are two embeddings of the same
-        rows: each row ranks all others. Queries without a relevant item are not counted.
-    ties : {"expected", "optimistic", "pessimistic"}
-        Among equal scores: the mean over all orders, relevant items first, or relevant items last.
-    macro : bool
-        Average per label first, so that a rare label counts as much as a common one.
-    block_bytes, n_threads : int
-        Memory for blocks of scores, over all threads; number of threads (None: as many as BLAS uses).
-
-    Examples
-    --------
-    >>> X = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.2, 0.8]]
-    >>> mean_average_precision(X, X, ["cat", "cat", "dog", "dog"])
-    1.0
-    """
-    options = MetricOptions(ties=ties, block_bytes=block_bytes, n_threads=n_threads)
-    problem, queries = _posed(Q, G, y_q, y_g)
-    values = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
-    return _macro(values, problem.relevance.code[queries]) if macro else float(values.mean())
-
-
-def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> np.ndarray:
-    """Average precision of each query, nan if it has no relevant item; see `mean_average_precision`."""
-    problem, queries = _posed(Q, G, y_q, y_g)
-    values = np.full(problem.relevance.code.size, np.nan)
-    values[queries] = _per_query(problem, queries, {"mAP": ranks.whole}, options)["mAP"]
-    return values
-
-
-def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean over labels of the mAP of their queries; see `mean_average_precision`."""
-    return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
-
-
-def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[MetricOptions]) -> float:
-    """Mean share of relevant items among the top k; see `mean_average_precision`."""
-    return _mean(Q, G, y_q, y_g, ranks.precision_at(_k("k", k)), options)
-
-
-def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[MetricOptions]) -> float:
-    """Mean share of the relevant items that are among the top k; see `mean_average_precision`."""
-    return _mean(Q, G, y_q, y_g, ranks.recall_at(_k("k", k)), options)
-
-
-def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """MAP@R (Musgrave et al. 2020): average precision of the top R, R being the number of relevant items of a query."""
-    return _mean(Q, G, y_q, y_g, ranks.at_r, options)
-
-
-def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean precision of the top R, R being the number of relevant items of a query."""
-    return _mean(Q, G, y_q, y_g, ranks.precision_at_r, options)
-
-
-def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean normalised discounted cumulative gain of the top k, or of the whole ranking if k is None."""
-    return _mean(Q, G, y_q, y_g, ranks.gain_at(None if k is None else _k("k", k)), options)
-
-
 def evaluate(
     Q: Any,
     G: Any,
@@ -178,11 +101,10 @@ def evaluate(
         Level of the bootstrap interval of the mean average precision.
     """
     ks = depths(ks)
-    problem, queries = _posed(Q, G, y_q, y_g)
-    n_excluded = problem.relevance.code.size - queries.size
-    queries = queries if n_queries is None else drawn(queries, n_queries, random_state)
-    per_query = _per_query(problem, queries, measures_at(ks), options)
-    return summarised(per_query, ks, queries, problem.relevance.code[queries], n_excluded, confidence)
+    problem = RankingProblem.of(Q, G, y_q, y_g)
+    code, queries = problem.relevance.code, drawn(problem.queries, n_queries, random_state)
+    per_query = measured(problem, measures_at(ks), queries, **options)
+    return summarised(per_query, ks, queries, code[queries], code.size - problem.queries.size, confidence)
 
 
 def summarised(
@@ -198,7 +120,7 @@ def summarised(
     return Evaluation(
         mean_average_precision=means["mAP"],
         interval=bootstrap_interval(per_query["mAP"], confidence),
-        macro_mean_average_precision=_macro(per_query["mAP"], code),
+        macro_mean_average_precision=macro_mean(per_query["mAP"], code),
         precision={k: means[f"P@{k}"] for k in ks},
         recall={k: means[f"R@{k}"] for k in ks},
         map_at_r=means["MAP@R"],
@@ -215,47 +137,20 @@ def summarised(
 def measures_at(ks: list[int]) -> dict[str, Measure]:
     """All metrics by the names they have in a summary."""
     return {
-        "mAP": ranks.whole,
-        **{f"P@{k}": ranks.precision_at(k) for k in ks},
-        **{f"R@{k}": ranks.recall_at(k) for k in ks},
-        "MAP@R": ranks.at_r,
-        "R-precision": ranks.precision_at_r,
-        "nDCG": ranks.gain_at(None),
-        **{f"nDCG@{k}": ranks.gain_at(k) for k in ks},
+        "mAP": whole,
+        **{f"P@{k}": precision_at(k) for k in ks},
+        **{f"R@{k}": recall_at(k) for k in ks},
+        "MAP@R": at_r,
+        "R-precision": precision_at_r,
+        "nDCG": gain_at(None),
+        **{f"nDCG@{k}": gain_at(k) for k in ks},
     }
 
 
-def _posed(Q: Any, G: Any, y_q: Any, y_g: Any) -> tuple[RankingProblem, np.ndarray]:
-    """The problem, and the queries that have a relevant item."""
-    problem = RankingProblem.of(Q, G, y_q, y_g)
-    queries = np.flatnonzero(problem.relevance.counts())
-    if not queries.size:
-        where = "in y_q are all distinct" if y_g is None else "in y_q and y_g have none in common"
-        raise LikewiseError(f"no query has a relevant item: the labels {where}")
-    return problem, queries
-
-
-def _per_query(
-    problem: RankingProblem, queries: np.ndarray, measures: dict[str, Measure], options: MetricOptions
-) -> dict[str, np.ndarray]:
-    ties_checked(options.get("ties", "expected"))
-    return dict(zip(measures, measure(problem, list(measures.values()), queries, **options), strict=True))
-
-
-def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOptions) -> float:
-    problem, queries = _posed(Q, G, y_q, y_g)
-    return float(_per_query(problem, queries, {"it": of}, options)["it"].mean())
-
-
-def _macro(values: np.ndarray, code: np.ndarray) -> float:
-    """Mean over labels of the means over their queries."""
-    sizes = np.bincount(code)
-    sums = np.bincount(code, weights=values)
-    return float((sums[sizes > 0] / sizes[sizes > 0]).mean())
-
-
-def drawn(queries: np.ndarray, n_queries: int, random_state: Any) -> np.ndarray:
-    """A random sample of the queries, without repetition, in order."""
+def drawn(queries: np.ndarray, n_queries: int | None, random_state: Any) -> np.ndarray:
+    """A random sample of the queries, without repetition, in order; all of them if n_queries is None."""
+    if n_queries is None:
+        return queries
     if n_queries < 1:
         raise LikewiseError(f"n_queries={n_queries} is below 1: expected a number of queries, or None for all")
     rng = np.random.default_rng(random_state)
@@ -275,3 +170,167 @@ def _k(name: str, k: Any) -> int:
     if depth < 1:
         raise LikewiseError(f"{name} holds {k}: a depth is an integer, 1 or more")
     return depth
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One at a time
+
+
+def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> float:
+    """Average precision of one query: the mean precision at the ranks of its relevant items.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        Higher is better.
+    relevant : boolean array of shape (n,)
+        Which items are relevant; at least one.
+    ties : {"expected", "optimistic", "pessimistic"}
+        Among equal scores: the mean over all orders, relevant items first, or relevant items last.
+
+    Examples
+    --------
+    >>> average_precision([0.9, 0.8, 0.7], [True, False, True])
+    0.8333333333333333
+    """
+    scores, relevant = np.asarray(scores), np.asarray(relevant, dtype=bool)
+    if scores.ndim != 1 or scores.shape != relevant.shape:
+        shapes = f"scores has shape {scores.shape} and relevant {relevant.shape}"
+        raise LikewiseError(f"{shapes}: expected two lists of the same length")
+    if scores.dtype.kind not in "biuf":
+        raise LikewiseError(f"scores has dtype {scores.dtype}: expected real numbers")
+    if not np.isfinite(scores).all():
+        raise LikewiseError("scores contains NaN or infinity: expected finite numbers")
+    if not relevant.any():
+        raise LikewiseError("relevant is False everywhere: average precision needs at least one relevant item")
+    negated = -scores.astype(np.result_type(scores, np.float32), copy=False)
+    above, upto = positions(negated, np.sort(negated[relevant]))
+    return float(whole(rank(above, upto, np.array([above.size]), ties_checked(ties)))[0])
+
+
+def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
+    """Mean over labels of the mAP of their queries; see `mean_average_precision`."""
+    return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
+
+
+def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[MetricOptions]) -> float:
+    """Mean share of relevant items among the top k; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, precision_at(_k("k", k)), options)
+
+
+def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[MetricOptions]) -> float:
+    """Mean share of the relevant items that are among the top k; see `mean_average_precision`."""
+    return _mean(Q, G, y_q, y_g, recall_at(_k("k", k)), options)
+
+
+def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
+    """MAP@R (Musgrave et al. 2020): average precision of the top R, R being the number of relevant items of a query."""
+    return _mean(Q, G, y_q, y_g, at_r, options)
+
+
+def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
+    """Mean precision of the top R, R being the number of relevant items of a query."""
+    return _mean(Q, G, y_q, y_g, precision_at_r, options)
+
+
+def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[MetricOptions]) -> float:
+    """Mean normalised discounted cumulative gain of the top k, or of the whole ranking if k is None."""
+    return _mean(Q, G, y_q, y_g, gain_at(None if k is None else _k("k", k)), options)
+
+
+def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOptions) -> float:
+    problem = RankingProblem.of(Q, G, y_q, y_g)
+    return float(measured(problem, {"it": of}, problem.queries, **options)["it"].mean())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Given the ranks of the relevant items
+
+
+def at_r(ranks: Ranks) -> np.ndarray:
+    """Average precision of the top R, R being the number of relevant items."""
+    return expected_precision(ranks, ranks.n_relevant) / ranks.n_relevant
+
+
+def _hits(ranks: Ranks, depth: np.ndarray | float) -> np.ndarray:
+    """Expected number of relevant items in the top `depth`: each place of a block holds r/n of one."""
+    return ranks.sums(ranks.within(depth) / ranks.tied)
+
+
+def precision_at(k: int) -> Measure:
+    """Share of relevant items in the top k; places beyond the gallery hold none."""
+    return lambda ranks: _hits(ranks, k) / k
+
+
+def recall_at(k: int) -> Measure:
+    """Share of the relevant items that are in the top k."""
+    return lambda ranks: _hits(ranks, k) / ranks.n_relevant
+
+
+def precision_at_r(ranks: Ranks) -> np.ndarray:
+    """Precision at R, the number of relevant items."""
+    return _hits(ranks, ranks.n_relevant) / ranks.n_relevant
+
+
+def gain_at(k: int | None) -> Measure:
+    """nDCG of the top k (None: of the whole ranking), relevance 1 or 0, discounted by 1/log2(1 + rank)."""
+    depth = np.inf if k is None else k
+
+    def measure(ranks: Ranks) -> np.ndarray:
+        gain = _discounts(int((ranks.above + ranks.tied).max()))
+        t, m = ranks.above, ranks.within(depth).astype(np.intp)
+        share = np.where(m > 0, 1 / np.log2(t + 2.0), 0.0)  # exact for n = 1
+        many = np.flatnonzero(ranks.tied > 1)
+        share[many] = (gain[t[many] + m[many]] - gain[t[many]]) / ranks.tied[many]
+        return ranks.sums(share) / gain[np.minimum(ranks.n_relevant, depth).astype(np.intp)]
+
+    return measure
+
+
+def _discounts(n: int) -> np.ndarray:
+    """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n (at least)."""
+    return _discount_table(1 << max(10, n.bit_length()))
+
+
+@cache
+def _discount_table(n: int) -> np.ndarray:
+    gains = 1 / np.log2(np.arange(2, n + 2, dtype=np.longdouble))
+    return np.concatenate([[0.0], np.cumsum(gains)]).astype(np.float64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Graded gains, some of which may be unknown
+
+
+def graded_ndcg(
+    Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False, only_known: bool = False
+) -> float:
+    """Mean nDCG@k of the scores Q Gᵀ; the gains are the positive entries of the sparse R, anything else gains 0.
+
+    `itself` excludes each query from its own ranking, `only_known` the items that R does not store. Queries without
+    any gain are not counted.
+    """
+    values = []
+    for first in range(0, len(Q), _BLOCK):
+        S, gains = Q[first : first + _BLOCK] @ G.T, R[first : first + _BLOCK]
+        if itself:
+            S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
+        if only_known:
+            S = np.where(_stored(gains), S, -np.inf)
+        values.append(_ndcg(S, np.maximum(gains.toarray(), 0.0), k))
+    return float(np.concatenate(values).mean())
+
+
+def _ndcg(S: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
+    """nDCG@k of each row that has a gain."""
+    discount = 1.0 / np.log2(np.arange(2, min(k, gains.shape[1]) + 2))
+    ideal = -np.sort(-gains, axis=1)[:, :k] @ discount
+    found = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
+    return np.asarray(found[ideal > 0] / ideal[ideal > 0])
+
+
+def _stored(R: Any) -> np.ndarray:
+    """True where a sparse matrix stores an entry, explicit zeros included."""
+    stored = R.copy()
+    stored.data = np.ones(len(stored.data), dtype=bool)
+    return np.asarray(stored.toarray())

@@ -56,12 +56,7 @@ def bootstrap_interval(
 
 
 def paired_test(
-    per_query_a: Any,
-    per_query_b: Any,
-    *,
-    confidence: float = 0.95,
-    n_resamples: int = 10_000,
-    random_state: Any = 0,
+    per_query_a: Any, per_query_b: Any, *, confidence: float = 0.95, n_resamples: int = 10_000, random_state: Any = 0
 ) -> PairedTest:
     """Paired permutation test: do two models differ on the same queries?
 

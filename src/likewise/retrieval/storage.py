@@ -23,8 +23,7 @@ from likewise.persistence import load as load_model
 from likewise.retrieval.gallery import EXTRACTOR
 from likewise.retrieval.items import Items
 from likewise.retrieval.streaming import write_rows
-from likewise.utils.files import atomic_write
-from likewise.utils.locks import locked
+from likewise.utils.files import atomic_write, locked
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index

@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
-from likewise.core.passes import single_threaded_blas
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.retrieval.feedback import Event, Feedback
@@ -25,6 +24,7 @@ from likewise.retrieval.groups import Group, Node, groups_of
 from likewise.retrieval.index import Index
 from likewise.retrieval.taught import Ground, Taught, prepared
 from likewise.retrieval.validation import query_rows, row_numbers
+from likewise.utils.threads import single_threaded_blas
 
 __all__ = ["Lesson", "Teacher"]
 

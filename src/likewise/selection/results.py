@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from likewise.core.sampling import generator
 from likewise.metrics import mean_average_precision
 from likewise.selection.holdout import Split, inner_splits, mean_of_found
-from likewise.utils.random import generator
 
 __all__ = ["CVResults", "Params", "Prepare", "Sides", "search_grid"]
 

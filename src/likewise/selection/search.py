@@ -19,12 +19,12 @@ import scipy.sparse as sp
 from likewise.core.anchoring import AnchoredRegression, Head, Preparation, adapt, fixed_target
 from likewise.core.engine import Engine, EngineInMemory
 from likewise.core.kernels import Scaling, UnitRows, scaling_of
-from likewise.core.passes import single_threaded_blas
 from likewise.core.sampling import draw_landmarks
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
 from likewise.selection.results import CVResults
+from likewise.utils.threads import single_threaded_blas
 from likewise.utils.validation import Interval, StrOptions
 
 __all__ = ["FIXED", "SCALINGS", "Options", "Search", "Setting", "checked_fixed", "choose_setting", "scaling_for"]

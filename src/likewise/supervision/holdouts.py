@@ -11,7 +11,7 @@ from likewise.core.solvers import Solution
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.metrics import mean_average_precision
-from likewise.metrics.gains import graded_ndcg
+from likewise.metrics.evaluation import graded_ndcg
 from likewise.selection.holdout import class_splits
 from likewise.supervision.reading import Supervision
 from likewise.utils.arrays import dense

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.passes import row_blocks
+from likewise.core.sampling import generator
 from likewise.core.solvers import Result, Solution, balanced, learning_bar, lowered_rank, run
 from likewise.core.steps import Factors
 from likewise.core.targets import LabelTarget
@@ -17,7 +17,7 @@ from likewise.errors import LikewiseError
 from likewise.supervision.pair_targets import PairTargets, pair_targets
 from likewise.supervision.reading import Supervision
 from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
-from likewise.utils.random import generator
+from likewise.utils.threads import row_blocks
 
 __all__ = ["PairOptions", "Prepared", "learn", "learn_from_prior", "problem_of"]
 

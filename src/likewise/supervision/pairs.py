@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.passes import ordered_map
-from likewise.utils.threads import Item, Result
+from likewise.utils.threads import Item, Result, ordered_map
 
 __all__ = ["KnownPairs", "each", "intervals"]
 

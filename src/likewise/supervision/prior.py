@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from likewise.core.sampling import generator
 from likewise.supervision.holdouts import Fold, holdouts
 from likewise.supervision.learning import PairOptions, Prepared, learn_from_prior
-from likewise.utils.random import generator
 
 __all__ = ["choose_strength"]
 

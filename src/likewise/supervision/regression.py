@@ -17,12 +17,12 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
 from likewise.core.initialization import completed
-from likewise.core.passes import row_blocks
 from likewise.core.solvers import alternating, whole
 from likewise.core.steps import ClosedFormStep, Factors, Iterate
 from likewise.core.whitening import WhiteningMap
 from likewise.supervision.pairs import each
 from likewise.utils.arrays import dense
+from likewise.utils.threads import row_blocks
 
 __all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
 

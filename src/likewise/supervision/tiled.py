@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.core.class_sums import class_sums
-from likewise.core.passes import COLUMNS, ordered_map, row_blocks
+from likewise.core.passes import COLUMNS
 from likewise.core.targets import LabelTarget, class_starts, label_runs, same_label_blocks
 from likewise.supervision.pairs import intervals
 from likewise.utils.arrays import dense
+from likewise.utils.threads import ordered_map, row_blocks
 
 _KEPT = 1 << 28  # bytes of raw scores that are cached between passes
 

@@ -23,8 +23,7 @@ import numpy as np
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import atomic_write
-from likewise.utils.locks import locked
+from likewise.utils.files import atomic_write, locked
 
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor

@@ -1,1 +1,1 @@
-"""Threads, files, progress, randomness and arrays: helpers that know nothing of similarity."""
+"""Threads, files, progress and arrays: helpers that know nothing of similarity."""

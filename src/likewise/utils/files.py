@@ -1,17 +1,19 @@
-"""Atomic writing of files."""
+"""Files that are either old or new, never in between; and folders with one writer at a time."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from filelock import FileLock, Timeout
+
 from likewise.errors import LikewiseError
 
-__all__ = ["atomic_write", "make_folder"]
+__all__ = ["atomic_write", "locked", "make_folder"]
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
@@ -59,3 +61,20 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create the folder and lock it for writing; the lock ends with the process, even if it is killed."""
+    lock = FileLock(folder / ".lock")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise LikewiseError(f"{folder} is being written by another process; wait for it to end") from error
+    except OSError as error:
+        raise LikewiseError(f"cannot write to {folder}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,4 +1,4 @@
-"""Work distributed over threads, with results in order and a bounded number of tasks in flight."""
+"""Work shared among threads: results in order, with a bounded number of them in progress."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_controller", "in_order", "n_cores"]
+__all__ = ["added", "blas_controller", "in_order", "n_cores", "ordered_map", "row_blocks", "single_threaded_blas"]
+
+ROWS = 512  # rows per block
+_FEW_ROWS = 128  # up to here threads cost more than they save
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,16 +30,48 @@ def n_cores() -> int:
 
 @cache
 def blas_controller() -> ThreadpoolController:
-    """The controller of the threads of NumPy's and SciPy's BLAS; cached, since finding them takes 5 ms."""
+    """Reads and limits the threads of NumPy's and SciPy's BLAS; found once, since looking for them takes 5 ms."""
     import scipy.linalg  # noqa: F401  brings SciPy's own
 
     return ThreadpoolController()
 
 
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """One BLAS thread for each of our own."""
+    with blas_controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Row blocks over threads, with one BLAS thread in each: that beats one big skinny GEMM over all cores
+
+
+def row_blocks(n: int, rows: int | None = None) -> list[slice]:
+    """Equal blocks of at most `rows` (or `ROWS`) rows, a multiple of the threads in number; one block for few rows."""
+    rows = rows or ROWS
+    rounds = -(-n // (rows * n_cores()))
+    n_blocks = 1 if n <= min(rows, _FEW_ROWS) else min(rounds * n_cores(), n)
+    edges = np.linspace(0, n, n_blocks + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(edges) if b > a]
+
+
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int | None = None
+) -> Iterator[Result]:
+    """function(item) for each item, computed in threads, yielded in order, with few results waiting at a time."""
+    items, n = list(items), n_threads or n_cores()
+    if len(items) == 1:
+        yield function(items[0])
+        return
+    with single_threaded_blas():
+        yield from in_order(function, items, n, 2 * n)
+
+
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], n_threads: int, most_waiting: int
 ) -> Iterator[Result]:
-    """work(item) for each item, yielded in order; at most `most_waiting` are in flight."""
+    """work(item) for each item, yielded in order; items are taken only while at most `most_waiting` are in progress."""
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         try:
@@ -46,3 +84,15 @@ def in_order(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def added(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    """Sum of tuples of arrays, in float64, in the order in which they come."""
+    totals: list[np.ndarray] = []
+    for part in parts:
+        if not totals:
+            totals = [np.array(value, dtype=np.float64) for value in part]
+            continue
+        for total, value in zip(totals, part, strict=True):
+            total += value
+    return tuple(totals)

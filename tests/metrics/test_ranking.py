@@ -1,17 +1,21 @@
-"""The kernel: places of relevant items, and measures as expectations over the orders of ties."""
+"""The kernel: ranks, expectations under ties, blocks and threads, embeddings and labels of every kind."""
 
+import tracemalloc
 from itertools import pairwise, permutations
 from math import fsum
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score
+from tests.metrics.conftest import DTYPES, clustered
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.metrics import average_precision, ranks
-from likewise.metrics.ranks import positions, rank
+from likewise.metrics import average_precision, evaluate, evaluation, mean_average_precision, ranking
+from likewise.metrics.ranking import positions, rank
 
 
 def measured(measure, scores, relevant, ties="expected"):
@@ -39,14 +43,14 @@ def naive_ndcg(hits, k=None):
 
 
 NAIVE = {
-    "AP": (ranks.whole, naive_ap),
-    "MAP@R": (ranks.at_r, lambda hits: naive_ap(hits, sum(hits))),
-    "R-precision": (ranks.precision_at_r, lambda hits: sum(hits[: sum(hits)]) / sum(hits)),
-    "P@1": (ranks.precision_at(1), lambda hits: float(hits[0])),
-    "P@3": (ranks.precision_at(3), lambda hits: sum(hits[:3]) / 3),
-    "R@2": (ranks.recall_at(2), lambda hits: sum(hits[:2]) / sum(hits)),
-    "nDCG": (ranks.gain_at(None), naive_ndcg),
-    "nDCG@3": (ranks.gain_at(3), lambda hits: naive_ndcg(hits, 3)),
+    "AP": (ranking.whole, naive_ap),
+    "MAP@R": (evaluation.at_r, lambda hits: naive_ap(hits, sum(hits))),
+    "R-precision": (evaluation.precision_at_r, lambda hits: sum(hits[: sum(hits)]) / sum(hits)),
+    "P@1": (evaluation.precision_at(1), lambda hits: float(hits[0])),
+    "P@3": (evaluation.precision_at(3), lambda hits: sum(hits[:3]) / 3),
+    "R@2": (evaluation.recall_at(2), lambda hits: sum(hits[:2]) / sum(hits)),
+    "nDCG": (evaluation.gain_at(None), naive_ndcg),
+    "nDCG@3": (evaluation.gain_at(3), lambda hits: naive_ndcg(hits, 3)),
 }
 
 tied_rankings = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6).filter(
@@ -83,7 +87,7 @@ def test_constant_scorer_with_one_relevant_of_ten():
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 300), dtype=st.sampled_from([np.float32, np.float64]))
-def test_tie_free_average_precision_equals_scikit_learn(seed, n, dtype):
+def test_tie_free_average_precision_of_one_query_equals_scikit_learn(seed, n, dtype):
     rng = np.random.default_rng(seed)
     scores, relevant = rng.permutation(n).astype(dtype) / n, rng.random(n) < 0.3
     relevant[rng.integers(n)] = True
@@ -97,7 +101,7 @@ def test_expected_ndcg_equals_scikit_learn_which_averages_ties_too(seed, k):
     scores, relevant = rng.integers(5, size=30).astype(float), rng.random(30) < 0.3
     relevant[0] = True
     expected = ndcg_score([relevant], [scores], k=k)
-    assert measured(ranks.gain_at(k), scores, relevant) == pytest.approx(expected, abs=1e-12)
+    assert measured(evaluation.gain_at(k), scores, relevant) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("r", [1, 5, 500])
@@ -118,7 +122,7 @@ def test_counting_and_sorting_find_the_same_positions(r):
 @example(t=65, n=2)
 def test_harmonic_sums_keep_their_digits_far_down_the_ranking(t, n):
     exact = fsum(1 / i for i in range(t + 1, t + n + 1))
-    assert ranks._harmonic(np.array([t]), np.array([n]))[0] == pytest.approx(exact, rel=3e-14, abs=0)
+    assert ranking._harmonic(np.array([t]), np.array([n]))[0] == pytest.approx(exact, rel=3e-14, abs=0)
 
 
 def test_large_tie_blocks_equal_the_sum_of_the_definition():
@@ -169,7 +173,99 @@ def test_average_precision_takes_lists_integers_and_booleans():
         ([1.0], [True], "random", "ties='random' is unknown: expected 'expected', 'optimistic' or 'pessimistic'"),
     ],
 )
-def test_bad_input_gets_a_sentence(scores, relevant, ties, sentence):
+def test_bad_scores_get_a_sentence(scores, relevant, ties, sentence):
     with pytest.raises(LikewiseError) as error:
         average_precision(scores, relevant, ties)
     assert str(error.value) == sentence
+
+
+@settings(deadline=None, max_examples=8)
+@given(
+    block_bytes=st.integers(1, 10**6),
+    n_threads=st.integers(1, 4),
+    one_set=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+)
+def test_blocks_and_threads_do_not_change_the_result(block_bytes, n_threads, one_set, dtype):
+    X, y = clustered(600, dtype=dtype)
+    X = np.rint(4 * X).astype(dtype)  # whole numbers: products are exact, ties are many
+    y_g = None if one_set else y
+    whole = evaluate(X, X, y, y_g, block_bytes=1 << 30, n_threads=1)
+    parts = evaluate(X, X, y, y_g, block_bytes=block_bytes, n_threads=n_threads)
+    for name, values in whole.per_query.items():
+        np.testing.assert_allclose(parts.per_query[name], values, rtol=1e-13, err_msg=name)
+
+
+def test_an_outer_limit_on_threads_is_kept_and_the_threads_of_blas_are_given_back():
+    X, y = clustered(700)
+    threads = blas_threads()
+    mean_average_precision(X, X, y, block_bytes=10**6)
+    assert blas_threads() == threads
+    with threadpool_limits(1, user_api="blas"):
+        assert ranking._n_threads(None) == 1
+        mean_average_precision(X, X, y)
+        assert blas_threads() == {1}
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_memory_stays_within_the_block_budget():
+    X, y = clustered(20_000, d=4, classes=50, dtype=np.float32)
+    Q, y_q = X[:2000], y[:2000]  # all scores at once would be 160 MB
+    tracemalloc.start()
+    evaluate(Q, X, y_q, y, block_bytes=16 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 36 << 20  # the blocks, and the chunks of the bootstrap
+
+
+@pytest.mark.parametrize(
+    "relabel", [str, float, lambda label: f"class {label}", lambda label: np.datetime64("2020-01-01") + label]
+)
+def test_labels_may_be_of_any_sortable_type(relabel):
+    X, y = clustered()
+    expected = mean_average_precision(X, X, y)
+    assert mean_average_precision(X, X, [relabel(label) for label in y]) == expected
+    objects = np.array([relabel(label) for label in y], dtype=object)
+    assert mean_average_precision(X, X, objects, objects[:]) == mean_average_precision(X, X, y, y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layout_of_the_embeddings_does_not_matter(dtype, tmp_path):
+    X, y = clustered(dtype=dtype)
+    X = np.rint(4 * X).astype(dtype)
+    expected = evaluate(X, X, y).average_precision
+    np.save(tmp_path / "X.npy", X)
+    wide = np.repeat(X, 2, axis=1)
+    layouts = {
+        "F order": np.asfortranarray(X),
+        "strided columns": wide[:, ::2],
+        "reversed twice": X[::-1].copy()[::-1],
+        "big-endian": X.astype(X.dtype.newbyteorder(">")),
+        "memory-mapped": np.load(tmp_path / "X.npy", mmap_mode="r"),
+        "read-only": np.frombuffer(X.tobytes(), dtype=dtype).reshape(X.shape),
+        "sparse": sp.csr_array(X),
+        "sparse matrix": sp.csc_matrix(X),
+        "list": X.tolist(),
+    }
+    for name, rows in layouts.items():
+        np.testing.assert_allclose(evaluate(rows, rows, y).average_precision, expected, rtol=1e-13, err_msg=name)
+        np.testing.assert_allclose(evaluate(X, rows, y).average_precision, expected, rtol=1e-13, err_msg=name)
+        np.testing.assert_allclose(evaluate(rows, X, y).average_precision, expected, rtol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.uint8, bool])
+def test_other_number_types_are_scored_as_floats(dtype):
+    X, y = clustered()
+    X = np.abs(X).astype(dtype)
+    found = mean_average_precision(X, X, y)
+    assert found == pytest.approx(mean_average_precision(X.astype(float), X.astype(float), y), abs=1e-3)
+
+
+def test_arguments_are_left_as_they_were():
+    X, y = clustered()
+    kept = X.copy()
+    evaluate(X, X, y)
+    np.testing.assert_array_equal(X, kept)
