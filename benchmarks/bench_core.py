@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from benchmarks.measure import best_of_each, clusters, peak_bytes
 from likewise import SLR, AnchoredSLR
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.memory import MemoryEngine
 
 Row = dict[str, object]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.measure import best_seconds, clusters, gemm_rate
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.memory import MemoryEngine
 
 Row = dict[str, object]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from likewise import SLR
 from likewise.core.initialization import fixed_start, label_factors, paper_start
+from likewise.core.labels import LabelTarget
 from likewise.core.solvers import AllPairs, alternating, turn, whole
-from likewise.core.targets import LabelTarget
 from likewise.data.memory import MemoryEngine
 from tests.planted import algorithm_1, algorithm_3, hinge, planted, regress, same_label
 

@@ -17,7 +17,7 @@ from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
 from likewise.core.anchoring import Head, Preparation
 from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
-from likewise.core.sampling import generator
+from likewise.core.labels import generator
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError

@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, checked_side, project
-from likewise.core.sampling import generator
+from likewise.core.labels import generator
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph

@@ -15,11 +15,9 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel, checked_side, moved_parameters, project
 from likewise.checkpoints import Checkpoint
 from likewise.core.engine import Engine
-from likewise.core.sampling import generator
+from likewise.core.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.core.solvers import Solution, solve
 from likewise.core.steps import SavedIterations, SolverOptions
-from likewise.core.targets import LabelTarget
-from likewise.data.labels import has_one_label_per_row
 from likewise.data.running_sums import Sums, SumsEngine, check_partial
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.persistence import save_model

@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 
 from likewise import AnchoredSLR
-from likewise.core import anchoring, class_sums, kernels
+from likewise.core import anchoring, kernels, labels
 from likewise.core.device import Device
 from likewise.core.kernels import Scaling, UnitRows
 from likewise.data import array_api
@@ -103,7 +103,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
         seen.append(tuple(getattr(array, "shape", ())))
         return to_host(array)
 
-    for module in (anchoring, class_sums, kernels, array_api):
+    for module in (anchoring, kernels, labels, array_api):
         monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.anchored.MOST_CHOOSING", 90)
     AnchoredSLR("linear", n_landmarks=90, output="posterior").fit(_torch(X), y)
@@ -167,11 +167,11 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make: Any) -> None:
 
 @libraries
 def test_sums_of_classes_are_numpys_however_many_there_are(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_sums, "_SUMMED", 64)
+    monkeypatch.setattr(labels, "_SUMMED", 64)
     X, y = rows(np.float64)
     engine = ArrayEngine(make(X), y, CLASSES, np.linspace(0.5, 2, N))
     data = UnitRows(engine)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     np.testing.assert_allclose(data.mean, np.average(unit, axis=0, weights=np.linspace(0.5, 2, N)), atol=1e-12)
-    sums = class_sums.class_sums(make(X[engine.order]), engine.codes, engine.weights, CLASSES)
+    sums = labels.class_sums(make(X[engine.order]), engine.codes, engine.weights, CLASSES)
     np.testing.assert_allclose(sums, engine.class_sums(np.eye(24)), atol=1e-10)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.planted import planted, same_label
 
 from likewise.core.initialization import completed, fixed_start, label_factors, paper_start
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.memory import MemoryEngine
 
 X, Y = planted(60, 7, 3)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.planted import clamp
 
 from likewise.core import passes
+from likewise.core.labels import LabelTarget, class_starts
 from likewise.core.passes import Gallery, deviation
-from likewise.core.targets import LabelTarget, class_starts
 
 
 @pytest.fixture(autouse=True)

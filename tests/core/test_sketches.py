@@ -7,9 +7,9 @@ from tests.planted import clamp, planted
 
 from likewise import SLR
 from likewise.core.initialization import fixed_start, label_factors
+from likewise.core.labels import LabelTarget
 from likewise.core.sketches import LandmarkPairs, SampledPairs, draw_landmarks, landmark_weights
 from likewise.core.solvers import AllPairs
-from likewise.core.targets import LabelTarget
 from likewise.data.memory import MemoryEngine
 
 

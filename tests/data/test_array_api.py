@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from likewise import SLR
 from likewise.core.device import Device
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data import array_api
 from likewise.data.array_api import ArrayEngine
 from likewise.data.memory import MemoryEngine

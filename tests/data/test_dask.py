@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from likewise import SLR, AnchoredSLR
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.errors import LikewiseError
 from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows
 

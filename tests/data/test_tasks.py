@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from likewise.core.engine import RowBlock
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, block_sums, class_squares, labelled_block
 from likewise.utils.threads import added
 from tests.planted import planted, same_label

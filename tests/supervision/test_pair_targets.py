@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tests.planted import planted, same_label
 
 from likewise import SLR
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.supervision.pair_targets import pair_targets

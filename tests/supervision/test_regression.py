@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise import SLR
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.core.whitening import whiten
 from likewise.data.relevance import Relevance
 from likewise.supervision.learning import problem_of

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.shared_labels import SharedLabels
 from likewise.supervision import tiled as tiled_pairs
 from likewise.supervision.pairs import intervals

@@ -16,8 +16,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, project
 from likewise.core.kernels import Features, mean_square_distance
-from likewise.core.sampling import generator, sample_rows
-from likewise.data.labels import encode_labels
+from likewise.core.labels import encode_labels, generator, sample_rows
 from likewise.errors import LikewiseError
 from likewise.selection.results import Params, Prepare, Sides, search_grid
 from likewise.utils.arrays import dense

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
-from likewise.core.sampling import generator
+from likewise.core.labels import generator
 
 __all__ = ["FRML"]
 

@@ -13,7 +13,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
-from likewise.core.sampling import generator, sample_by_class
+from likewise.core.labels import generator, sample_by_class
 
 __all__ = ["LMNN", "NCA"]
 

@@ -21,8 +21,7 @@ from likewise.comparison.methods import (
     unseen_methods,
 )
 from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
-from likewise.core.sampling import sample_by_class, stratified_holdout
-from likewise.data.labels import encode_labels
+from likewise.core.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
 from likewise.selection.search import scaling_for

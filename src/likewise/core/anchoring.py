@@ -21,7 +21,6 @@ import numpy as np
 import scipy.linalg
 from scipy.special import softmax
 
-from likewise.core.class_sums import class_sums
 from likewise.core.engine import Columns, RowBlock
 from likewise.core.kernels import (
     Basis,
@@ -34,9 +33,8 @@ from likewise.core.kernels import (
     rows_at,
     scaled,
 )
+from likewise.core.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.core.passes import Gallery
-from likewise.core.sampling import draw_landmarks
-from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from likewise.core.labels import LabelTarget, label_runs, same_label_blocks
 from likewise.core.passes import Gallery
-from likewise.core.targets import LabelTarget, label_runs, same_label_blocks
 from likewise.utils.arrays import is_torch
 
 __all__ = ["Device", "DeviceColumns"]

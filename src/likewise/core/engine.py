@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from likewise.core.labels import LabelTarget
     from likewise.core.passes import Gallery
-    from likewise.core.targets import LabelTarget
     from likewise.core.whitening import WhiteningMap
 
 __all__ = ["Against", "Columns", "Engine", "EngineInMemory", "Maker", "RowBlock", "Task"]

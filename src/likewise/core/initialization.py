@@ -7,8 +7,8 @@ import scipy.linalg
 from numpy.random import Generator
 
 from likewise.core.engine import Engine
+from likewise.core.labels import LabelTarget
 from likewise.core.steps import Factors
-from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap
 from likewise.utils.arrays import dense
 

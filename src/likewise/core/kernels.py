@@ -9,9 +9,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from likewise.core.class_sums import class_sums
 from likewise.core.engine import Engine, RowBlock
-from likewise.core.sampling import draw_landmarks
+from likewise.core.labels import class_sums, draw_landmarks
 from likewise.core.truncated_whitening import reduced_rows
 from likewise.core.whitening import add_gram, check_room, fixed_signs, gram, mirrored
 from likewise.errors import LikewiseError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.core.targets import LabelTarget, indicator, label_runs
+from likewise.core.labels import LabelTarget, indicator, label_runs
 
 __all__ = ["Gallery", "deviation", "excess"]
 

@@ -14,10 +14,9 @@ import numpy as np
 import scipy.linalg
 
 from likewise.core.engine import Columns, Engine, EngineInMemory
+from likewise.core.labels import LabelTarget, draw_landmarks
 from likewise.core.passes import Gallery
-from likewise.core.sampling import draw_landmarks
 from likewise.core.steps import ClosedFormStep, LeastSquares, SolverOptions
-from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 

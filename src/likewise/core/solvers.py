@@ -20,9 +20,9 @@ import scipy.linalg
 from likewise.core.acceleration import accelerated
 from likewise.core.engine import Columns, Engine
 from likewise.core.initialization import fixed_start, label_factors, paper_start
+from likewise.core.labels import LabelTarget
 from likewise.core.sketches import make_sketch
 from likewise.core.steps import ClosedFormStep, Factors, Iterate, LeastSquares, SavedIterations, SolverOptions
-from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 from likewise.utils.progress import Advance, progress_bar

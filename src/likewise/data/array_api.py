@@ -16,11 +16,10 @@ import numpy as np
 
 from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.labels import LabelTarget, encode_labels, row_weights
 from likewise.core.passes import Gallery, deviation
-from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
-from likewise.data.labels import encode_labels, row_weights
 from likewise.data.tasks import joined_columns
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host

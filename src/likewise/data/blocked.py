@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, Task
-from likewise.core.targets import LabelTarget, class_starts
+from likewise.core.labels import LabelTarget, class_starts
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares

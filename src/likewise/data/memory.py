@@ -10,12 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.core import truncated_whitening as truncated
-from likewise.core.class_sums import class_sums
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, deviation
-from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import WhiteningMap, whiten
-from likewise.data.tasks import block_columns, class_squares, part_sums
+from likewise.data.tasks import block_columns, class_squares
 from likewise.utils.threads import added, ordered_map, row_blocks
 
 __all__ = ["MemoryEngine"]
@@ -137,7 +136,8 @@ class MemoryEngine:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):
             return added([task(self._block(slice(None), beside))])
-        return part_sums(task, self.shape[0], lambda part: self._block(part, beside))
+        parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
+        return added(ordered_map(lambda part: task(self._block(part, beside)), parts))
 
     def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass, in one block."""

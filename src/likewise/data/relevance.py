@@ -28,10 +28,12 @@ class Relevance:
 
     Examples
     --------
-    >>> from likewise.targets import Relevance
+    >>> from likewise.data import Relevance
     >>> Relevance.from_triples([0, 0, 1], [2, 5, 3], [1, 0, 1], shape=(2, 6))
     Relevance(2 x 6, 3 known pairs, binary, unstored='unknown')
     """
+
+    one_label_per_row = False
 
     def __init__(self, R: Any, *, unstored: str = "unknown", kind: str = "auto") -> None:
         if unstored not in ("unknown", "irrelevant"):

@@ -15,10 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from likewise.core.class_sums import class_sums
-from likewise.core.sampling import generator
+from likewise.core.labels import class_sums, distinct_labels, generator, has_one_label_per_row
 from likewise.core.whitening import WhiteningMap, check_room, gram, whiten_gram
-from likewise.data.labels import distinct_labels, has_one_label_per_row
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense

@@ -23,6 +23,8 @@ class SharedLabels:
         index of the two sets of labels itself.
     """
 
+    one_label_per_row = False
+
     def __init__(self, Z: Any, grade: str | None = None) -> None:
         if grade not in (None, "jaccard"):
             raise LikewiseError(f"grade={grade!r}: expected 'jaccard' or None")

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.class_sums import class_sums
 from likewise.core.engine import Maker, RowBlock, Task
+from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, deviation
-from likewise.core.targets import LabelTarget, class_starts
 from likewise.core.whitening import add_gram, mirrored
 from likewise.utils.threads import added, ordered_map, row_blocks
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.core.kernels import Features, mean_square_distance
-from likewise.core.sampling import sample_rows
+from likewise.core.labels import sample_rows
 from likewise.utils.onnx_graph import Graph
 
 __all__ = ["Ground", "SpreadRegression", "Taught", "prepared"]

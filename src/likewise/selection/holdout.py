@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from likewise.core.sampling import sample_rows, stratified_holdout
+from likewise.core.labels import sample_rows, stratified_holdout
 from likewise.metrics import average_precisions
 
 __all__ = ["Split", "class_splits", "each_score", "inner_splits", "mean_of_found", "row_splits"]

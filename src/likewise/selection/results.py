@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from likewise.core.sampling import generator
+from likewise.core.labels import generator
 from likewise.metrics import mean_average_precision
 from likewise.selection.holdout import Split, inner_splits, mean_of_found
 

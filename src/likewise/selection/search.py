@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from likewise.core.anchoring import AnchoredRegression, Head, Preparation, adapt, fixed_target
 from likewise.core.engine import Engine, EngineInMemory
 from likewise.core.kernels import Scaling, UnitRows, scaling_of
-from likewise.core.sampling import draw_landmarks
+from likewise.core.labels import draw_landmarks
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits

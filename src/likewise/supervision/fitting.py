@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from likewise.core.labels import LabelTarget
 from likewise.core.solvers import Solution
-from likewise.core.targets import LabelTarget
 from likewise.data.rows import Rows, checked_options, is_out_of_core
 from likewise.errors import LikewiseError
 from likewise.supervision.learning import PairOptions, Prepared, learn, learn_from_prior

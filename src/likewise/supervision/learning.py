@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.sampling import generator
+from likewise.core.labels import LabelTarget, generator
 from likewise.core.solvers import Result, Solution, balanced, learning_bar, lowered_rank, run
 from likewise.core.steps import Factors
-from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.errors import LikewiseError
 from likewise.supervision.pair_targets import PairTargets, pair_targets

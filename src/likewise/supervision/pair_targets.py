@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder
 
-from likewise.core.targets import LabelTarget
+from likewise.core.labels import LabelTarget
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from likewise.core.sampling import generator
+from likewise.core.labels import generator
 from likewise.supervision.holdouts import Fold, holdouts
 from likewise.supervision.learning import PairOptions, Prepared, learn_from_prior
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.data.labels import encode_labels, is_unlabelled, row_weights
+from likewise.core.labels import encode_labels, is_unlabelled, row_weights
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.core.class_sums import class_sums
+from likewise.core.labels import LabelTarget, class_starts, class_sums, label_runs, same_label_blocks
 from likewise.core.passes import COLUMNS
-from likewise.core.targets import LabelTarget, class_starts, label_runs, same_label_blocks
 from likewise.supervision.pairs import intervals
 from likewise.utils.arrays import dense
 from likewise.utils.threads import ordered_map, row_blocks

@@ -1,0 +1,289 @@
+"""Labels: their class numbers, rows sorted and summed by class, draws by class, and the target that labels make."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from likewise.errors import LikewiseError
+from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
+from likewise.utils.validation import check_sample_weight
+
+__all__ = [
+    "LabelTarget",
+    "class_starts",
+    "class_sums",
+    "distinct_labels",
+    "draw_landmarks",
+    "encode_labels",
+    "generator",
+    "has_one_label_per_row",
+    "indicator",
+    "is_unlabelled",
+    "label_runs",
+    "row_weights",
+    "rows_by_class",
+    "same_label_blocks",
+    "sample_by_class",
+    "sample_rows",
+    "stratified_holdout",
+]
+
+
+def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
+    classes, codes = distinct_labels(y)
+    if len(classes) == 1:
+        raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
+    if len(classes) == len(codes):
+        raise LikewiseError(
+            f"all {len(codes)} labels in y are distinct: no two rows are alike, so nothing can be learned"
+        )
+    return classes, codes
+
+
+def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, and the class of each row."""
+    y = np.asarray(y)
+    _check_missing(y)
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
+    return classes, codes.ravel()
+
+
+def is_unlabelled(y: np.ndarray) -> np.ndarray:
+    """True where a row has no label: -1 among integers with at least two other labels, None or NaN among objects."""
+    if y.dtype.kind == "i":
+        unlabelled = y == -1
+        return unlabelled if len(np.unique(y[~unlabelled])) > 1 else np.zeros(len(y), dtype=bool)
+    if y.dtype.kind == "O":
+        return np.array([label is None or label != label for label in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
+def has_one_label_per_row(y: Any) -> bool:
+    """Whether y is one label per row, all of them known; labels that cannot be read count as that."""
+    if not getattr(y, "one_label_per_row", True) or sp.issparse(y):  # a Relevance, SharedLabels, an indicator
+        return False
+    try:
+        y = np.asarray(y)
+    except (TypeError, ValueError):  # ragged, or on a device: whoever reads it raises its own error
+        return True
+    if y.ndim == 2:
+        return bool(y.shape[1] == 1)
+    return y.ndim != 1 or not is_unlabelled(y).any()
+
+
+def _check_missing(y: np.ndarray) -> None:
+    if y.dtype.kind == "f":
+        missing = int(np.isnan(y).sum())
+    elif y.dtype.kind == "O":
+        missing = sum(label is None or label != label for label in y.tolist())
+    else:
+        return
+    if missing:
+        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
+
+
+def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
+    """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
+    if sample_weight is None:
+        return None
+    weights = check_sample_weight(to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
+    if len(np.unique(codes[weights > 0])) < 2:
+        raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
+    return None if np.all(weights == 1.0) else np.asarray(weights)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a pair should score
+
+
+@dataclass(frozen=True)
+class LabelTarget:
+    """Intervals from labels, for rows and columns that are both sorted by label.
+
+    Attributes
+    ----------
+    same, other : the paper's δ1 and δ2.
+    adaptive : True clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2).
+    same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
+    """
+
+    on_host: ClassVar[bool] = True
+
+    same: float = 1.0
+    other: float = 0.0
+    adaptive: bool = True
+    same_weight: np.ndarray | None = None
+
+    @classmethod
+    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:
+        """From (δ1, δ2)."""
+        if len(margins) != 2 or not margins[0] > margins[1]:
+            raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
+        return cls(float(margins[0]), float(margins[1]), adaptive)
+
+    def fold(
+        self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
+    ) -> list[tuple[slice, slice, np.ndarray]]:
+        """Overwrite a tile of scores by 2E - (S - δ2), E = S - clamp(S) how far each lies outside its interval.
+
+        For two labels that is |S - δ2|, all that a pair costs here; the few blocks of one label are then put right, and
+        their E returned. `runs` are the row ranges (begin, end, class) of the tile, `starts` the columns at which
+        classes begin, `first` its column.
+        """
+        blocks = same_label_blocks(S.shape[1], runs, starts, first)
+        kept = [S[block].copy() for block, _ in blocks]
+        if self.other:
+            np.subtract(S, S.dtype.type(self.other), out=S)
+        np.abs(S, out=S)
+        for scores, (block, c) in zip(kept, blocks, strict=True):
+            S[block] = scores.dtype.type(self.other) - scores
+            np.subtract(scores, scores.dtype.type(self.same), out=scores)
+            np.minimum(scores, 0, out=scores)
+            if self.same_weight is not None:
+                scores *= scores.dtype.type(self.same_weight[c])
+            S[block] += 2 * scores
+        return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows sorted by class, and sums over classes
+
+
+def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
+    """Ranges (begin, end, class) of equal values in a sorted array."""
+    edges = np.flatnonzero(np.diff(codes)) + 1
+    begins, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(codes)]])
+    return [(int(a), int(b), int(codes[a])) for a, b in zip(begins, ends, strict=True) if b > a]
+
+
+def class_starts(codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Where each class begins in a sorted array of classes: class c is [starts[c], starts[c + 1])."""
+    return np.searchsorted(codes, np.arange(n_classes + 1))
+
+
+def indicator(codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> sp.csr_array:
+    """Z, (n, n_classes): the weight of each row in the column of its class. Zᵀ V are the class sums of rows V."""
+    count = np.ones(len(codes)) if weights is None else weights
+    return sp.csr_array((count, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes))
+
+
+def same_label_blocks(
+    width: int, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
+) -> list[tuple[tuple[slice, slice], int]]:
+    """The rectangles of a tile where row and column have one label."""
+    lowest = int(np.searchsorted(starts, first, side="right")) - 1
+    blocks = []
+    for a, b, c in runs[bisect_left(runs, lowest, key=lambda run: run[2]) :]:
+        begin, end = max(int(starts[c]) - first, 0), min(int(starts[c + 1]) - first, width)
+        if begin >= width:
+            break
+        if begin < end:
+            blocks.append(((slice(a, b), slice(begin, end)), c))
+    return blocks
+
+
+_SUMMED = 1024  # rows of a tensor summed by one product: rows times their classes are held
+
+
+def class_sums(
+    V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int, L: np.ndarray | None = None
+) -> np.ndarray:
+    """Weighted sum of the rows of V, or of V L, in each class, (n_classes, r), in float64 on the host."""
+    count = np.ones(len(codes)) if weights is None else weights
+    if is_foreign(V):
+        return _tensor_sums(V, codes, count, n_classes)
+    sums = indicator(codes, count, n_classes).T @ (V.astype(np.float64, copy=False) if sp.issparse(V) else V)
+    return np.asarray(dense(sums if L is None else sums @ L))
+
+
+def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -> np.ndarray:
+    """The same on the device of V, by products with the indicators of the classes that are present."""
+    total = np.zeros((n_classes, V.shape[1]))
+    for first in range(0, len(codes), _SUMMED):
+        rows = slice(first, min(first + _SUMMED, len(codes)))
+        present, places = np.unique(codes[rows], return_inverse=True)
+        onehot = np.zeros((len(present), len(places)))
+        onehot[places, np.arange(len(places))] = count[rows]
+        part = wide(V[rows, :])
+        total[present] += to_host(like(onehot, part) @ part)
+    return total
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Draws
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None:
+        return np.random.default_rng(0)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+
+
+def draw_landmarks(codes: np.ndarray, n_classes: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Places of about `size` items in label order, every class in proportion and none without."""
+    starts = class_starts(codes, n_classes)
+    counts, share = np.diff(starts), min(1.0, size / len(codes))
+    sizes = [min(max(1, round(share * count)), count) for count in counts.tolist()]
+    return np.concatenate(_drawn(np.split(np.arange(starts[-1]), starts[1:-1]), sizes, rng))
+
+
+def rows_by_class(codes: np.ndarray) -> list[np.ndarray]:
+    """Row numbers of each class that has any, in the order of the classes."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def sample_rows(n: int, size: int | None, rng: np.random.Generator) -> np.ndarray:
+    """`size` of n row numbers drawn at random, sorted; all of them if there are no more, or if size is None."""
+    return np.sort(rng.permutation(n)[:size])
+
+
+def sample_by_class(codes: np.ndarray, size: int | None, rng: np.random.Generator, least: int = 2) -> np.ndarray:
+    """About `size` row numbers, sorted: every class in proportion, but with at least `least` rows if it has them."""
+    if size is None or len(codes) <= size:
+        return np.arange(len(codes))
+    share = size / len(codes)
+    return _by_class(codes, lambda m: max(least, round(share * m)), rng)
+
+
+def stratified_holdout(
+    codes: np.ndarray, share: float, rng: np.random.Generator, least: int = 1, spare: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to learn from and held-out ones, both sorted.
+
+    Of a class `share` is held out, but at least `least` rows, and at least `spare` stay; a class too small for both
+    stays whole.
+    """
+
+    def held_of(m: int) -> int:
+        return 0 if m < least + spare else min(max(least, round(share * m)), m - spare)
+
+    held = _by_class(codes, held_of, rng)
+    return np.setdiff1d(np.arange(len(codes)), held), held
+
+
+def _by_class(codes: np.ndarray, size_of: Callable[[int], int], rng: np.random.Generator) -> np.ndarray:
+    """So many rows of each class, by its size; sorted row numbers."""
+    groups = rows_by_class(codes)
+    parts = _drawn(groups, [size_of(len(rows)) for rows in groups], rng)
+    return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.intp)
+
+
+def _drawn(groups: Sequence[np.ndarray], sizes: Iterable[int], rng: np.random.Generator) -> list[np.ndarray]:
+    """As many of each group as its size says; groups of size 0 are skipped."""
+    return [rng.permutation(rows)[:size] for rows, size in zip(groups, sizes, strict=True) if size]
