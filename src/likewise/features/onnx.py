@@ -119,14 +119,6 @@ class OnnxExtractor(ImageExtractor):
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
 
-    def n_features_out(self) -> int:
-        self.prepare()
-        return int(self._live_width)
-
-    def checksum(self) -> str:
-        self.prepare()
-        return super().checksum()
-
     def _for_file(self) -> dict[str, Any]:
         return {**super()._for_file(), "model": Path(self.model).name}
 
@@ -148,7 +140,7 @@ class OnnxExtractor(ImageExtractor):
         return _inlined(path)
 
     def _settings(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("size", "mean", "std", "crop", "stretch", "output")}
+        return {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
 
 
 def _start(data: bytes) -> Any:
