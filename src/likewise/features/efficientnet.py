@@ -10,6 +10,7 @@ import hashlib
 import os
 import pickle
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -68,34 +69,23 @@ class EfficientNetLite0(OnnxExtractor):
 def cache_folder() -> Path:
     """Folder of converted models: $LIKEWISE_CACHE, or `likewise` in the cache folder of the user."""
     given = os.environ.get("LIKEWISE_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
 
 
 def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
     """The ONNX model: from the cache if its checksum matches, otherwise converted from the wheel and cached."""
     file = Path(cache or cache_folder()) / f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
     proof = file.with_suffix(".sha256")
-    try:
+    with suppress(OSError, UnicodeDecodeError):
         data, expected = file.read_bytes(), proof.read_text().strip()
         if hashlib.sha256(data).hexdigest() == expected:
             return data
-    except (OSError, UnicodeDecodeError):
-        pass
     data = convert(_weights_file())
-    _keep(file, proof, data)
-    return data
-
-
-def _keep(file: Path, proof: Path, data: bytes) -> None:
-    """Cache the model; if the folder cannot be written, the model is converted again next time."""
-    try:
+    with suppress(OSError, LikewiseError):  # if the folder cannot be written, the model is converted again next time
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, data)
         atomic_write(proof, hashlib.sha256(data).hexdigest().encode() + b"\n")
-    except (OSError, LikewiseError):
-        return
+    return data
 
 
 def _weights_file() -> Path:
@@ -121,9 +111,7 @@ def convert(weights: str | os.PathLike[str]) -> bytes:
         import onnx
     except ImportError as error:
         raise MissingExtraError("converting efficientnet-lite0", "images") from error
-    graph = _Graph(read_legacy_pth(weights))
-    graph.build()
-    model = graph.model()
+    model = _Graph(read_legacy_pth(weights)).model()
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -135,8 +123,6 @@ class _Graph:
         self.weights = weights
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {"zero": np.float32(0), "six": np.float32(6)}  # type: ignore[dict-item]
-
-    def build(self) -> None:
         x = self.relu6(self.conv("image", "_conv_stem", "_bn0", stride=2))
         for i in range(_N_BLOCKS):
             x = self.block(x, f"_blocks.{i}.", stride=2 if i in _STRIDED else 1)

@@ -13,16 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data.store import (
-    EXTRACTOR,
-    FeatureStore,
-    Item,
-    describe,
-    escape,
-    items_to_csv,
-    meta_to_json,
-    table_to_csv,
-)
+from likewise.data import store as stores
+from likewise.data.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
 from likewise.errors import LikewiseError
 from likewise.features.base import ImageExtractor, load_extractor, make_extractor, map_groups
 from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
@@ -293,13 +285,13 @@ class _Extraction:
             "request": self.asked,
             "root": escape(os.path.realpath(self.folder)),
             "n_skipped": len(self.skipped),
-            **describe(items, self.extractor.n_features_out(), self._out_dtype()),
+            **stores.describe(items, self.extractor.n_features_out(), self._out_dtype()),
         }
         skipped = ((escape(entry.path), escape(entry.reason)) for entry in self.skipped)
         return {
-            "items.csv": items_to_csv(items),
+            "items.csv": stores.items_to_csv(items),
             "meta.json": meta_to_json(meta),
-            "skipped.csv": table_to_csv(("path", "reason"), skipped),
+            "skipped.csv": stores.table_to_csv(("path", "reason"), skipped),
         }
 
     def _out_dtype(self) -> np.dtype[Any]:
