@@ -17,7 +17,7 @@ from tests.features.conftest import picture  # noqa: E402
 
 from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
 from likewise.features import EfficientNetLite0, efficientnet, load_extractor  # noqa: E402
-from likewise.features.torchfile import read_legacy_pth  # noqa: E402
+from likewise.features.efficientnet import read_legacy_pth  # noqa: E402
 from likewise.metrics import mean_average_precision  # noqa: E402
 
 

@@ -95,7 +95,8 @@ def features(
         summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
     print(json.dumps(summary.as_dict()) if as_json else _sentence(summary))
     if summary.n_skipped:
-        _note(f"{summary.n_skipped} skipped; the reasons are in {output / 'skipped.csv'}")
+        reasons = output / "skipped.csv"
+        print(f"likewise: {summary.n_skipped} skipped; the reasons are in {reasons}", file=sys.stderr)
     if strict and summary.n_skipped:
         raise typer.Exit(SKIPPED)
 
@@ -114,10 +115,6 @@ def _sentence(summary: Any) -> str:
     changes = f"{summary.n_new:,} new, {summary.n_reused:,} unchanged, {summary.n_removed:,} removed"
     rate = f"; {summary.seconds:.1f} s, {summary.images_per_second:.1f} images/s" if summary.n_new else ""
     return f"{summary.store}: {shape} ({changes}{rate})"
-
-
-def _note(text: str) -> None:
-    print(f"likewise: {text}", file=sys.stderr)
 
 
 @contextmanager

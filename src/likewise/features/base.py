@@ -1,4 +1,4 @@
-"""Base class of the extractors: a scikit-learn transformer from images to rows, saved without pickle."""
+"""Extractors: scikit-learn transformers from images to rows, saved without pickle; and the simplest, the pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,13 +15,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.features.images import MAX_PIXELS, ImageError, as_sources, load_image
-from likewise.features.workers import map_groups
+from likewise.features.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
 from likewise.persistence import load_model, save_model
+from likewise.utils.threads import Item, Result, in_order, n_cores
 
-__all__ = ["ImageExtractor", "load_extractor", "make_extractor"]
+__all__ = ["ImageExtractor", "Pixels", "load_extractor", "make_extractor", "map_groups"]
 
 
 class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -40,6 +41,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     _incidental: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
 
     n_jobs: int | None
+    _live_width: int
 
     # -- scikit-learn interface ---------------------------------------------------------------------------------------
 
@@ -97,8 +99,9 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self.n_features_out()
 
     def n_features_out(self) -> int:
-        """Width of a feature row."""
-        raise NotImplementedError
+        """Width of a feature row; for a model, known once it is loaded."""
+        self.prepare()
+        return int(self._live_width)
 
     def feature_dtype(self) -> Any:
         """Default dtype of the stored features."""
@@ -119,6 +122,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def checksum(self) -> str:
         """SHA-256 of the class, its parameters and everything learned: equal checksums mean equal features."""
+        self.prepare()
         digest = hashlib.sha256(json.dumps(self.request(), sort_keys=True).encode())
         for key, value in sorted(vars(self).items()):
             if key.endswith("_") and isinstance(value, np.ndarray):
@@ -190,12 +194,65 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Raise `ImageError` for an image that the extractor cannot use."""
 
 
+class Pixels(ImageExtractor):
+    """The central square of each image at `size` × `size` pixels, in 0..1, flattened.
+
+    Parameters
+    ----------
+    size : side in pixels
+    colour : three channels, or only brightness
+    n_jobs : number of threads; None uses all cores
+    """
+
+    name: ClassVar[str] = "pixels"
+
+    def __init__(self, size: int = 32, colour: bool = True, n_jobs: int | None = None) -> None:
+        self.size = size
+        self.colour = colour
+        self.n_jobs = n_jobs
+
+    def prepare(self) -> None:
+        if not isinstance(self.size, int | np.integer) or self.size < 1:
+            raise LikewiseError(f"size={self.size!r} is not a size; expected pixels, 1 or more")
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        small = np.stack([centre_crop(image, (self.size, self.size)) for image in images]) / np.float32(255)
+        return (small if self.colour else small @ LUMA).reshape(len(images), -1)
+
+    def at_least(self) -> int | None:
+        return int(self.size)
+
+    def n_features_out(self) -> int:
+        self.prepare()
+        return int(self.size) ** 2 * (3 if self.colour else 1)
+
+
 def scratch_rows(shape: tuple[int, int], dtype: Any, in_memory: int = 1 << 28) -> np.ndarray:
     """An empty array: in memory if it is small, otherwise in a temporary file that is deleted with it."""
     if shape[0] * shape[1] * np.dtype(dtype).itemsize <= in_memory:
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile() as file:
         return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def n_workers(n_jobs: int | None) -> int:
+    """Number of threads: `n_jobs`, or all cores available to this process."""
+    if n_jobs is not None and n_jobs < 1:
+        raise LikewiseError(f"n_jobs={n_jobs} is not a number of threads; expected 1 or more, or None for all cores")
+    return n_jobs or n_cores()
+
+
+def map_groups(
+    work: Callable[[Item], Result], tasks: Iterable[Item], n_jobs: int | None = None, ahead: int = 2
+) -> Iterator[Result]:
+    """The results of `work`, in the order of the tasks, with at most `ahead` + 1 tasks per thread in progress.
+
+    Decoding, resizing, onnxruntime and BLAS release the GIL, so threads keep all cores busy, and one group is decoded
+    while another is computed. BLAS has one thread per worker: one image per core is faster than one on all cores.
+    """
+    n = n_workers(n_jobs)
+    with threadpool_limits(1, user_api="blas"):
+        yield from in_order(work, tasks, n, n * (1 + ahead))
 
 
 def _plain(value: Any) -> Any:
@@ -231,7 +288,6 @@ def _kinds() -> dict[str, type[ImageExtractor]]:
     from likewise.features.efficientnet import EfficientNetLite0
     from likewise.features.llc import LLC
     from likewise.features.onnx import OnnxExtractor
-    from likewise.features.pixels import Pixels
     from likewise.features.timm import TimmExtractor
 
     return {kind.__name__: kind for kind in (EfficientNetLite0, LLC, OnnxExtractor, Pixels, TimmExtractor)}

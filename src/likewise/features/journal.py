@@ -40,9 +40,7 @@ class ExtractionJournal:
     """The batches of a run; `header` says how they were made, and a journal with another header is discarded."""
 
     def __init__(self, work: Path, header: dict[str, Any], width: int, dtype: Any) -> None:
-        self.work = work
-        self.width = width
-        self.dtype = np.dtype(dtype)
+        self.work, self.width, self.dtype = work, width, np.dtype(dtype)
         self.header = {**header, "width": width, "dtype": self.dtype.str}
         self.batches: list[Batch] = []
         self.n_rows = 0

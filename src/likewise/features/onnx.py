@@ -15,8 +15,7 @@ from likewise.features.images import centre_crop
 
 __all__ = ["OnnxExtractor"]
 
-_IMAGENET_MEAN = (0.485, 0.456, 0.406)
-_IMAGENET_STD = (0.229, 0.224, 0.225)
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of pixels in 0..1
 # Pixel ranges in the image metadata of ONNX, as (mean, std) of pixels in 0..1.
 _RANGES = {
     "NominalRange_0_255": (0.0, 1 / 255),
@@ -108,8 +107,7 @@ class OnnxExtractor(ImageExtractor):
         cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch) for image in images)
         pixels = np.stack([_normalise(crop, entry) for crop in cropped])
         step = entry.batch or len(pixels)
-        parts = [self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)]
-        rows = np.concatenate(parts)
+        rows = np.concatenate([self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)])
         if not np.isfinite(rows).all():
             raise LikewiseError("the features contain NaN or infinity: check size, mean and std of the model")
         return rows
@@ -118,14 +116,6 @@ class OnnxExtractor(ImageExtractor):
         """The pixels that the crop needs."""
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
-
-    def n_features_out(self) -> int:
-        self.prepare()
-        return int(self._live_width)
-
-    def checksum(self) -> str:
-        self.prepare()
-        return super().checksum()
 
     def _for_file(self) -> dict[str, Any]:
         return {**super()._for_file(), "model": Path(self.model).name}
@@ -148,7 +138,7 @@ class OnnxExtractor(ImageExtractor):
         return _inlined(path)
 
     def _settings(self) -> dict[str, Any]:
-        return {key: getattr(self, key) for key in ("size", "mean", "std", "crop", "stretch", "output")}
+        return {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
 
 
 def _start(data: bytes) -> Any:
@@ -227,14 +217,12 @@ def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
 
 
 def _normalisation(given: dict[str, Any], facts: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    nominal = _RANGES.get(facts.get("Image.NominalPixelRange", ""), (_IMAGENET_MEAN, _IMAGENET_STD))
-    values = []
-    for name, default in zip(("mean", "std"), nominal, strict=True):
-        value = given[name] if given[name] is not None else facts.get(name, default)
-        values.append(_three(name, value))
-    if (values[1] <= 0).any():
-        raise LikewiseError(f"std={values[1].tolist()} must be positive")
-    return values[0], values[1]
+    default = dict(zip(("mean", "std"), _RANGES.get(facts.get("Image.NominalPixelRange", ""), _IMAGENET), strict=True))
+    asked = {name: value for name, value in given.items() if value is not None}
+    mean, std = (_three(name, {**default, **facts, **asked}[name]) for name in ("mean", "std"))
+    if (std <= 0).any():
+        raise LikewiseError(f"std={std.tolist()} must be positive")
+    return mean, std
 
 
 def _three(name: str, value: Any) -> np.ndarray:

@@ -13,22 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from likewise.data import store as stores
 from likewise.errors import LikewiseError
-from likewise.features.base import ImageExtractor, load_extractor, make_extractor
+from likewise.features.base import ImageExtractor, load_extractor, make_extractor, map_groups
 from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
 from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
-from likewise.features.workers import map_groups
-from likewise.tables.store import (
-    EXTRACTOR,
-    FeatureStore,
-    Item,
-    describe,
-    escape,
-    items_to_csv,
-    meta_to_json,
-    table_to_csv,
-)
+from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
 from likewise.utils.files import atomic_write, locked
 
 __all__ = ["Summary", "extract_folder"]
@@ -87,35 +78,25 @@ def extract_folder(
     extractor = make_extractor(extractor) if isinstance(extractor, str) else extractor
     if dtype not in (None, "float32", "float16"):
         raise LikewiseError(f"dtype={dtype!r} is not supported; expected float32 or float16")
-    run = _Extraction(Path(folder), Path(output), extractor, dtype, max_pixels, progress or _silent)
+    run = _Extraction(Path(folder), Path(output), extractor, dtype, max_pixels, progress or (lambda *_: None))
     run.scan(labels, fit_on)
     with locked(run.store):
         return run.go(overwrite)
 
 
-def _silent(stage: str, done: int, total: int) -> None:
-    return
-
-
+@dataclass
 class _Extraction:
     """One run: scan, resume, compute, finish."""
 
-    def __init__(
-        self,
-        folder: Path,
-        store: Path,
-        extractor: ImageExtractor,
-        dtype: str | None,
-        max_pixels: int,
-        progress: Progress,
-    ) -> None:
-        self.folder = folder
-        self.store = store
-        self.work = store / ".work"
-        self.extractor = extractor
-        self.dtype = dtype
-        self.max_pixels = max_pixels
-        self.progress = progress
+    folder: Path
+    store: Path
+    extractor: ImageExtractor
+    dtype: str | None
+    max_pixels: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.work = self.store / ".work"
         self.began = time.monotonic()
 
     # -- scanning -----------------------------------------------------------------------------------------------------
@@ -152,14 +133,13 @@ class _Extraction:
 
     def request(self) -> dict[str, Any]:
         """The settings of the run; a store made with others is not resumed."""
-        listed = (
-            None if self.fit_on is None else hashlib.sha256("\0".join(map(escape, self.fit_on)).encode()).hexdigest()
-        )
-        return {**self.extractor.request(), "fit_on": listed, "source": self._source_checksum()}
-
-    def _source_checksum(self) -> str | None:
-        """Distinguishes model files; None for an extractor that has yet to learn from images."""
-        return self.extractor.checksum() if self.extractor.__sklearn_is_fitted__() else None
+        listed = None if self.fit_on is None else "\0".join(map(escape, self.fit_on)).encode()
+        return {
+            **self.extractor.request(),
+            "fit_on": None if listed is None else hashlib.sha256(listed).hexdigest(),
+            # distinguishes model files; an extractor that has yet to learn has none
+            "source": self.extractor.checksum() if self.extractor.__sklearn_is_fitted__() else None,
+        }
 
     def _open_previous(self, overwrite: bool) -> None:
         self.extractor.prepare()
@@ -272,8 +252,7 @@ class _Extraction:
             raise LikewiseError(
                 f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv"
             )
-        kept = self._unchanged(places)
-        if kept and all(_same(self.store / name, data) for name, data in files.items()):
+        if self._unchanged(places) and all(_same(self.store / name, data) for name, data in files.items()):
             shutil.rmtree(self.work, ignore_errors=True)
         else:
             self._write(places, files)
@@ -281,11 +260,8 @@ class _Extraction:
 
     def _places(self, now: set[ImageFile]) -> dict[ImageFile, int]:
         """The row of each file: its number in the store, or −1 − its number in the journal."""
-        old = (
-            {}
-            if self.previous is None
-            else {ImageFile(i.path, i.size, i.mtime_ns): row for row, i in enumerate(self.previous.items)}
-        )
+        before = [] if self.previous is None else self.previous.items
+        old = {ImageFile(item.path, item.size, item.mtime_ns): row for row, item in enumerate(before)}
         new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
         return {found: place for found, place in {**old, **new}.items() if found in now}
 
@@ -309,13 +285,13 @@ class _Extraction:
             "request": self.asked,
             "root": escape(os.path.realpath(self.folder)),
             "n_skipped": len(self.skipped),
-            **describe(items, self.extractor.n_features_out(), self._out_dtype()),
+            **stores.describe(items, self.extractor.n_features_out(), self._out_dtype()),
         }
         skipped = ((escape(entry.path), escape(entry.reason)) for entry in self.skipped)
         return {
-            "items.csv": items_to_csv(items),
+            "items.csv": stores.items_to_csv(items),
             "meta.json": meta_to_json(meta),
-            "skipped.csv": table_to_csv(("path", "reason"), skipped),
+            "skipped.csv": stores.table_to_csv(("path", "reason"), skipped),
         }
 
     def _out_dtype(self) -> np.dtype[Any]:

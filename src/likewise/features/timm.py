@@ -63,14 +63,6 @@ class TimmExtractor(ImageExtractor):
         self.prepare()
         return round(max(self._live_config["input_size"][1:]) / self._live_config["crop_pct"])
 
-    def n_features_out(self) -> int:
-        self.prepare()
-        return int(self._live_width)
-
-    def checksum(self) -> str:
-        self.prepare()
-        return super().checksum()
-
 
 def _load(name: str) -> tuple[Any, dict[str, Any]]:
     try:

@@ -7,14 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 __all__ = ["Advance", "progress_bar"]
 
@@ -28,14 +21,8 @@ class Advance(Protocol):
 @contextmanager
 def progress_bar(text: str, total: int | None, enabled: bool = True) -> Iterator[Advance]:
     """A bar of `total` steps that is drawn on standard error if `enabled`; yields the function that moves it."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=not enabled) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not enabled) as bar:
         task = bar.add_task(text, total=total)
 
         def advance(steps: int = 1, text: str | None = None) -> None:

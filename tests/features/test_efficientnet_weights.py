@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from likewise.errors import FileFormatError
-from likewise.features.torchfile import _MAGIC, read_legacy_pth
+from likewise.features.efficientnet import _MAGIC, read_legacy_pth
 
 
 class _Global:
