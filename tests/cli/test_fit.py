@@ -149,9 +149,12 @@ def test_wrong_options_get_a_sentence(run: Any, files: Path, tmp_path: Path, wor
         ([[1.0, 2.0]], ["a"], "1"),
     ],
 )
-def test_bad_data_gets_a_sentence(run: Any, tmp_path: Path, values: list, labels: list, sentence: str) -> None:
+@pytest.mark.parametrize("method", ["anchored", "slr"])
+def test_bad_data_gets_a_sentence(
+    run: Any, tmp_path: Path, values: list, labels: list, sentence: str, method: str
+) -> None:
     np.savez(tmp_path / "d.npz", X=values, y=labels)
-    result = run("fit", tmp_path / "d.npz", "-o", tmp_path / "m")
+    result = run("fit", tmp_path / "d.npz", "-o", tmp_path / "m", "--method", method)
     assert result.exit_code == 2
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1

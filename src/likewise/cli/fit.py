@@ -13,7 +13,7 @@ import typer
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
 from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, related_rows
-from likewise.cli.rows import Checkpoint, Dask, MemoryLimit, TrainingRows, load_rows, training_rows
+from likewise.cli.rows import Checkpoint, Dask, MemoryLimit, TrainingRows, load_rows, naming, training_rows
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
@@ -193,27 +193,18 @@ def _fit(model: Any, rows: TrainingRows) -> tuple[float, bool]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if shows_bar:
-                model.set_params(verbose=1).fit(**rows.arguments)
-                model.set_params(verbose=0)
-            else:
-                with working(f"learning from {rows.shape[0]:,} rows"):
-                    model.fit(**rows.arguments)
-        except ValueError as error:
-            raise _explained(error, rows.source) from error
+            with naming(rows.source):
+                if shows_bar:
+                    model.set_params(verbose=1).fit(**rows.arguments)
+                    model.set_params(verbose=0)
+                else:
+                    with working(f"learning from {rows.shape[0]:,} rows"):
+                        model.fit(**rows.arguments)
         finally:
             rows.close()
     for warning in caught:
         note(f"warning: {warning.message}")
     return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
-
-
-def _explained(error: ValueError, source: str) -> Exception:
-    """The error with the name of the file, where scikit-learn's validation speaks of X alone."""
-    first = (str(error).splitlines() or [""])[0].rstrip(".")
-    if ("NaN" in first or "infinity" in first) and source not in first:
-        return LikewiseError(f"{source}: {first}; likewise doctor tells more")
-    return error
 
 
 def _measured(model: Any, table: Any) -> dict[str, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from likewise.cli.console import note, working
 from likewise.cli.options import labelled
 from likewise.errors import LikewiseError
 
-__all__ = ["Checkpoint", "Dask", "MemoryLimit", "TrainingRows", "load_rows", "training_rows"]
+__all__ = ["Checkpoint", "Dask", "MemoryLimit", "TrainingRows", "load_rows", "naming", "training_rows"]
 
 MemoryLimit = Annotated[
     str | None,
@@ -84,7 +85,20 @@ def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | 
         note(text)
     if model.get_params().get("compress") == "gaussian":  # mixes all rows
         table = replace(table, X=in_memory(table.X))
-    return _opened(open_rows(table, memory_limit=memory_limit), table.source)
+    with naming(table.source):
+        return _opened(open_rows(table, memory_limit=memory_limit), table.source)
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Add the name of the file to errors of scikit-learn's validation, which speak of X alone."""
+    try:
+        yield
+    except ValueError as error:
+        first = (str(error).splitlines() or [""])[0].rstrip(".")
+        if ("NaN" in first or "infinity" in first) and source not in first:
+            raise LikewiseError(f"{source}: {first}; likewise doctor tells more") from error
+        raise
 
 
 def _on_cluster(model: Any, table: Any, address: str, takes_rows: bool) -> TrainingRows:
