@@ -43,13 +43,18 @@ def index(fitted: dict[str, Any], digits: Digits) -> Index:
 
 
 def killed_while(work: Callable[[], object], seconds: float) -> None:
-    """Run `work` in a fork of this process and kill it with -9 after some time."""
+    """Run `work` in a fork of this process and kill it with -9 some seconds after it has begun."""
+    begun, begin = os.pipe()
     child = os.fork()
     if child == 0:
         try:
+            os.write(begin, b"!")
             work()
         finally:
             os._exit(0)
+    os.read(begun, 1)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+    os.close(begun)
+    os.close(begin)

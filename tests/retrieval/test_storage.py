@@ -104,7 +104,7 @@ def test_killed_at_50_random_moments_while_saving_it_is_the_old_index_or_the_new
 
     rng, seen, torn, kills = np.random.default_rng(0), set[int](), 0, 0
     while (kills < 50 or seen != {200, 300} or not torn) and kills < 500:  # a busy machine may need more of them
-        killed_while(work, float(rng.uniform(0, (2 + kills / 25) * often)))  # a child may be slower than we were
+        killed_while(work, float(rng.uniform(0, (1.2 + kills / 50) * often)))  # more if the child is slower
         kills += 1
         torn += len(list(folder.glob("version-*"))) > 1
         loaded = Index.load(folder)

@@ -23,7 +23,6 @@ _TINY = np.finfo(np.float32).tiny
 class Space:
     """Query side Q and gallery side G of all items; `scale` multiplies each gallery row."""
 
-    name: str
     version: int
     Q: np.ndarray
     G: np.ndarray
@@ -56,14 +55,14 @@ class Space:
 
 def raw_space(index: Index) -> Space:
     """Cosine of the raw features; the rows are not copied, and stay on disk if that is where they are."""
-    return Space("raw", 0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
+    return Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
 
 
 def learned_space(index: Index, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G = np.ascontiguousarray(index.vectors, dtype=np.float32)
     Q = G if index.model.symmetric else _in_blocks(index.model.transform_query, index.raw)
-    return Space("learned", version, Q, G, None, index.model, index.search_vectors if index.approximate else None)
+    return Space(version, Q, G, None, index.model, index.search_vectors if index.approximate else None)
 
 
 def _in_blocks(side: Callable[[Any], Any], raw: np.ndarray, size: int = 8192) -> np.ndarray:
