@@ -14,8 +14,7 @@ from likewise.core.steps import Factors
 from likewise.core.targets import LabelTarget
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.errors import LikewiseError
-from likewise.supervision.pair_targets import PairTargets, pair_targets
-from likewise.supervision.reading import Supervision
+from likewise.supervision.reading import PairTargets, Supervision, pair_targets
 from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
 from likewise.utils.random import generator
 
