@@ -20,7 +20,7 @@ from likewise.errors import LikewiseError
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read in blocks of 10 kB, and projections go to a file."""
-    monkeypatch.setattr("likewise.data.memory_limit._LARGEST_BLOCK", 10_000)
+    monkeypatch.setattr("likewise.data.disk._LARGEST_BLOCK", 10_000)
 
 
 @pytest.mark.parametrize(

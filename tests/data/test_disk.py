@@ -1,4 +1,4 @@
-"""The disk engine: the memory engine's model, from a file, within a limit of memory."""
+"""Rows on disk within a memory limit give the results of rows in memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,44 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from likewise import SLR
-from likewise.data.disk import DiskEngine, HeldColumns, SpilledColumns
+from likewise.data.disk import DiskEngine, HeldColumns, MemoryBudget, SpilledColumns, in_bytes
 from likewise.data.memory import MemoryEngine
 from likewise.data.rows import open_rows
 from likewise.data.sources import NpyFile
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
 from tests.data.agreement import CLASSES, WAYS, D, N, assert_same, rows
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("1GB", 10**9), ("1.5 gib", 3 * 2**29), ("512 MB", 512 * 10**6), ("64k", 64_000), (12345, 12345), ("7", 7)],
+)
+def test_limits_are_read_as_people_write_them(words: Any, expected: int) -> None:
+    assert in_bytes(words) == expected
+
+
+@pytest.mark.parametrize("words", ["much", "-1GB", "0", 0, -5, "1XB", True, ""])
+def test_limits_that_make_no_sense_are_refused(words: Any) -> None:
+    with pytest.raises(LikewiseError, match=r"memory_limit=.*expected bytes as a positive number"):
+        in_bytes(words)
+
+
+@given(limit=st.integers(10**5, 10**11), d=st.integers(1, 5000), size=st.sampled_from([4, 8]), n=st.integers(2, 10**8))
+def test_what_is_shared_out_stays_within_the_limit(limit: int, d: int, size: int, n: int) -> None:
+    fixed = 6 * 8 * d * d + 40 * n
+    if limit - fixed < 64 * 4 * d * size:
+        with pytest.raises(LikewiseError, match="is too little for"):
+            MemoryBudget.of(limit, d, d * size, n)
+        return
+    budget = MemoryBudget.of(limit, d, d * size, n)
+    assert fixed + 4 * budget.block_rows * d * size + budget.gallery_bytes <= limit
+    assert budget.block_rows >= 64
+
 
 SMALL = "200kB"  # several blocks of the rows below
 
@@ -131,8 +160,8 @@ def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: 
     store = FeatureStore.write(tmp_path / "x.features", X, labels)
     kept = np.arange(N) % 10 != 0
     plain = SLR(rank=6, n_iter=2).fit(X[kept], y[kept])
-    for given in (store, store.path, str(store.path)):
-        model = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(given)
+    for source in (store, store.path, str(store.path)):
+        model = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(source)
         assert model.classes_.tolist() == plain.classes_.tolist()
         assert_same(plain, model, X)
 

@@ -1,4 +1,4 @@
-"""Relevance: every way of saying what is known of pairs, and every way of saying it wrong."""
+"""Relevance from triples, pairs, triplets and clicks, and the matrix they are put into."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likewise.data.relevance import Relevance
+from likewise.data.relevance import Relevance, assembled, places
 from likewise.errors import LikewiseError
 
 
@@ -142,3 +142,30 @@ def test_bad_relevance_gets_a_sentence(case):
     make, message = BAD[case]
     with pytest.raises(LikewiseError, match=re.escape(message)):
         make()
+
+
+def test_ids_are_found_by_name_and_numbers_are_themselves():
+    assert places(np.array([7.0, 8.0, 7.0]), ["8", "7"], "query").tolist() == [1, 0, 1]
+    assert places([2.0, 0], None, "query").tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "known", "message"),
+    [
+        (["x", "y"], ["x"], "1 query ids of the relevance match no row: 'y'"),
+        (["x"], ["x", "x"], "query id 'x' names rows 0 and 1: expected one row per id"),
+        (["x"], None, "query ids of the relevance are <U1: expected row numbers, or give query_ids"),
+        ([-1], None, "query id -1 of the relevance is negative: expected row numbers from 0"),
+    ],
+)
+def test_ids_that_name_no_row_are_refused(ids, known, message):
+    with pytest.raises(LikewiseError, match=message):
+        places(ids, known, "query")
+
+
+def test_a_pair_has_one_entry_and_two_values_are_a_conflict():
+    rows, columns = np.array([0, 0, 1]), np.array([1, 1, 0])
+    assert assembled(rows, columns, [1, 1, 0], (2, 2)).nnz == 2
+    assert assembled(rows, columns, [1, 0, 0], (2, 2), conflicts="drop").nnz == 1
+    with pytest.raises(LikewiseError, match=r"relevance has 1 conflicting pair: \(0, 1\) is 1 and 0"):
+        assembled(rows, columns, [1, 0, 0], (2, 2))

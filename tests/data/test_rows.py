@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from likewise import SLR
 from likewise.data.array_api import ArrayEngine
-from likewise.data.memory_limit import DEFAULT_LIMIT
+from likewise.data.disk import DEFAULT_LIMIT
 from likewise.data.rows import Rows, is_out_of_core, open_rows
 from likewise.errors import LikewiseError
 from likewise.features import FeatureStore

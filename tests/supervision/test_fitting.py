@@ -1,4 +1,4 @@
-"""SLR fitted from pairs, as people meet it: two sides, files, and a sentence for bad input."""
+"""Fits from pairs: sides, priors and their strength, holdouts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from tests.planted import planted, same_label
 
 from likewise import SLR, load
-from likewise.data.relevance import Relevance
+from likewise.data import Relevance, SharedLabels
+from likewise.supervision.fitting import holdouts
+from likewise.supervision.reading import Supervision
 
 X, Y = planted(150, 12, 4)
 
@@ -112,3 +114,73 @@ def test_bad_teaching_gets_a_sentence(case):
     model, rows, y, more, message = BAD[case]
     with pytest.raises(ValueError, match=re.escape(message)):
         model.fit(rows, y, **more)
+
+
+@pytest.mark.parametrize("sides", ["both", "query"])
+def test_an_endless_prior_is_the_raw_ranking_and_a_weak_one_is_none(sides):
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    model = SLR(4, prior="identity", prior_strength=np.inf, sides=sides).fit(unit, Y)
+    close(model.similarity(unit), unit @ unit.T, 1e-12)
+    firm, weak = (SLR(None, prior="identity", prior_strength=s, sides=sides).fit(unit, Y) for s in (1e6, 1e-9))
+    close(firm.similarity(unit), unit @ unit.T, 1e-3)
+    expected = SLR(None, init="paper").fit(unit, Y).similarity(unit)  # which starts from the identity as well
+    close(weak.similarity(unit), expected, 0.05)
+
+
+def test_with_a_prior_lengths_do_not_matter():
+    lengths = np.random.default_rng(0).uniform(0.1, 10, (150, 1))
+    model = SLR(4, prior="identity", prior_strength=3.0)
+    close(model.fit(X * lengths, Y).similarity(X), model.fit(X, Y).similarity(X))
+
+
+def test_the_strength_is_chosen_and_what_is_unseen_does_not_suffer(digits):
+    X, y, *_ = digits
+    seen = y < 5
+    model = SLR(prior="identity", n_iter=2).fit(X[seen], y[seen])
+    raw = SLR(prior="identity", prior_strength=np.inf).fit(X[seen], y[seen])
+    assert model.strengths_[0]["strength"] == np.inf
+    assert model.score(X[~seen], y[~seen]) >= raw.score(X[~seen], y[~seen]) - 0.003
+
+
+@pytest.mark.parametrize("y", [SharedLabels(np.random.default_rng(0).random((150, 5)) < 0.4), Relevance(SAME)])
+def test_a_prior_is_for_every_kind_of_teaching(y):
+    model = SLR(4, prior="identity", n_iter=2).fit(X, y)
+    assert model.strength_ > 0
+    assert len(model.strengths_) > 1
+
+
+def test_what_one_query_taught_leaves_the_others_as_they_were():
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    relevance = Relevance.from_triples([0, 0], [5, 6], [1, 0], shape=(150, 150))
+    model = SLR(4, prior="identity", prior_strength=1e-3, sides="query").fit(unit, relevance)
+    S, raw = model.similarity(unit), unit @ unit.T
+    assert S[0, 5] > raw[0, 5] + 0.2
+    assert S[0, 6] < max(raw[0, 6], 0.1)
+    far = np.abs(raw[0]) < 0.1
+    assert np.abs((S - raw)[far]).mean() < 0.1
+
+
+FEW, FEW_LABELS = planted(80, 6, 4)
+
+
+def test_classes_that_are_held_out_are_not_learned_from():
+    folds = holdouts(Supervision(FEW, FEW, FEW_LABELS), np.random.default_rng(0))
+    assert len(folds) == 4
+    for one, other in (folds[:2], folds[2:]):
+        seen, held = (set(part.known.tolist()) for part, _ in (one, other))
+        assert not seen & held
+        assert seen | held == {0, 1, 2, 3}
+
+
+def test_items_and_queries_are_halved_both_ways():
+    shared = Supervision(FEW, FEW, SharedLabels(np.eye(4)[FEW_LABELS]))
+    assert [part.X.shape[0] for part, _ in holdouts(shared, np.random.default_rng(0))] == [40] * 4
+    queries = Supervision(FEW[:10], FEW, Relevance((FEW_LABELS[:10, None] == FEW_LABELS).astype(float)))
+    parts = [part for part, _ in holdouts(queries, np.random.default_rng(0))]
+    assert [part.X.shape[0] for part in parts] == [5, 5]
+    assert all(part.gallery is FEW for part in parts)
+
+
+def test_too_few_queries_are_not_held_out():
+    few = Supervision(FEW[:3], FEW, Relevance((FEW_LABELS[:3, None] == FEW_LABELS).astype(float)))
+    assert holdouts(few, np.random.default_rng(0)) == []

@@ -12,8 +12,7 @@ from likewise.core.labels import LabelTarget
 from likewise.core.whitening import whiten
 from likewise.data.relevance import Relevance
 from likewise.supervision.learning import problem_of
-from likewise.supervision.pair_targets import pair_targets
-from likewise.supervision.reading import Supervision
+from likewise.supervision.reading import Supervision, pair_targets
 from likewise.supervision.regression import INNER, iterations, moment, started
 
 

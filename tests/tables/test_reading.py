@@ -1,15 +1,19 @@
-"""Reading tables: every format gives the same rows, and every malformed input gets its own sentence."""
+"""Tables and labels from whatever people have, svmlight files among it."""
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
 
-from likewise.errors import LikewiseError
-from likewise.tables import read_table
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.tables import read_labels, read_table
+from likewise.tables.reading import widened
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 4.0, 5.0], [6.0, 7.5, 8.0], [0.0, 1.0, 2.0]])
 
@@ -102,3 +106,92 @@ def test_a_source_that_cannot_be_read_gets_a_sentence(name: str, sentence: str, 
     with pytest.raises(LikewiseError) as caught:
         read_table(path)
     assert str(caught.value).startswith(sentence.format(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("y.txt", "cat\ndog\ncat\n"),
+        ("y.csv", "path,label\n1.jpg,cat\n2.jpg,dog\n3.jpg,cat\n"),
+        ("y.csv", "cat\ndog\ncat\n"),
+        ("y.csv", "label\ncat\ndog\ncat\n"),
+        ("y.tsv", "path\tlabel\n1\tcat\n2\tdog\n3\tcat\n"),
+    ],
+)
+def test_labels_are_read_in_order(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    assert read_labels(tmp_path / name).tolist() == ["cat", "dog", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("y.csv", "a,b\n1,2\n", "{} has the columns a, b: name one with --label-column"),
+        ("y.csv", "", "the labels file {} is empty"),
+        ("y.csv", "path,label\n1.jpg,cat\n2.jpg\n", "row 3 of {} has no cell 2, where its label should be"),
+        ("y.json", "[]", "the labels file {} ends with .json: expected .npy, .csv, .tsv or .txt"),
+    ],
+)
+def test_malformed_labels_get_a_sentence(name: str, content: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(LikewiseError) as caught:
+        read_labels(path)
+    assert str(caught.value) == sentence.format(path)
+
+
+def test_labels_of_another_length_get_a_sentence(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", np.arange(3))
+    with pytest.raises(LikewiseError, match="has 4 rows but 3 labels: expected one per row"):
+        read_table(tmp_path / "X.npy", labels=tmp_path / "y.npy")
+
+
+SPARSE = sp.csr_array(np.array([[0.5, 0, 2], [0, 0, 1.25], [3, 1, 0], [0, 4, 0]]))
+SIGNS = np.array([1, 2, 1, -1])
+
+
+def _written(path: Path, zero_based: bool = False) -> Path:
+    with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
+        dump_svmlight_file(SPARSE, SIGNS, file, zero_based=zero_based)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.svm", "a.svmlight", "a.libsvm", "a.SVM", "a.svm.gz"])
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_rows_and_labels_come_back_sparse(name: str, zero_based: bool, tmp_path: Path) -> None:
+    table = read_table(_written(tmp_path / name, zero_based))
+    assert sp.issparse(table.X)
+    assert table.X.dtype == np.float32
+    np.testing.assert_array_equal(table.X.toarray(), SPARSE.toarray())
+    assert table.y is not None
+    assert table.y.tolist() == SIGNS.tolist()
+
+
+def test_columns_counted_from_zero_are_remarked_on(tmp_path: Path) -> None:
+    path = _written(tmp_path / "a.svm", zero_based=True)
+    expected = f"{path}: its columns are counted from 0; files to compare it with must be as well"
+    assert read_table(path).notes == [expected]
+    assert read_table(_written(tmp_path / "b.svm")).notes == []
+
+
+def test_a_narrower_file_takes_the_width_of_the_model_and_no_other_format_does(tmp_path: Path) -> None:
+    table = widened(read_table(_written(tmp_path / "a.svm")), 7)
+    assert table.X.shape == (4, 7)
+    np.testing.assert_array_equal(table.X.toarray()[:, :3], SPARSE.toarray())
+    np.savez(tmp_path / "a.npz", X=SPARSE.toarray(), y=SIGNS)
+    assert widened(read_table(tmp_path / "a.npz"), 7).X.shape == (4, 3)
+
+
+def test_what_is_no_svmlight_file_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.svm"
+    path.write_text("cat 1:2\n")
+    with pytest.raises(FileFormatError, match=r"a\.svm is not an svmlight file, or it is damaged: could not convert"):
+        read_table(path)
+    path.write_text("1\n2\n")
+    with pytest.raises(LikewiseError, match=r"a\.svm has no column:value pair: expected lines such as 1 3:0\.5 7:2"):
+        read_table(path)
+    damaged = _written(tmp_path / "b.svm.gz")
+    damaged.write_bytes(damaged.read_bytes()[:-12])
+    with pytest.raises(FileFormatError, match=r"b\.svm\.gz is not an svmlight file, or it is damaged"):
+        read_table(damaged)

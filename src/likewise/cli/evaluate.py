@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model
-from likewise.cli.rows import load_rows
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_rows
 
 __all__ = ["register"]
 

@@ -11,9 +11,28 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
-from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
-from likewise.cli.relevance import Gallery, Prior, Relevance, Sides, Unstored, related_rows
-from likewise.cli.rows import Checkpoint, Dask, MemoryLimit, TrainingRows, load_rows, naming, training_rows
+from likewise.cli.options import (
+    AsJson,
+    Checkpoint,
+    Dask,
+    Data,
+    FeatureName,
+    Gallery,
+    LabelColumn,
+    Labels,
+    MemoryLimit,
+    Prior,
+    Relevance,
+    Sides,
+    TrainingRows,
+    Unstored,
+    labelled,
+    load_rows,
+    load_table,
+    naming,
+    related_rows,
+    training_rows,
+)
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 

@@ -1,15 +1,41 @@
-"""Arguments and options shared by several verbs, and reading data with its notes on stderr."""
+"""Options that several verbs share, and how the files they name are read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from likewise.cli.console import note, working
+from likewise.errors import LikewiseError
 
-__all__ = ["AsJson", "Data", "FeatureName", "LabelColumn", "Labels", "labelled", "load_model", "load_table"]
+__all__ = [
+    "AsJson",
+    "Checkpoint",
+    "Dask",
+    "Data",
+    "FeatureName",
+    "Gallery",
+    "LabelColumn",
+    "Labels",
+    "MemoryLimit",
+    "Prior",
+    "Relevance",
+    "Sides",
+    "TrainingRows",
+    "Unstored",
+    "labelled",
+    "load_model",
+    "load_rows",
+    "load_table",
+    "naming",
+    "related_rows",
+    "training_rows",
+]
 
 _FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
@@ -41,7 +67,7 @@ def load_table(
 ) -> Any:
     """Read a table and print its notes; `width` is the number of columns a model expects of sparse rows."""
     from likewise.tables import read_table
-    from likewise.tables.svmlight import widened
+    from likewise.tables.reading import widened
 
     with working(f"reading {source}"):
         table = read_table(source, labels=labels, label_column=label_column, features=features)
@@ -63,3 +89,159 @@ def load_model(path: Path) -> Any:
     from likewise import load
 
     return load(path)
+
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
+]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """What `fit` is called with, where it came from, and what to say of it."""
+
+    X: Any
+    y: Any
+    source: str
+    shape: tuple[int, int]
+    n_classes: int | None = None
+    gallery: Any = None
+    close: Callable[[], object] = lambda: None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Of `fit`."""
+        given = {"X": self.X, "y": self.y, "gallery": self.gallery}
+        return {name: value for name, value in given.items() if name == "X" or value is not None}
+
+
+def load_rows(
+    source: str,
+    labels: Path | None = None,
+    label_column: str | None = None,
+    features: str | None = None,
+    width: int | None = None,
+) -> Any:
+    """Read a table and print its notes; rows of a `.npy` file or a feature store stay on disk.
+
+    `width` is the number of columns a model expects of sparse rows.
+    """
+    from likewise.tables import read_table
+    from likewise.tables.reading import widened
+
+    with working(f"reading {source}"):
+        table = read_table(source, labels=labels, label_column=label_column, features=features, names=False)
+    for text in table.notes:
+        note(text)
+    return table if width is None else widened(table, width)
+
+
+def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | None) -> TrainingRows:
+    """The labelled rows of a table, opened if the model takes them so; with a note if some have no label."""
+    takes_rows = "rows" in model.get_params()
+    if dask is not None:
+        return _on_cluster(model, table, dask, takes_rows)
+    if not takes_rows:
+        table = labelled(table)
+        return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
+    from likewise.data import open_rows
+    from likewise.utils.arrays import in_memory
+
+    for text in table.label_notes():
+        note(text)
+    if model.get_params().get("compress") == "gaussian":  # mixes all rows
+        table = replace(table, X=in_memory(table.X))
+    with naming(table.source):
+        return _opened(open_rows(table, memory_limit=memory_limit), table.source)
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Add the name of the file to errors of scikit-learn's validation, which speak of X alone."""
+    try:
+        yield
+    except ValueError as error:
+        first = (str(error).splitlines() or [""])[0].rstrip(".")
+        if ("NaN" in first or "infinity" in first) and source not in first:
+            raise LikewiseError(f"{source}: {first}; likewise doctor tells more") from error
+        raise
+
+
+def _on_cluster(model: Any, table: Any, address: str, takes_rows: bool) -> TrainingRows:
+    """The same for the workers of a Dask cluster, which must see the file under the same name."""
+    from likewise.data import open_rows
+    from likewise.data.dask import connected, dask_rows
+    from likewise.data.sources import NpyFile
+
+    file = NpyFile.of_memmap(table.X) if hasattr(table.X, "filename") else None
+    if file is None or not (takes_rows or "memory_limit" in model.get_params()):
+        raise LikewiseError(
+            f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {table.source}"
+        )
+    for text in table.label_notes():
+        note(text)
+    with working(f"connecting to {address}"):
+        client = connected(address)
+    X = dask_rows(file)
+    if takes_rows:
+        return replace(_opened(open_rows(X, table.y), table.source), close=client.close)
+    return TrainingRows(X, table.y, table.source, table.X.shape, len(set(table.y.tolist()) - {""}), close=client.close)
+
+
+def _opened(rows: Any, source: str) -> TrainingRows:
+    return TrainingRows(rows, None, source, (rows.n_rows, rows.n_features), len(rows.classes))
+
+
+Relevance = Annotated[
+    Path | None,
+    typer.Option(
+        "--relevance",
+        metavar="FILE",
+        help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked; anchor, positive, negative; a, b, link.",
+    ),
+]
+Gallery = Annotated[
+    str | None, typer.Option("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
+]
+Unstored = Annotated[
+    str, typer.Option("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")
+]
+Sides = Annotated[
+    str | None, typer.Option("--sides", help="both, query (an index of raw rows stays), or gallery; for slr.")
+]
+Prior = Annotated[
+    str | None, typer.Option("--prior", help="identity: what was not taught keeps its raw ranking; for slr.")
+]
+
+
+def related_rows(
+    model: Any, data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str
+) -> TrainingRows:
+    """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
+    from likewise.data import read_relevance
+    from likewise.slr import SLR
+
+    if not isinstance(model, SLR):
+        raise LikewiseError("--relevance is for the methods slr and slr-fixed: the others learn from labels")
+    table = load_table(data, features=features)
+    items = table if gallery is None else load_table(gallery, features=features)
+    known = read_relevance(
+        relevance,
+        query_ids=table.names,
+        item_ids=items.names,
+        shape=(table.X.shape[0], items.X.shape[0]),
+        unstored=unstored,
+    )
+    for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
+        if rows.names is None:
+            note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
+    return TrainingRows(table.X, known, table.source, table.X.shape, gallery=None if gallery is None else items.X)

@@ -11,7 +11,7 @@ import numpy as np
 
 from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
-from likewise.tables.parquet import parquet_frame
+from likewise.tables.arrays import parquet_frame
 from likewise.tables.text import opened, rows_of
 
 __all__ = ["read_relevance"]

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 
 from likewise.core.engine import Engine
 from likewise.core.labels import encode_labels, row_weights
-from likewise.data.disk import DiskEngine
+from likewise.data.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.data.memory import MemoryEngine
-from likewise.data.memory_limit import DEFAULT_LIMIT, in_bytes
 from likewise.data.sources import BlockStream, NpyFile
 from likewise.errors import LikewiseError
 from likewise.tables.reading import read_table

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from likewise.data import store as stores
 from likewise.errors import LikewiseError
 from likewise.features.base import ImageExtractor, load_extractor, make_extractor, map_groups
 from likewise.features.folder import ImageFile, Skipped, find_images, labels_from_file, labels_from_folders, read_list
 from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
+from likewise.tables import store as stores
 from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
 from likewise.utils.files import atomic_write, locked
 

@@ -13,8 +13,7 @@ from likewise.core.solvers import Result, Solution, balanced, learning_bar, lowe
 from likewise.core.steps import Factors
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.errors import LikewiseError
-from likewise.supervision.pair_targets import PairTargets, pair_targets
-from likewise.supervision.reading import Supervision
+from likewise.supervision.reading import PairTargets, Supervision, pair_targets
 from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
 from likewise.utils.threads import row_blocks
 

@@ -4,8 +4,7 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from likewise.tables.labels import read_labels
-from likewise.tables.reading import read_table
+from likewise.tables.reading import read_labels, read_table
 from likewise.tables.table import Table
 
 __all__ = ["Table", "read_labels", "read_table"]

@@ -1,24 +1,25 @@
-"""One reader for every format, chosen by the ending of a path, or by its being a folder."""
+"""From a file, a folder of features or standard input to a table, or to labels alone."""
 
 from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from likewise.errors import LikewiseError
-from likewise.tables.arrays import read_npy, read_npz
-from likewise.tables.labels import read_labels
-from likewise.tables.parquet import read_parquet
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.tables.arrays import load_array, read_npy, read_npz, read_parquet
 from likewise.tables.store import FeatureStore, is_store, read_features, read_meta
 from likewise.tables.store import read_labels as read_store_labels
-from likewise.tables.svmlight import is_svmlight, read_svmlight
-from likewise.tables.table import Table, tidy_labels
-from likewise.tables.text import opened, read_csv
+from likewise.tables.table import LABEL_NAMES, Table, checked_rows, tidy_labels
+from likewise.tables.text import opened, read_csv, rows_of
 
-__all__ = ["read_table"]
+__all__ = ["SVMLIGHT", "is_svmlight", "read_labels", "read_svmlight", "read_table", "widened"]
 
 _PAIRS = ("features", "X", "embeddings")
 _PAIR_LABELS = ("labels.npy", "y.npy", "labels.csv", "labels.txt", "items.csv")
@@ -104,3 +105,85 @@ def _read_store(path: Path, names: bool) -> Table:
     read_meta(path)
     y = read_store_labels(path / "items.csv")
     return Table(read_features(path / "features.npy"), None if y is None else tidy_labels(y), None, str(path))
+
+
+def read_labels(path: str | os.PathLike[str], column: str | None = None) -> np.ndarray:
+    """The labels in `path`, in its order."""
+    path = Path(path)
+    if not path.is_file():
+        raise LikewiseError(f"the labels file {path} does not exist")
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        y = load_array(path)
+        if y.ndim != 1:
+            raise LikewiseError(f"{path} has shape {y.shape}: expected one label per row")
+        return tidy_labels(np.array(y))
+    if suffix in (".csv", ".tsv"):
+        return tidy_labels(_from_csv(path, column))
+    if suffix in (".txt", ""):
+        with opened(path) as file:
+            return tidy_labels([line.strip() for line in file])
+    raise LikewiseError(f"the labels file {path} ends with {suffix}: expected .npy, .csv, .tsv or .txt")
+
+
+def _from_csv(path: Path, column: str | None) -> list[str]:
+    with opened(path) as file:
+        rows = [row for row in rows_of(file, str(path)) if row]
+    if not rows:
+        raise LikewiseError(f"the labels file {path} is empty")
+    place, header = _place(path, [cell.strip() for cell in rows[0]], column)
+    short = next((i for i, row in enumerate(rows, start=1) if len(row) <= place), None)
+    if short is not None:
+        raise LikewiseError(f"row {short} of {path} has no cell {place + 1}, where its label should be")
+    return [row[place].strip() for row in rows[header:]]
+
+
+def _place(path: Path, first: list[str], column: str | None) -> tuple[int, int]:
+    """The index of the label column, and 1 if the first row is a header."""
+    if column is not None:
+        if column not in first:
+            raise LikewiseError(f"{path} has no column {column!r}: it has {', '.join(first)}")
+        return first.index(column), 1
+    lowered = [name.lower() for name in first]
+    for name in LABEL_NAMES:
+        if name in lowered:
+            return lowered.index(name), 1
+    if len(first) == 1:
+        return 0, 0
+    raise LikewiseError(f"{path} has the columns {', '.join(first)}: name one with --label-column")
+
+
+SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+
+def is_svmlight(path: Path) -> bool:
+    """Whether a name ends as such files do, compressed or not."""
+    return Path(path.stem if path.suffix.lower() in (".gz", ".bz2") else path).suffix.lower() in SVMLIGHT
+
+
+def read_svmlight(path: Path) -> Table:
+    """Rows as CSR in float32, and the label that begins each line; columns are counted from 1, unless there is a 0."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(path, dtype=np.float32, zero_based=True)
+    except (ValueError, OSError, EOFError, OverflowError, zlib.error) as error:
+        raise FileFormatError(f"{path} is not an svmlight file, or it is damaged: {error}") from error
+    if not X.nnz:
+        raise LikewiseError(f"{path} has no column:value pair: expected lines such as 1 3:0.5 7:2")
+    notes: list[str] = []
+    if X.indices.min() > 0:
+        X = X[:, 1:]
+    else:
+        notes.append(f"{path}: its columns are counted from 0; files to compare it with must be as well")
+    checked_rows(X, str(path), notes)
+    return Table(sp.csr_array(X), tidy_labels(y), None, str(path), notes)
+
+
+def widened(table: Table, width: int) -> Table:
+    """The table with as many columns as a model expects: the file does not store empty last columns."""
+    n, d = table.X.shape
+    if not is_svmlight(Path(table.source)) or d >= width:
+        return table
+    X = sp.csr_array((table.X.data, table.X.indices, table.X.indptr), shape=(n, width))
+    return replace(table, X=X)
