@@ -25,7 +25,9 @@ def rows() -> list[dict[str, object]]:
 
     X, y = _features()
     some = np.random.default_rng(0).permutation(len(X))[:3000]
-    trained = AnchoredSLR(kernel="linear", ridge=0.3, pull=0.0, geometry="one-hot").fit(X[some], y[some])
+    trained = AnchoredSLR(kernel="linear", fixed={"ridge": 0.3, "pull": 0.0, "geometry": "one-hot"}).fit(
+        X[some], y[some]
+    )
     table = []
     for name, model in (("untrained cosine", Cosine(centre=True).fit(X)), ("AnchoredSLR", trained)):
         table.append(_lesson(name, Index.build(model, X, {"label": y}), y))

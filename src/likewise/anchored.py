@@ -21,8 +21,7 @@ from likewise.core.labels import generator
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
-from likewise.selection.holdout import row_splits
-from likewise.selection.results import CVResults
+from likewise.selection.holdout import CVResults, row_splits
 from likewise.selection.search import FIXED, SCALINGS, WIDTHS, Options, Setting, checked_fixed, choose_setting
 from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows

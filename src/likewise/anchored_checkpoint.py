@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.checkpoints import CheckpointFile
-from likewise.selection.results import CVResults
+from likewise.selection.holdout import CVResults
 
 __all__ = ["AnchoredCheckpoint", "Choice"]
 

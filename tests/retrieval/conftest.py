@@ -19,9 +19,11 @@ Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 MODELS: dict[str, Callable[[], Any]] = {
     "bilinear": lambda: SLR(rank=9, n_iter=1),
-    "anchored": lambda: AnchoredSLR(kernel="linear", ridge=0.1, pull=0.0, geometry="one-hot"),
-    "kernel": lambda: AnchoredSLR(kernel="rbf", width=1.0, ridge=0.1, pull=0.0, geometry="one-hot"),
-    "posterior": lambda: AnchoredSLR(output="posterior", width=0.0, ridge=0.1, pull=0.0, temperature=0.05),
+    "anchored": lambda: AnchoredSLR(kernel="linear", fixed={"ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}),
+    "kernel": lambda: AnchoredSLR(kernel="rbf", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}),
+    "posterior": lambda: AnchoredSLR(
+        output="posterior", fixed={"width": 0.0, "ridge": 0.1, "pull": 0.0, "temperature": 0.05}
+    ),
     "cosine": lambda: Cosine(centre=True),
     "euclid": lambda: Euclid(),
     "lda": lambda: LDA(shrinkage=0.1),

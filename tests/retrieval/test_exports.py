@@ -31,10 +31,12 @@ from likewise.retrieval.exports import export, query_map
 
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
-    "kernel and posterior": AnchoredSLR(output="posterior", width=1.0, ridge=0.1, pull=0.0, temperature=0.05),
+    "kernel and posterior": AnchoredSLR(
+        output="posterior", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "temperature": 0.05}
+    ),
     "unseen classes": AnchoredSLR(unseen_classes=True),
-    "standardised": AnchoredSLR(width=1.0, ridge=0.1, pull=0.0, geometry="lda", scaling="standard"),
-    "reduced": AnchoredSLR(width=0.0, ridge=0.1, pull=0.0, geometry="one-hot", whitening_width=20),
+    "standardised": AnchoredSLR(scaling="standard", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "geometry": "lda"}),
+    "reduced": AnchoredSLR(whitening_width=20, fixed={"width": 0.0, "ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}),
     "distance": RCA(shrinkage=0.1, metric="distance"),
     "whitening": Whitening(shrinkage=0.1),
     "ridge": RidgeOneHot(alpha=0.1),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel
 from likewise.baselines.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.core.labels import class_sums
-from likewise.selection.results import Params, Sides
+from likewise.selection.holdout import Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions, validate_data

@@ -18,7 +18,7 @@ from likewise.base import SimilarityModel, project
 from likewise.core.kernels import Features, mean_square_distance
 from likewise.core.labels import encode_labels, generator, sample_rows
 from likewise.errors import LikewiseError
-from likewise.selection.results import Params, Prepare, Sides, search_grid
+from likewise.selection.holdout import Params, Prepare, Sides, search_grid
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions

@@ -13,7 +13,7 @@ from likewise.baselines.closed_forms import LDA, RidgeOneHot, SearchedLinear
 from likewise.baselines.common import Baseline, drawn_kernel, estimator, linear_sides
 from likewise.baselines.posteriors import LogisticPosterior
 from likewise.core.kernels import Features
-from likewise.selection.results import CVResults, Params, Sides
+from likewise.selection.holdout import CVResults, Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions

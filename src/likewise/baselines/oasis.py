@@ -22,7 +22,7 @@ import numpy as np
 from likewise.base import project
 from likewise.baselines.common import Baseline, compiled, estimator
 from likewise.core.labels import generator
-from likewise.selection.results import Params, Sides
+from likewise.selection.holdout import Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions

@@ -15,7 +15,7 @@ from likewise.base import project
 from likewise.baselines.closed_forms import discriminants, scatter, within
 from likewise.baselines.common import Baseline, drawn_kernel, estimator
 from likewise.core.kernels import Features
-from likewise.selection.results import Params, Sides
+from likewise.selection.holdout import Params, Sides
 from likewise.utils.onnx_graph import Graph
 
 __all__ = ["LDAPosterior", "LogisticPosterior", "SVMPosterior"]

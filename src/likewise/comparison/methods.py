@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from likewise import SLR, AnchoredSLR, baselines
 from likewise.errors import LikewiseError
-from likewise.selection.results import Params, Sides, search_grid
+from likewise.selection.holdout import Params, Sides, search_grid
 
 __all__ = ["KINDS", "MethodSpec", "Size", "check_names", "own_methods", "seen_methods", "select", "unseen_methods"]
 

@@ -22,8 +22,7 @@ from likewise.core.kernels import Scaling, UnitRows, scaling_of
 from likewise.core.labels import draw_landmarks
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
-from likewise.selection.holdout import Split, each_score, mean_of_found, row_splits
-from likewise.selection.results import CVResults
+from likewise.selection.holdout import CVResults, Split, each_score, mean_of_found, row_splits
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.validation import Interval, StrOptions
 

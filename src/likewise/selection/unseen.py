@@ -13,8 +13,7 @@ import numpy as np
 from likewise.core.kernels import UnitRows
 from likewise.core.unseen import Directions, ShrinkageMap, directions, scatter
 from likewise.metrics import mean_average_precision
-from likewise.selection.holdout import Split, class_splits
-from likewise.selection.results import CVResults
+from likewise.selection.holdout import CVResults, Split, class_splits
 from likewise.utils.arrays import unit_rows
 
 __all__ = ["choose_shrinkage_map"]

@@ -12,8 +12,7 @@ from likewise.baselines import LDA, WithInput
 from likewise.baselines.common import compare
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.selection.holdout import inner_splits
-from likewise.selection.results import CVResults, search_grid
+from likewise.selection.holdout import CVResults, inner_splits, search_grid
 
 
 def _tried():
