@@ -62,8 +62,9 @@ def test_weights_count_as_repetition(make):
     np.testing.assert_allclose(once, repeated, rtol=1e-6)
 
 
-def test_a_rank_below_the_width_leaves_as_many_directions_as_there_are():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rank_below_the_width_leaves_as_many_directions_as_there_are(seed):
+    rng = np.random.default_rng(seed)
     X = sp.csr_array(rng.standard_normal((90, 4)) @ rng.standard_normal((4, 70)))
     values, V = leading_directions(X, None, 10)
     assert V.shape == (70, 4)
