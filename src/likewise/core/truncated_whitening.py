@@ -86,7 +86,8 @@ def leading_directions(X: Any, weights: np.ndarray | None, width: int) -> tuple[
     V = np.random.default_rng(_SEED).standard_normal((d, wider), dtype=np.float32).astype(X.dtype)
     for _ in range(_POWER):
         V = _orthonormal(_product(transposed, _product(X, V)))
-    V = _orthonormal(V)  # twice is enough for orthogonality to rounding
+    # Twice is enough for orthogonality to rounding; a column that is short the second time was rounding the first.
+    V = _orthonormal(V, float(np.finfo(V.dtype).eps) ** 0.5)
     values, E = _eigenvectors(_product(X, V))
     return values[:width], _product(V, E[:, :width].astype(V.dtype))
 
@@ -98,10 +99,10 @@ def _total_variance(X: Any, weights: np.ndarray | None) -> float:
     return float(squares.sum() if weights is None else weights @ squares)
 
 
-def _orthonormal(V: np.ndarray) -> np.ndarray:
+def _orthonormal(V: np.ndarray, least: float = 0.0) -> np.ndarray:
     """An orthonormal basis of the columns, through their Gram matrix; directions that are rounding are dropped."""
     values, E = _eigenvectors(V)
-    kept = values > values[0] * 64 * max(V.shape) * float(np.finfo(V.dtype).eps) ** 2
+    kept = values > values[0] * max(64 * max(V.shape) * float(np.finfo(V.dtype).eps) ** 2, least)
     kept[0] = True  # even if all are zero
     scale = np.sqrt(np.maximum(values[kept], np.finfo(np.float32).tiny))
     return _product(V, (E[:, kept] / scale).astype(V.dtype))
