@@ -20,11 +20,10 @@ from likewise.base import SimilarityModel
 from likewise.core.passes import single_threaded_blas
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.retrieval.feedback import Event, Feedback
-from likewise.retrieval.groups import Group, Node, groups_of
+from likewise.retrieval.feedback import Event, Feedback, Group, Node, groups_of
 from likewise.retrieval.index import Index
+from likewise.retrieval.search import query_rows, row_numbers
 from likewise.retrieval.taught import Ground, Taught, prepared
-from likewise.retrieval.validation import query_rows, row_numbers
 
 __all__ = ["Lesson", "Teacher"]
 
