@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from likewise.retrieval.feedback import Event
-from likewise.retrieval.groups import Group, Node, groups_of
+from likewise.retrieval.feedback import Event, Group, Node, groups_of
 
 IDS = {f"id {row}": row for row in range(10)}
 

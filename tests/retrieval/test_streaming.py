@@ -18,12 +18,12 @@ from tests.retrieval.conftest import Digits
 from likewise.errors import LikewiseError
 from likewise.features import FeatureStore
 from likewise.retrieval import Index
-from likewise.retrieval.streaming import spooled, write_rows
+from likewise.retrieval.gallery import spooled, write_rows
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.retrieval.streaming._BLOCK", 100)
+    monkeypatch.setattr("likewise.retrieval.gallery._BLOCK", 100)
 
 
 def _parts(G: np.ndarray) -> Iterator[np.ndarray]:

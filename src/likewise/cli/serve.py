@@ -52,7 +52,7 @@ def serve(
     """Load the index and serve it."""
     try:
         from likewise.web import ServerSettings
-        from likewise.web.logs import start_logging
+        from likewise.web.monitoring import start_logging
         from likewise.web.server import serve as run
     except ImportError as error:
         raise MissingExtraError("likewise serve", "serve") from error

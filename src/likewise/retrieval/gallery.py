@@ -1,24 +1,36 @@
-"""The rows of an index: from a feature store, a table, a path to either, an array, or blocks of rows."""
+"""The rows of an index, from a feature store, a table, an array or blocks; a gallery may be larger than memory.
+
+Rows of a file are mapped and read block by block, and pages that were read are given back after each block: else they
+count as this process's memory for as long as the system likes. Rows that come in blocks go to a temporary file first:
+an index keeps them.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib import format as npy
 
+from likewise.base import SimilarityModel
 from likewise.data.rows import is_blocks
+from likewise.data.sources import check_finite
 from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
-from likewise.retrieval.streaming import spooled
 from likewise.tables import Table, read_table
 from likewise.tables.store import EXTRACTOR, FeatureStore, is_store
+from likewise.utils.progress import progress_bar
 
-__all__ = ["EXTRACTOR", "GalleryRows", "as_gallery"]
+__all__ = ["EXTRACTOR", "GalleryRows", "as_gallery", "embedded", "in_float", "lengths", "spooled", "write_rows"]
+
+_BLOCK = 4096  # rows transformed at a time: a kernel needs room for rows × landmarks
 
 
 @dataclass(frozen=True)
@@ -59,3 +71,106 @@ def _checked(rows: Any) -> np.ndarray:
     if raw.ndim != 2 or raw.dtype.kind not in "biuf" or 0 in raw.shape:
         raise LikewiseError(f"gallery has shape {raw.shape} and type {raw.dtype}; expected rows of numbers")
     return raw
+
+
+def embedded(model: SimilarityModel, raw: np.ndarray, verbose: int = 0) -> np.ndarray:
+    """Gallery side of the rows in float32, block by block; `verbose` shows a progress bar."""
+    vectors = np.empty((0, 0), np.float32)
+    with progress_bar("indexing", len(raw), enabled=bool(verbose)) as advance:
+        for part, rows in _blocks(raw):
+            check_finite(rows, part.start, lambda row: f"gallery: row {row}")
+            V = model.transform(in_float(rows))
+            if not part.start:
+                vectors = np.empty((len(raw), V.shape[1]), np.float32)
+            vectors[part] = V
+            advance(len(rows))
+    return vectors
+
+
+def lengths(raw: np.ndarray) -> np.ndarray:
+    """Lengths of the rows in float32, block by block."""
+    return np.concatenate([np.linalg.norm(in_float(rows), axis=1) for _, rows in _blocks(raw)]).astype(np.float32)
+
+
+def in_float(X: np.ndarray) -> np.ndarray:
+    """X in float32 or float64, as models take it."""
+    return np.asarray(X) if X.dtype in (np.float32, np.float64) else np.asarray(X, np.float32)
+
+
+def write_rows(file: BinaryIO, raw: np.ndarray) -> None:
+    """Rows as a `.npy` file, as `np.save` has it."""
+    npy.write_array_header_1_0(
+        file, {"descr": npy.dtype_to_descr(raw.dtype), "fortran_order": False, "shape": raw.shape}
+    )
+    for _, rows in _blocks(raw):
+        file.write(np.ascontiguousarray(rows).data)
+
+
+def spooled(blocks: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> np.ndarray:
+    """Blocks of rows, from an iterable or a function that returns one, as a memmap of an anonymous temporary file.
+
+    `probe` is called with the first row before the others are read, so that a wrong width is reported at once.
+    """
+    file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (its map is what is kept)
+    with file:
+        n, dtype, width = 0, np.dtype(np.float32), 0
+        for rows in _checked_blocks(blocks() if callable(blocks) else blocks):
+            if not n:
+                probe(in_float(rows[:1]))
+                dtype, width = rows.dtype, rows.shape[1]
+            _append(file, rows.astype(dtype, copy=False))
+            n += len(rows)
+        if not n:
+            raise LikewiseError("gallery gives no row: expected blocks of shape (rows, d)")
+        return np.memmap(file, dtype=dtype, mode="r", shape=(n, width))
+
+
+def _checked_blocks(blocks: Iterable[Any]) -> Iterator[np.ndarray]:
+    """The blocks that are not empty, all of the width of the first and of a type that its type can hold."""
+    first: np.ndarray | None = None
+    for given in blocks:
+        rows = given if sp.issparse(given) else np.asarray(given)
+        if sp.issparse(rows) or rows.ndim != 2 or rows.dtype.kind not in "biuf":
+            raise LikewiseError(
+                f"gallery gives a block of type {type(given).__name__}, {rows.dtype}, and shape {rows.shape}; "
+                "expected dense rows of numbers"
+            )
+        if first is not None and (rows.shape[1] != first.shape[1] or not np.can_cast(rows.dtype, first.dtype)):
+            raise LikewiseError(
+                f"gallery gives a block of {rows.shape[1]} columns and type {rows.dtype} after one of {first.shape[1]} "
+                f"and {first.dtype}; expected blocks of one kind"
+            )
+        first = rows[:0] if first is None else first
+        if len(rows):
+            yield rows
+
+
+def _append(file: IO[bytes], rows: np.ndarray) -> None:
+    try:
+        file.write(np.ascontiguousarray(rows).data)
+        file.flush()
+    except OSError as error:
+        raise LikewiseError(
+            f"cannot keep the raw rows in {tempfile.gettempdir()}: {error.strerror}; set TMPDIR to a folder with space"
+        ) from error
+
+
+def _blocks(raw: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """Ranges of row numbers and their rows; pages of a file are released after each."""
+    pages = _pages(raw)
+    for first in range(0, len(raw), _BLOCK):
+        part = slice(first, min(first + _BLOCK, len(raw)))
+        yield part, raw[part]
+        if pages is not None:
+            pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _pages(raw: Any) -> mmap.mmap | None:
+    """The mmap behind an array, if its pages can be released: not in mode "c", where changes live in them alone."""
+    while isinstance(raw, np.ndarray):
+        if isinstance(raw, np.memmap):
+            pages = getattr(raw, "_mmap", None)
+            usable = raw.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+            return pages if usable and isinstance(pages, mmap.mmap) else None
+        raw = raw.base
+    return None

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +16,12 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
-from likewise.retrieval.gallery import EXTRACTOR, GalleryRows, as_gallery
+from likewise.retrieval import search
+from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
 from likewise.retrieval.items import Items, as_items
-from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.search import Approximate, Exact, query_rows, result_count
 from likewise.retrieval.storage import read_approximate, read_index, write_index
-from likewise.retrieval.streaming import embedded, in_float, lengths
 from likewise.retrieval.taught import Taught
-from likewise.retrieval.validation import query_rows, query_vectors, result_count, row_numbers
 
 __all__ = ["Index"]
 
@@ -104,18 +104,10 @@ class Index:
         or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
         is False (exact), True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
         """
-        found: GalleryRows = as_gallery(gallery, model.transform)
-        names = found.items if items is None else as_items(items, len(found.raw))
-        index = cls(
-            model,
-            found.raw,
-            embedded(model, found.raw, verbose),
-            names,
-            root=found.root,
-            extractor=found.extractor,
-            extractor_file=found.extractor_file,
-            approximate=approximate,
-        )
+        found = as_gallery(gallery, model.transform)
+        if items is not None:
+            found = replace(found, items=as_items(items, len(found.raw)))
+        index = cls(model, vectors=embedded(model, found.raw, verbose), approximate=approximate, **vars(found))
         index._measure_recall()
         return index
 
@@ -163,12 +155,14 @@ class Index:
 
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for query vectors from `model.transform_query`."""
-        Q = query_vectors(Q, self.vectors.shape[1])
-        return best_rows(self.engine, Q, result_count(k, len(self)))
+        Q = search.query_vectors(Q, self.vectors.shape[1])
+        return search.best_rows(self.engine, Q, result_count(k, len(self)))
 
     def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for raw query rows by the cosine of raw features, without the model."""
-        return cosine_rows(query_rows(queries, self.raw.shape[1]), self.raw, self.norms, result_count(k, len(self)))
+        return search.cosine_rows(
+            query_rows(queries, self.raw.shape[1]), self.raw, self.norms, result_count(k, len(self))
+        )
 
     def search_rows(
         self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
@@ -177,7 +171,7 @@ class Index:
 
         `raw` ranks by the cosine of raw features, without the model.
         """
-        rows = row_numbers(rows, len(self))
+        rows = search.row_numbers(rows, len(self))
         k = min(result_count(k, len(self)), len(self) - (not own))
         if k == 0:
             return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
@@ -185,7 +179,7 @@ class Index:
             found = self.search_raw(self.raw[rows], k + (not own))
         else:
             found = self.search_vectors(self._query_vectors(rows), k + (not own))
-        return found if own else without(rows, *found)
+        return found if own else search.without(rows, *found)
 
     def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Query side of gallery rows, which are valid row numbers."""
@@ -320,7 +314,7 @@ class Index:
         two_widths = self.model.n_features_in_ != self.raw.shape[1]  # no row of the gallery can be a query
         Q = self.vectors[rows] if two_widths else self._query_vectors(rows)
         assert isinstance(self.engine, Approximate)
-        self.recall = measured_recall(self.engine, Q)
+        self.recall = search.measured_recall(self.engine, Q)
         log.info("%s: recall@10 %.1f %%", self.engine.kind, 100 * self.recall)
 
 

@@ -1,14 +1,17 @@
-"""The rows with the highest scores: exact by default, ties in row order; approximate on request."""
+"""The rows with the highest scores: exact by default, ties in row order; approximate on request.
+
+At the end, the checks of what an index is asked for.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from likewise.errors import LikewiseError, MissingExtraError
-
-__all__ = ["Approximate", "Exact", "best_rows", "cosine_rows", "measured_recall", "top_k", "without"]
+from likewise.retrieval.gallery import in_float
 
 SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
 _BLOCK = 1 << 24  # scores computed at a time
@@ -167,3 +170,50 @@ def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.n
     drop[~drop.any(axis=1), -1] = True
     shape = (len(rows), rows.shape[1] - 1)
     return rows[~drop].reshape(shape), scores[~drop].reshape(shape)
+
+
+class NotFoundError(LikewiseError):
+    """A row, an id, a label or a picture that is not in the index."""
+
+
+def query_rows(queries: Any, width: int) -> np.ndarray:
+    """Raw query rows, dense and floating point; a single row is made two-dimensional."""
+    if sp.issparse(queries):
+        queries = queries.toarray()
+    Q = np.atleast_2d(np.asarray(queries))
+    if Q.ndim != 2 or Q.shape[1] != width or Q.dtype.kind not in "biuf":
+        raise LikewiseError(f"queries has shape {Q.shape} and type {Q.dtype}; expected rows of {width} numbers")
+    return in_float(Q)
+
+
+def query_vectors(Q: Any, width: int) -> np.ndarray:
+    """Query vectors; a single one is made two-dimensional."""
+    Q = np.atleast_2d(np.asarray(Q))
+    if Q.ndim != 2 or Q.shape[1] != width:
+        raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {width}")
+    return np.asarray(Q)
+
+
+def row_numbers(rows: Any, n: int) -> np.ndarray:
+    """Row numbers of an index of n items; a single one is made one-dimensional."""
+    rows = np.atleast_1d(np.asarray(rows))
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise LikewiseError(f"rows has shape {rows.shape} and type {rows.dtype}; expected row numbers")
+    wrong = rows[(rows < 0) | (rows >= n)]
+    if len(wrong):
+        check_row(int(wrong[0]), n)
+    return np.asarray(rows)
+
+
+def check_row(row: int, n: int) -> int:
+    """The number of a row of an index of n items."""
+    if not 0 <= row < n:
+        raise NotFoundError(f"row {row} is not in the index; expected 0 to {n - 1}")
+    return row
+
+
+def result_count(k: int, n: int) -> int:
+    """The number of results from n items: k, or all of them."""
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
+    return min(int(k), n)

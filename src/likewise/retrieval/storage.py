@@ -20,9 +20,8 @@ import numpy as np
 import likewise
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.persistence import load as load_model
-from likewise.retrieval.gallery import EXTRACTOR
+from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.items import Items
-from likewise.retrieval.streaming import write_rows
 from likewise.utils.files import atomic_write, locked
 
 if TYPE_CHECKING:

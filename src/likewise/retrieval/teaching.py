@@ -19,11 +19,10 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.retrieval.feedback import Event, Feedback
-from likewise.retrieval.groups import Group, Node, groups_of
+from likewise.retrieval.feedback import Event, Feedback, Group, Node, groups_of
 from likewise.retrieval.index import Index
+from likewise.retrieval.search import query_rows, row_numbers
 from likewise.retrieval.taught import Ground, Taught, prepared
-from likewise.retrieval.validation import query_rows, row_numbers
 from likewise.utils.threads import single_threaded_blas
 
 __all__ = ["Lesson", "Teacher"]

@@ -15,30 +15,26 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from fastapi.staticfiles import StaticFiles
-    from starlette.middleware import Middleware
-    from starlette.middleware.gzip import GZipMiddleware
 except ImportError as error:
     raise MissingExtraError("likewise serve", "serve") from error
 
 import likewise
 from likewise.features.images import ImageTooLargeError
 from likewise.retrieval import Index
-from likewise.retrieval.validation import NotFoundError
-from likewise.web import middleware
-from likewise.web.authentication import AccessToken
-from likewise.web.batching import SearchBatcher
+from likewise.retrieval.search import NotFoundError
 from likewise.web.map import GalleryMap
-from likewise.web.metrics import Metrics
-from likewise.web.routes import items, pages, search, teach
+from likewise.web.middleware import AccessToken, middleware_for
+from likewise.web.monitoring import Metrics
+from likewise.web.routes import PAGE, routes
 from likewise.web.session import Session
 from likewise.web.settings import ServerSettings
 from likewise.web.teaching_session import TeachingSession
+from likewise.web.workers import SearchBatcher
 
 __all__ = ["create_app"]
 
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
 _STATUS_CODES: dict[type[LikewiseError], int] = {LikewiseError: 422, NotFoundError: 404, ImageTooLargeError: 413}
-_GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
 def create_app(index: Index, settings: ServerSettings | None = None, folder: Path | None = None) -> FastAPI:
@@ -53,34 +49,16 @@ def create_app(index: Index, settings: ServerSettings | None = None, folder: Pat
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=_lifespan,
-        middleware=_middleware(settings, token, metrics),
-        # One flat list: FastAPI matches a request to an included router twice.
-        routes=[route for module in (search, items, teach, pages) for route in module.router.routes],
+        middleware=middleware_for(settings, token, metrics),
+        routes=routes,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
     _set_state(app, Session(index, settings.limits), folder, token, metrics)
-    app.mount("/static", StaticFiles(directory=pages.PAGE), name="static")
+    app.mount("/static", StaticFiles(directory=PAGE), name="static")
     for kind, status in _STATUS_CODES.items():
         app.add_exception_handler(kind, _error_handler(status))
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
-
-
-def _middleware(settings: ServerSettings, token: AccessToken, metrics: Metrics) -> list[Middleware]:
-    """Outermost first."""
-    limits = settings.limits
-    rate_limit = [Middleware(middleware.RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
-    access = [Middleware(middleware.AccessTokenMiddleware, token=token)] if settings.token else []
-    return [
-        Middleware(middleware.RequestMetricsMiddleware, metrics=metrics),
-        Middleware(middleware.SecurityHeadersMiddleware),
-        Middleware(middleware.AllowedHostMiddleware, settings=settings),
-        *rate_limit,
-        *access,
-        Middleware(middleware.CrossOriginProtectionMiddleware),
-        Middleware(middleware.BodyLimitMiddleware, limits=limits),
-        Middleware(GZipMiddleware, minimum_size=_GZIP_FROM, compresslevel=5),
-    ]
 
 
 def _set_state(app: FastAPI, session: Session, folder: Path | None, token: AccessToken, metrics: Metrics) -> None:

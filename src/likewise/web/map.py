@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.web.jobs import Job
-from likewise.web.session import Session
-from likewise.web.spaces import Space
+from likewise.web.session import Session, Space
+from likewise.web.workers import Job
 
 __all__ = ["GalleryMap", "neighbour_map", "quick_map", "rescaled"]
 

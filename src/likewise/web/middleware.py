@@ -1,75 +1,50 @@
-"""Middleware: every request is counted, checked and limited, and every response carries security headers."""
+"""Middleware: every request is checked and limited, and every response carries security headers."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import ipaddress
-import logging
 import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
 
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from likewise.web.authentication import AccessToken
-from likewise.web.metrics import Metrics
+from likewise.web.monitoring import Metrics, RequestMetricsMiddleware, client_of
 from likewise.web.settings import Limits, ServerSettings, is_loopback
 
-__all__ = [
-    "AccessTokenMiddleware",
-    "AllowedHostMiddleware",
-    "BodyLimitMiddleware",
-    "CrossOriginProtectionMiddleware",
-    "RateLimitMiddleware",
-    "RateLimiter",
-    "RequestMetricsMiddleware",
-    "SecurityHeadersMiddleware",
-    "bare_host",
-]
+__all__ = ["COOKIE", "AccessToken", "RateLimiter", "bare_host", "middleware_for"]
 
+COOKIE = "likewise"
 UPLOADS = "/api/uploads"
-log = logging.getLogger("likewise.web")
+_GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
-class RequestMetricsMiddleware:
-    """Counts, times and logs every request, refused ones included."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        began, status = time.perf_counter(), 500
-
-        async def observed(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        self.metrics.in_flight.inc()
-        try:
-            await self.app(scope, receive, observed)
-        finally:
-            self.metrics.in_flight.dec()
-            self._record(scope, status, time.perf_counter() - began)
-
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "other")
-        method = scope["method"] if route != "other" else "ANY"  # a client may send any word as a method
-        self.metrics.observe(route, method, status, seconds)
-        # A page of pictures is a hundred successful GETs: by default only changes and failures are logged.
-        level = logging.DEBUG if status < 400 and method == "GET" else logging.INFO
-        if log.isEnabledFor(level):
-            facts = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1e3, 2)}
-            log.log(level, "request", extra={"facts": {**facts, "client": _client(scope)}})
+def middleware_for(settings: ServerSettings, token: AccessToken, metrics: Metrics) -> list[Middleware]:
+    """The middleware of a server, outermost first."""
+    limits = settings.limits
+    rate_limit = [Middleware(RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
+    access = [Middleware(AccessTokenMiddleware, token=token)] if settings.token else []
+    return [
+        Middleware(RequestMetricsMiddleware, metrics=metrics),
+        Middleware(SecurityHeadersMiddleware),
+        Middleware(AllowedHostMiddleware, settings=settings),
+        *rate_limit,
+        *access,
+        Middleware(CrossOriginProtectionMiddleware),
+        Middleware(BodyLimitMiddleware, limits=limits),
+        Middleware(GZipMiddleware, minimum_size=_GZIP_FROM, compresslevel=5),
+    ]
 
 
 class SecurityHeadersMiddleware:
@@ -133,27 +108,35 @@ def bare_host(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-class RateLimitMiddleware:
+class GateMiddleware:
+    """Answers a request itself if `refusal` has a response to it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self.refusal(scope, Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """The response to a request that is refused, else None."""
+        raise NotImplementedError
+
+
+class RateLimitMiddleware(GateMiddleware):
     """Answers 429 to a client that sends requests or uploads too fast."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self.app = app
+        super().__init__(app)
         self._requests = RateLimiter(limits.rate, limits.burst)
         self._uploads = RateLimiter(limits.upload_rate, limits.upload_burst)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        wait = self._wait(scope) if scope["type"] == "http" else 0
-        if wait:
-            headers = {"Retry-After": str(max(1, round(wait)))}
-            await _refusal(429, "too many requests; wait a moment", headers)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
-
-    def _wait(self, scope: Scope) -> float:
-        wait = self._requests.wait(_client(scope))
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        wait = self._requests.wait(client_of(scope))
         if not wait and scope["path"] == UPLOADS and scope["method"] == "POST":
-            wait = self._uploads.wait(_client(scope))
-        return wait
+            wait = self._uploads.wait(client_of(scope))
+        retry = {"Retry-After": str(max(1, round(wait)))}
+        return _refusal(429, "too many requests; wait a moment", retry) if wait else None
 
 
 class RateLimiter:
@@ -177,39 +160,67 @@ class RateLimiter:
         return 0.0 if admitted else (1 - level) / self.rate
 
 
-class AccessTokenMiddleware:
+class AccessToken:
+    """The token of a server, in the Authorization header or exchanged for a cookie; without one, all are authorised."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+        self.cookie = "" if token is None else hmac.new(token.encode(), b"session", "sha256").hexdigest()
+
+    def matches(self, given: str) -> bool:
+        """Whether this is the token, compared in constant time."""
+        return self._token is None or _equal(given, self._token)
+
+    def authorises(self, headers: Headers) -> bool:
+        """Whether a request carries the token or the cookie."""
+        if self._token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.matches(given.strip()):
+            return True
+        return _equal(_cookie(headers.get("cookie", "")), self.cookie)
+
+
+def _equal(given: str, expected: str) -> bool:
+    digests = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
+    return hmac.compare_digest(*digests)
+
+
+def _cookie(text: str) -> str:
+    try:
+        found = SimpleCookie(text).get(COOKIE)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+class AccessTokenMiddleware(GateMiddleware):
     """Answers 401 without the access token; the page itself redirects to the login form."""
 
     OPEN = frozenset({"/healthz", "/login", "/static/login.css"})
 
     def __init__(self, app: ASGIApp, token: AccessToken) -> None:
-        self.app, self.token = app, token
+        super().__init__(app)
+        self.token = token
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self.OPEN or self.token.authorises(Headers(scope=scope)):
-            await self.app(scope, receive, send)
-        elif scope["path"] == "/":
-            await RedirectResponse("/login", 303)(scope, receive, send)
-        else:
-            headers = {"WWW-Authenticate": "Bearer"}
-            await _refusal(401, "this server requires its access token", headers)(scope, receive, send)
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["path"] in self.OPEN or self.token.authorises(headers):
+            return None
+        if scope["path"] == "/":
+            return RedirectResponse("/login", 303)
+        return _refusal(401, "this server requires its access token", {"WWW-Authenticate": "Bearer"})
 
 
-class CrossOriginProtectionMiddleware:
+class CrossOriginProtectionMiddleware(GateMiddleware):
     """Refuses requests that change something unless they come from our own page or from a program, not a browser."""
 
     SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
     FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")  # sent without a preflight
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in self.SAFE or self._same_origin(scope, Headers(scope=scope)):
-            await self.app(scope, receive, send)
-        else:
-            text = "the request comes from another site, or from a form; send JSON or a picture"
-            await _refusal(403, text)(scope, receive, send)
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["method"] in self.SAFE or self._same_origin(scope, headers):
+            return None
+        return _refusal(403, "the request comes from another site, or from a form; send JSON or a picture")
 
     def _same_origin(self, scope: Scope, headers: Headers) -> bool:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
@@ -287,7 +298,3 @@ def _too_large(most: int) -> str:
 
 def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     return JSONResponse({"detail": detail}, status, headers)
-
-
-def _client(scope: Scope) -> str:
-    return str((scope.get("client") or ("", 0))[0])

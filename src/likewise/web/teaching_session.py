@@ -15,9 +15,8 @@ from likewise.errors import LikewiseError
 from likewise.retrieval import Feedback, Lesson, Teacher
 from likewise.retrieval.feedback import Event
 from likewise.utils.threads import blas_controller, n_cores
-from likewise.web.jobs import Job
-from likewise.web.session import Reference, Session
-from likewise.web.spaces import learned_space
+from likewise.web.session import Reference, Session, learned_space
+from likewise.web.workers import Job
 
 __all__ = ["TeachingSession"]
 

@@ -1,0 +1,150 @@
+"""Work beside the requests: searches that arrive together share one product with the gallery; background jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.retrieval.search import top_k
+from likewise.web.session import Space
+
+__all__ = ["Job", "SearchBatcher", "search_by_rows"]
+
+log = logging.getLogger("likewise.web")
+Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
+# Below this many products per query the event loop waits (some 0.1 ms); above, a thread does the work.
+_INLINE = 2_000_000
+_MOST = 64
+
+
+class _Pending(NamedTuple):
+    row: int
+    k: int
+    result: asyncio.Future[tuple[Space, Ranking]]
+
+
+class SearchBatcher:
+    """Queue of searches by row number in the current learned space."""
+
+    def __init__(self, space: Callable[[], Space]) -> None:
+        self._space = space
+        self._queue: list[_Pending] = []
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "search")
+
+    async def search(self, row: int, k: int) -> tuple[Space, Ranking]:
+        """The k items most similar to item `row`, excluding itself."""
+        pending = _Pending(row, k, asyncio.get_running_loop().create_future())
+        self._queue.append(pending)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return await pending.result
+
+    async def _work(self) -> None:
+        while self._queue:
+            await asyncio.sleep(0)  # one turn of the loop: requests that are arriving join
+            batch, self._queue = self._queue[:_MOST], self._queue[_MOST:]
+            space = self._space()
+            found = await self._found(space, batch)
+            for place, pending in enumerate(batch):
+                if pending.result.done():  # the client has disconnected
+                    continue
+                if isinstance(found, Exception):
+                    pending.result.set_exception(found)
+                else:
+                    pending.result.set_result((space, found[place]))
+        self._task = None
+
+    async def _found(self, space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
+        work = partial(search_by_rows, space, [pending.row for pending in batch], [pending.k for pending in batch])
+        try:
+            if space.G.size <= _INLINE:
+                return work()
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except Exception as error:  # each of the waiting requests gets it
+            return error
+
+    def close(self) -> None:
+        """Finish the running search and drop the others."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list[Ranking]:
+    """The ks[i] items most similar to item rows[i], best first, excluding itself."""
+    rows = list(rows)
+    Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
+    if space.approximate is not None:
+        found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
+        return [_without(row, near, scores, k) for near, scores, row, k in found]
+    S = space.scores(Q)
+    S[np.arange(len(rows)), rows] = -np.inf
+    return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
+
+
+def _without(row: int, near: np.ndarray, scores: np.ndarray, k: int) -> Ranking:
+    kept = np.flatnonzero((near != row) & (near >= 0))[:k]
+    return near[kept], scores[kept]
+
+
+class Job:
+    """One kind of background work: idle, running, done or failed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = "idle"
+        self.error: str | None = None
+        self.seconds: float | None = None
+        self.count = 0
+        self._began = 0.0
+        self._thread = ThreadPoolExecutor(1, name)
+        self._lock = threading.Lock()
+
+    def start(self, work: Callable[[], object]) -> bool:
+        """Start the job; False if it is running already."""
+        with self._lock:
+            if self.state == "running":
+                return False
+            self.state, self.error, self.seconds, self._began = "running", None, None, time.perf_counter()
+        self._thread.submit(self._run, work)
+        return True
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Prepare the next run in the same thread, without a state of its own; a failure will show in that run."""
+        self._thread.submit(work)
+
+    def _run(self, work: Callable[[], object]) -> None:
+        state = "failed"
+        try:
+            work()
+            state = "done"
+        except LikewiseError as error:
+            self.error = str(error)
+        except Exception as error:
+            log.exception("%s failed", self.name)
+            self.error = f"{type(error).__name__}: {error}"
+        self.seconds = time.perf_counter() - self._began
+        self.count += 1
+        self.state = state
+        log.info(f"{self.name} {state}", extra={"facts": {"seconds": round(self.seconds, 3), "error": self.error}})
+
+    def describe(self) -> dict[str, Any]:
+        """State, error, seconds and number of runs."""
+        running = time.perf_counter() - self._began if self.state == "running" else self.seconds
+        return {"state": self.state, "error": self.error, "seconds": running, "count": self.count}
+
+    def wait(self, seconds: float = 30.0) -> None:
+        """Wait until nothing is running."""
+        self._thread.submit(lambda: None).result(seconds)
+
+    def close(self) -> None:
+        """Start nothing more, without waiting for a running job."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
