@@ -45,7 +45,7 @@ SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999
 LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
-_TINY = float(np.finfo(float).tiny)
+_TINY = 1e-300  # instead of zero, for classes without a row
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -75,12 +75,12 @@ class AnchoredRegression:
     @property
     def size(self) -> np.ndarray:
         """Weight of each class."""
-        return self.unit.size
+        return np.maximum(self.unit.size, _TINY)
 
     @cached_property
     def class_factors(self) -> np.ndarray:
         """FᵀP for P one-hot / √n_c: what every target starts from, (p, n_classes)."""
-        return self.class_totals.T / np.sqrt(np.maximum(self.size, _TINY))
+        return self.class_totals.T / np.sqrt(self.size)
 
     def divisor(self, ridge: float) -> np.ndarray:
         """The diagonal of FᵀF + λI, λ in units of the mean eigenvalue."""
@@ -96,7 +96,7 @@ class AnchoredRegression:
         images, means = Images(self.coordinates, L), None
         if confidence:
             (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), beside)
-            means = sums / np.maximum(self.size, _TINY)[:, None]
+            means = sums / self.size[:, None]
         clamp = Clamp(
             images, means, confidence, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
         )
@@ -114,16 +114,14 @@ class AnchoredRegression:
             inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
             beside = (self.engine.project(L), self.unit.centred(inputs) if head.input else inputs)
         task = HeadSums(Images(self.coordinates, L), head, self.unit.pending, self.unit.mean, len(self.size))
-        return np.asarray(self.engine.sum(task, beside)[0] / np.maximum(self.size, _TINY)[:, None])
+        return np.asarray(self.engine.sum(task, beside)[0] / self.size[:, None])
 
     def with_columns(self, n_landmarks: int | None, rng: np.random.Generator) -> AnchoredRegression:
         """The same with `n_landmarks` columns drawn by class; None compares all rows."""
         engine = self.engine
         if n_landmarks is None:
             return self
-        places = np.arange(engine.shape[0])
-        if n_landmarks < len(places):
-            places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_landmarks, rng))
+        places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_landmarks, rng))
         codes, rows = engine.codes[places], rows_at(engine, places)
         weights = np.ones(len(places)) if engine.weights is None else engine.weights[places]
         drawn = np.bincount(codes, weights, minlength=engine.n_classes)
@@ -210,7 +208,7 @@ def adapt(
 
 def cosine_clamp(size: np.ndarray) -> LabelTarget:
     """Intervals of cosines, the pairs within a class weighing as much as those between classes."""
-    return LabelTarget(SAME, OTHER, same_weight=size.sum() / len(size) / np.maximum(size, 1e-300))
+    return LabelTarget(SAME, OTHER, same_weight=size.sum() / len(size) / size)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
