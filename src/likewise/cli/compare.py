@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from likewise.cli.console import emit_json, note, results
-from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_table
-from likewise.errors import LikewiseError
+from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, check_writable, labelled, load_table
 
 if TYPE_CHECKING:
     from likewise.comparison import Comparison
@@ -62,7 +61,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Read, compare, print, and write the page."""
-    _check_writable(output)
+    check_writable(output)
     table = labelled(load_table(data, labels, label_column, features))
     import likewise
     from likewise.comparison.rendering import show
@@ -92,13 +91,3 @@ def _write(output: Path, found: Comparison, source: str) -> None:
     page = found.to_html(f"{Path(source).name}: which similarity?", command)
     atomic_write(output, page.encode())
     note(f"wrote {output}")
-
-
-def _check_writable(output: Path | None) -> None:
-    """Raise before minutes of work if the report cannot be written."""
-    if output is None:
-        return
-    if not output.parent.is_dir():
-        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
-    if output.is_dir():
-        raise LikewiseError(f"--output {output} is a folder: expected a file to write")

@@ -10,29 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from likewise.cli import options
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
-from likewise.cli.options import (
-    AsJson,
-    Checkpoint,
-    Dask,
-    Data,
-    FeatureName,
-    Gallery,
-    LabelColumn,
-    Labels,
-    MemoryLimit,
-    Prior,
-    Relevance,
-    Sides,
-    TrainingRows,
-    Unstored,
-    labelled,
-    load_rows,
-    load_table,
-    naming,
-    related_rows,
-    training_rows,
-)
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
@@ -63,13 +42,13 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
-    data: Data,
+    data: options.Data,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="Model file to write.", show_default=False)
     ],
-    labels: Labels = None,
-    label_column: LabelColumn = None,
-    features: FeatureName = None,
+    labels: options.Labels = None,
+    label_column: options.LabelColumn = None,
+    features: options.FeatureName = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -77,11 +56,11 @@ def fit(
             "[dim]Default: anchored; slr with --relevance.[/]"
         ),
     ] = None,
-    relevance: Relevance = None,
-    gallery: Gallery = None,
-    unstored: Unstored = "unknown",
-    sides: Sides = None,
-    prior: Prior = None,
+    relevance: options.Relevance = None,
+    gallery: options.Gallery = None,
+    unstored: options.Unstored = "unknown",
+    sides: options.Sides = None,
+    prior: options.Prior = None,
     kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
     scaling: Annotated[
         str | None, typer.Option(help="auto, unit (rows) or standard (columns first); for anchored.")
@@ -100,9 +79,9 @@ def fit(
     compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; required with --compress.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by no more than this share.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
-    memory_limit: MemoryLimit = None,
-    checkpoint: Checkpoint = None,
-    dask: Dask = None,
+    memory_limit: options.MemoryLimit = None,
+    checkpoint: options.Checkpoint = None,
+    dask: options.Dask = None,
     whitening_width: Annotated[
         int | None,
         typer.Option(
@@ -115,7 +94,7 @@ def fit(
         str | None,
         typer.Option("--test", metavar="DATA", help="Evaluate mAP on this table too; stored in the model file."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Read, fit, save, and report."""
     asked = {
@@ -139,15 +118,15 @@ def fit(
     }
     method = method or ("anchored" if relevance is None else "slr")
     model = _model(method, {name: value for name, value in asked.items() if value is not None}, whole)
-    _check_writable(output)
+    options.check_writable(output)
     if relevance is None:
         if gallery is not None:
             raise LikewiseError("--gallery has a meaning only with --relevance")
-        rows = training_rows(model, load_rows(data, labels, label_column, features), memory_limit, dask)
+        rows = options.training_rows(model, options.load_rows(data, labels, label_column, features), memory_limit, dask)
     else:
-        rows = related_rows(model, data, gallery, features, relevance, unstored)
+        rows = options.related_rows(model, data, gallery, features, relevance, unstored)
     seconds, stopped = _fit(model, rows)
-    tested = None if test is None else load_table(test, None, label_column, features, rows.shape[1])
+    tested = None if test is None else options.load_table(test, None, label_column, features, rows.shape[1])
     metrics = {} if tested is None else _measured(model, tested)
     model.save(output, metrics)
     _report(_summary(model, method, rows, output, seconds, metrics), as_json)
@@ -197,22 +176,14 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
     return kind(**preset, **asked)
 
 
-def _check_writable(output: Path) -> None:
-    """Raise before the fit if the model cannot be written."""
-    if not output.parent.is_dir():
-        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
-    if output.is_dir():
-        raise LikewiseError(f"--output {output} is a folder: expected a file to write")
-
-
-def _fit(model: Any, rows: TrainingRows) -> tuple[float, bool]:
+def _fit(model: Any, rows: options.TrainingRows) -> tuple[float, bool]:
     """Fit with a progress bar on a terminal; returns the seconds and whether Ctrl-C ended it early."""
     shows_bar = sys.stderr.isatty() and "verbose" in model.get_params()
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with naming(rows.source):
+            with options.naming(rows.source):
                 if shows_bar:
                     model.set_params(verbose=1).fit(**rows.arguments)
                     model.set_params(verbose=0)
@@ -227,13 +198,13 @@ def _fit(model: Any, rows: TrainingRows) -> tuple[float, bool]:
 
 
 def _measured(model: Any, table: Any) -> dict[str, float]:
-    table = labelled(table)
+    table = options.labelled(table)
     with working("measuring"):
         return {"mAP": model.score(table.X, table.y), "n_test": float(table.X.shape[0])}
 
 
 def _summary(
-    model: Any, method: str, rows: TrainingRows, output: Path, seconds: float, metrics: dict[str, float]
+    model: Any, method: str, rows: options.TrainingRows, output: Path, seconds: float, metrics: dict[str, float]
 ) -> dict[str, Any]:
     history = getattr(model, "history_", None) or []
     return {

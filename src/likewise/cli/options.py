@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ __all__ = [
     "Sides",
     "TrainingRows",
     "Unstored",
+    "check_writable",
     "labelled",
     "load_model",
     "load_rows",
@@ -64,13 +66,14 @@ def load_table(
     label_column: str | None = None,
     features: str | None = None,
     width: int | None = None,
+    names: bool = True,
 ) -> Any:
     """Read a table and print its notes; `width` is the number of columns a model expects of sparse rows."""
     from likewise.tables import read_table
     from likewise.tables.reading import widened
 
     with working(f"reading {source}"):
-        table = read_table(source, labels=labels, label_column=label_column, features=features)
+        table = read_table(source, labels=labels, label_column=label_column, features=features, names=names)
     for text in table.notes:
         note(text)
     return table if width is None else widened(table, width)
@@ -82,6 +85,16 @@ def labelled(table: Any) -> Any:
     for text in kept.notes[len(table.notes) :]:
         note(text)
     return kept
+
+
+def check_writable(output: Path | None) -> None:
+    """Raise before minutes of work if its result cannot be written."""
+    if output is None:
+        return
+    if not output.parent.is_dir():
+        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
+    if output.is_dir():
+        raise LikewiseError(f"--output {output} is a folder: expected a file to write")
 
 
 def load_model(path: Path) -> Any:
@@ -124,25 +137,7 @@ class TrainingRows:
         return {name: value for name, value in given.items() if name == "X" or value is not None}
 
 
-def load_rows(
-    source: str,
-    labels: Path | None = None,
-    label_column: str | None = None,
-    features: str | None = None,
-    width: int | None = None,
-) -> Any:
-    """Read a table and print its notes; rows of a `.npy` file or a feature store stay on disk.
-
-    `width` is the number of columns a model expects of sparse rows.
-    """
-    from likewise.tables import read_table
-    from likewise.tables.reading import widened
-
-    with working(f"reading {source}"):
-        table = read_table(source, labels=labels, label_column=label_column, features=features, names=False)
-    for text in table.notes:
-        note(text)
-    return table if width is None else widened(table, width)
+load_rows = partial(load_table, names=False)  # to learn from or to measure: names would only take memory
 
 
 def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | None) -> TrainingRows:

@@ -76,7 +76,6 @@ class ArrayEngine(BlockedEngine):
         return found if width is None else found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        """Weighted sum of the rows of X L in each class."""
         sums = np.zeros((self.n_classes, self.shape[1]))
         for c, (first, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
             for block in _ranges(int(first), int(end), _BLOCK):
@@ -110,11 +109,9 @@ class ArrayEngine(BlockedEngine):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows in a pass."""
         return -(-self.shape[0] // self.device.tile[0])
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by their numbers, on the host."""
         return np.asarray(to_host(self.xp.take(self._X, self._indices(rows), axis=0)))
 
     def gallery(self, R: np.ndarray) -> Gallery:
@@ -125,13 +122,11 @@ class ArrayEngine(BlockedEngine):
         return Gallery(G, self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        """X R T for the gallery of R."""
         return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
     def sweep(
         self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
     ) -> tuple[np.ndarray, float]:
-        """Σ over row blocks of Xᵀ (S - Y) back, and the loss."""
         total, loss = np.zeros(()), 0.0
         on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():

@@ -27,7 +27,7 @@ class BlockedEngine:
     def __init__(
         self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None
     ) -> None:
-        self._codes, self._weights = codes, weights
+        self.row_codes, self.row_weights = codes, weights
         order = np.argsort(codes, kind="stable")
         self.order = order if weights is None else order[weights[order] > 0]
         self.codes = codes[self.order]
@@ -36,22 +36,11 @@ class BlockedEngine:
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None
 
-    @property
-    def row_codes(self) -> np.ndarray:
-        """Class of each row in the rows' own order."""
-        return self._codes
-
-    @property
-    def row_weights(self) -> np.ndarray | None:
-        """Weight of each row in the rows' own order."""
-        return self._weights
-
     def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
         """None: what is computed from rows is computed again in each pass."""
         return None
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of what `task` returns, in float64."""
         raise NotImplementedError
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
@@ -59,24 +48,20 @@ class BlockedEngine:
         raise NotImplementedError
 
     def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
-        """All rows as columns of a pass of `width` numbers each, in blocks."""
         raise NotImplementedError
 
     def sum_against(
         self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
     ) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of rows and of columns of what `task` returns."""
         raise NotImplementedError
 
     def gallery(self, R: np.ndarray) -> Columns:
-        """All rows as the columns of a pass, in blocks."""
         width = R.shape[1] * (1 if self.weights is None else 2)
         return self.columns(Projection(R.astype(self.dtype), self.n_classes), width)
 
     def sweep(
         self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
     ) -> tuple[np.ndarray, float]:
-        """Sum over row blocks of Xᵀ (S - Y) back, and the loss."""
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 
@@ -88,12 +73,10 @@ class BlockedEngine:
         return found if width is None else found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
         (sums,) = self.sum(ClassSums(self.n_classes))
         return sums @ L
 
     def sum_of_squares(self, target: LabelTarget) -> float:
-        """‖Y‖² of the fixed label target."""
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:

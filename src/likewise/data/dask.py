@@ -40,7 +40,6 @@ class DaskEngine(BlockedEngine):
     Parameters
     ----------
     X : (n, d) dask array; its chunks of rows are the blocks, columns are brought together.
-    codes, weights : as in `BlockedEngine`, in the order of the rows of X.
     """
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
@@ -51,11 +50,9 @@ class DaskEngine(BlockedEngine):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows in a pass."""
         return len(self._blocks)
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of what `task` returns, in float64."""
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
@@ -95,18 +92,18 @@ class DaskEngine(BlockedEngine):
 
         prepare, parts, blocks = dask.delayed(_prepared, pure=True), [], []
         for (a, b), chunk in zip(pairwise([0, *accumulate(X.chunks[0])]), X.to_delayed().ravel(), strict=True):
-            weights = None if self._weights is None else self._weights[a:b]
+            weights = None if self.row_weights is None else self.row_weights[a:b]
             if a == b or (weights is not None and not weights.any()):
                 continue
             parts.append(slice(a, b))
-            blocks.append(prepare(chunk, self._codes[a:b], weights, self.dtype, a))
+            blocks.append(prepare(chunk, self.row_codes[a:b], weights, self.dtype, a))
         return parts, self.client.compute(blocks, retries=2)
 
     def _places(self, part: slice) -> np.ndarray:
         """Where each row of a chunk is in its block, which is sorted by label; -1 for one of weight zero."""
-        order = np.argsort(self._codes[part], kind="stable")
-        if self._weights is not None:
-            order = order[self._weights[part][order] > 0]
+        order = np.argsort(self.row_codes[part], kind="stable")
+        if self.row_weights is not None:
+            order = order[self.row_weights[part][order] > 0]
         places = np.full(part.stop - part.start, -1)
         places[order] = np.arange(len(order))
         return places
@@ -153,7 +150,6 @@ class ClusterColumns:
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gᵀ back and the sum of back over all columns, in float64."""
         engine = self._engine
         G_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
         return G_back, back_sum

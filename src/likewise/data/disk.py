@@ -61,8 +61,7 @@ class MemoryBudget:
                 f"memory_limit={limit!r} is too little for {n} rows of {d}: their labels, a {d} x {d} matrix and its "
                 f"eigenvectors need about {needed / 1e6:.0f} MB"
             )
-        rows = min(_LARGEST_BLOCK // row_bytes, (total - fixed) // (2 * row), n)
-        rows = max(rows, _SMALLEST_ROWS)
+        rows = max(min(_LARGEST_BLOCK // row_bytes, (total - fixed) // (2 * row), n), _SMALLEST_ROWS)
         return cls(int(rows), int(max(total - fixed - rows * row, 0) // 2))
 
 
@@ -90,7 +89,6 @@ class DiskEngine(BlockedEngine):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows in a pass."""
         return -(-self.source.shape[0] // self.budget.block_rows)
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -98,14 +96,13 @@ class DiskEngine(BlockedEngine):
         for part, rows in self.source.blocks(self.budget.block_rows):
             if not self._checked:
                 check_finite(rows, part.start, self.source.place)
-            weights = None if self._weights is None else self._weights[part]
-            block = labelled_block(rows, self._codes[part], weights, self.dtype)
+            weights = None if self.row_weights is None else self.row_weights[part]
+            block = labelled_block(rows, self.row_codes[part], weights, self.dtype)
             if len(block.codes):
                 yield block
         self._checked = True
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of what `task` returns, in float64."""
         return self._summed(lambda block: block_sums(task, block))
 
     def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
@@ -128,7 +125,6 @@ class DiskEngine(BlockedEngine):
         return self._summed(against_all)
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by their numbers in the file, ascending."""
         return self.source.take(rows)
 
     def _summed(self, work: Callable[[RowBlock], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
@@ -147,12 +143,10 @@ class HeldColumns:
         self._blocks = blocks
 
     def blocks(self) -> Iterator[Gallery]:
-        """The galleries one after the other."""
         yield from self._blocks
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gᵀ back and the sum of back over all columns, in float64."""
         G_back, back_sum = added(block.linear for block in self.blocks())
         return G_back, back_sum
 
@@ -170,7 +164,6 @@ class SpilledColumns(HeldColumns):
             self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
 
     def blocks(self) -> Iterator[Gallery]:
-        """The galleries one after the other, from the start of the file."""
         sizes = [int(starts[-1]) for starts, _ in self._labels]
         ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))

@@ -69,19 +69,15 @@ class MemoryEngine:
         return product
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        """Sum of the rows of X L in each class, shape (n_classes, r), in float64."""
         return class_sums(self._X, self.row_codes, self.row_weights, self.n_classes, L)
 
     def sum_of_squares(self, target: LabelTarget) -> float:
-        """‖Y‖² of the fixed label target, by the sizes of the classes."""
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
     def gallery(self, R: np.ndarray) -> Gallery:
-        """All rows as the columns of a pass: G = X R, summed with the weights of the rows."""
         return Gallery(self.project(R), self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        """X R T for the gallery of R: its rows are here already."""
         assert isinstance(gallery, Gallery)
         return gallery.G @ T.astype(self.dtype)
 
@@ -93,11 +89,7 @@ class MemoryEngine:
         reduce: Reduction | None = None,
         projected: bool = False,
     ) -> tuple[np.ndarray, float]:
-        """Sum over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
-
-        `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back. `projected`
-        says that L is X L already, in label order.
-        """
+        """`reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back."""
         L = L.astype(self.dtype, copy=False)
 
         def block_sum(columns: Gallery, block: slice) -> tuple[np.ndarray, float]:
@@ -118,11 +110,9 @@ class MemoryEngine:
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows in a pass."""
         return len(row_blocks(self.shape[0]))
 
     def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine:
-        """An engine over function(rows), in the same order."""
         return MemoryEngine(function(self._X), self.row_codes, self.n_classes, self.row_weights)
 
     def select(self, rows: np.ndarray) -> MemoryEngine:
@@ -146,7 +136,6 @@ class MemoryEngine:
     def sum_against(
         self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
     ) -> tuple[np.ndarray, ...]:
-        """Sum over blocks of rows and of columns."""
         return self.sum(task.against(tuple(columns.blocks())), beside)
 
     def _block(self, part: slice, beside: tuple[np.ndarray, ...]) -> RowBlock:
@@ -169,11 +158,9 @@ class MemoryEngine:
 
     @property
     def order(self) -> np.ndarray:
-        """The row of X at each place of the label order."""
         return np.arange(self.shape[0]) if self._order is None else self._order
 
     def take(self, chosen: np.ndarray) -> MemoryEngine:
-        """An engine over some of the rows, given by their places in label order; repetition is allowed."""
         chosen = np.sort(chosen)
         weights = None if self.weights is None else self.weights[chosen]
         return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)

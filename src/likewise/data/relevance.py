@@ -111,15 +111,13 @@ class Relevance:
     ) -> Self:
         """From pairs of rows of one set that are alike (`must_link`) or not (`cannot_link`), in either order."""
         alike, unlike = _pairs(must_link, "must_link"), _pairs(cannot_link, "cannot_link")
-        both = np.concatenate([alike, unlike]) if len(alike) and len(unlike) else (alike if len(alike) else unlike)
+        both = np.concatenate([part for part in (alike, unlike) if len(part)] or [alike])
         left, right = places(both[:, 0], ids, "item"), places(both[:, 1], ids, "item")
         linked = np.repeat([1.0, 0.0], [len(alike), len(unlike)])
         n = len(ids) if ids is not None else n
-        size = None if n is None else (n, n)
         rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
-        if size is None:
-            size = (int(max(rows.max(initial=0), columns.max(initial=0))) + 1,) * 2
-        relevance = cls(assembled(rows, columns, np.tile(linked, 2), size, conflicts), kind="binary")
+        size = int(rows.max(initial=0)) + 1 if n is None else n
+        relevance = cls(assembled(rows, columns, np.tile(linked, 2), (size, size), conflicts), kind="binary")
         relevance._may_grow = n is None
         return relevance
 
@@ -284,11 +282,7 @@ def _row_numbers(ids: np.ndarray, what: str) -> np.ndarray:
 
 
 def assembled(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    values: Any,
-    shape: tuple[int, int],
-    conflicts: str = "error",
+    rows: np.ndarray, columns: np.ndarray, values: Any, shape: tuple[int, int], conflicts: str = "error"
 ) -> sp.csr_array:
     """A CSR matrix with one entry per pair; a pair with two values is an error, or unknown if dropped."""
     if conflicts not in ("error", "drop"):

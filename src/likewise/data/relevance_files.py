@@ -12,7 +12,7 @@ import numpy as np
 from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
 from likewise.tables.arrays import parquet_frame
-from likewise.tables.text import opened, rows_of
+from likewise.tables.text import is_number, opened, rows_of
 
 __all__ = ["read_relevance"]
 
@@ -142,13 +142,5 @@ def _numbers(path: Path, columns: Columns, name: str | None) -> np.ndarray | Non
     try:
         return np.array([float(cell) for cell in columns[name]])
     except ValueError:
-        odd = next(cell for cell in columns[name] if not _is_number(cell))
+        odd = next(cell for cell in columns[name] if not is_number(cell))
         raise LikewiseError(f"{path} has {odd!r} in the column {name!r}: expected numbers") from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

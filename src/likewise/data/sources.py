@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.lib import format as npy
+from sklearn.utils import gen_batches
 
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.tables.arrays import npy_header
 
 __all__ = ["BlockStream", "NpyFile", "Source", "check_finite", "working_dtype"]
 
@@ -43,7 +46,10 @@ class NpyFile:
     def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int) -> None:
         self.path, self.shape, self.dtype, self.offset = path, shape, np.dtype(dtype), offset
         self._row_bytes = shape[1] * self.dtype.itemsize
-        self._check_size()
+        self._end = offset + shape[0] * self._row_bytes
+        size = path.stat().st_size
+        if size < self._end:
+            raise self._truncated(size)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NpyFile:
@@ -51,7 +57,7 @@ class NpyFile:
         path = Path(path)
         try:
             with open(path, "rb") as file:
-                shape, fortran, dtype = _header(file)
+                shape, fortran, dtype = npy_header(file)
                 offset = file.tell()
         except FileNotFoundError as error:
             raise LikewiseError(f"{path} does not exist") from error
@@ -83,9 +89,8 @@ class NpyFile:
         return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of row numbers and their rows, read ahead."""
         n = self.shape[0]
-        ranges = [slice(first, min(first + block_rows, n)) for first in range(0, n, block_rows)]
+        ranges = list(gen_batches(n, block_rows))
         buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
         with open(self.path, "rb", buffering=0) as file:
             jobs = [
@@ -95,7 +100,6 @@ class NpyFile:
             yield from read_ahead(iter(jobs))
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order."""
         found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         with open(self.path, "rb", buffering=0) as file:
             for i, row in enumerate(rows.tolist()):
@@ -116,15 +120,6 @@ class NpyFile:
         if got < rows.nbytes:
             raise self._truncated(first + got)
         return rows
-
-    def _check_size(self) -> None:
-        size = self.path.stat().st_size
-        if size < self._end:
-            raise self._truncated(size)
-
-    @property
-    def _end(self) -> int:
-        return self.offset + self.shape[0] * self._row_bytes
 
     def _truncated(self, byte: int) -> FileFormatError:
         return FileFormatError(
@@ -180,12 +175,10 @@ class BlockStream:
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
     """The result of each job, with the next one under way in a thread."""
     with ThreadPoolExecutor(1, thread_name_prefix="likewise-read") as pool:
-        job = next(jobs, None)
-        waiting = None if job is None else pool.submit(job)
-        while waiting is not None:
-            result = waiting.result()
-            job = next(jobs, None)
-            waiting = None if job is None else pool.submit(job)
+        waiting = [pool.submit(job) for job in islice(jobs, 1)]
+        while waiting:
+            result = waiting.pop().result()
+            waiting = [pool.submit(job) for job in islice(jobs, 1)]
             yield result
 
 
@@ -213,12 +206,6 @@ def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> N
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         raise LikewiseError(f"{place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
-
-
-def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    version = npy.read_magic(file)
-    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    return header(file)
 
 
 def _checked_block(block: Any, width: int | None) -> np.ndarray:

@@ -79,6 +79,9 @@ def _check_parameters(model: Any) -> None:
         )
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# The strength of a prior
+
 # Infinity is the prior itself. Unseen classes want a strong prior, queries of a known kind a weak one.
 NO_CHANGE = float("inf")
 FOR_CLASSES = (100.0, 30.0, 10.0, 3.0, 1.0)
@@ -178,6 +181,9 @@ class _Search:
         return np.array(scores)
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# What is held out to choose it: classes, items or queries
+
 MOST_HELD, MOST_SEEN = 1_000, 2_000  # more rows take time and hardly change the choice
 REPEATS = 2
 
@@ -200,14 +206,12 @@ def _class_folds(given: Supervision, codes: np.ndarray, rng: np.random.Generator
     folds: list[Fold] = []
     for split in class_splits(codes[labelled], rng, REPEATS):
         seen, held = _some(labelled[split.train], MOST_SEEN, rng), _some(labelled[split.held], MOST_HELD, rng)
-        if min(len(np.unique(codes[rows])) for rows in (seen, held)) < 2 or _all_differ(codes[held]):
+        if min(len(np.unique(codes[rows])) for rows in (seen, held)) < 2:
+            continue
+        if len(np.unique(codes[held])) == len(held):
             continue
         folds.append((given.part(seen), _ranks_classes(given.X[held], codes[held])))
     return folds
-
-
-def _all_differ(codes: np.ndarray) -> bool:
-    return len(np.unique(codes)) == len(codes)
 
 
 def _ranks_classes(X: Any, codes: np.ndarray) -> Callable[[Solution], float]:
@@ -225,8 +229,7 @@ def _item_folds(given: Supervision, shared: SharedLabels, rng: np.random.Generat
         order = rng.permutation(labelled)
         for seen, held in ((order[::2], order[1::2]), (order[1::2], order[::2])):
             seen, held = _some(seen, MOST_SEEN, rng), _some(held, MOST_HELD, rng)
-            part = shared.take(held)
-            R = part.tile(slice(None), slice(None))
+            R = shared.take(held).tile(slice(None), slice(None))
             R.setdiag(0.0)
             folds.append((given.part(seen), _ranks_relevant(given.X[held], given.X[held], R, itself=True)))
     return folds

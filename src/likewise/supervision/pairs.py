@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from likewise.utils.threads import Item, Result, ordered_map
 
@@ -108,18 +109,10 @@ class KnownPairs:
         """The same pairs in the order of their items."""
         order = np.argsort(self.columns, kind="stable")
         rows = np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
-        counts = np.bincount(self.columns, minlength=self.n_columns)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        return KnownPairs(
-            indptr,
-            rows[order],
-            self.low[order],
-            self.high[order],
-            self.goal[order],
-            None if self.weights is None else self.weights[order],
-            None if self.offset is None else self.offset[order],
-            self.n_rows,
-        )
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(self.columns, minlength=self.n_columns))])
+        by_pair = {name: getattr(self, name) for name in ("low", "high", "goal", "weights", "offset")}
+        moved: dict[str, Any] = {name: None if values is None else values[order] for name, values in by_pair.items()}
+        return KnownPairs(indptr, rows[order], **moved, n_columns=self.n_rows)
 
     def _scores(self, P: Any, V: Any, with_offset: bool = True) -> np.ndarray:
         blocks = self._blocks(V.shape[1])
@@ -155,8 +148,7 @@ class KnownPairs:
     def _blocks(self, width: int) -> list[slice]:
         """Ranges of queries with about as many pairs as can be gathered at a time; a query is not divided."""
         if self._is_dense:
-            step = max(_GATHERED // self.n_columns, 1)
-            return [slice(a, min(a + step, self.n_rows)) for a in range(0, self.n_rows, step)]
+            return list(gen_batches(self.n_rows, max(_GATHERED // self.n_columns, 1)))
         most = max(_GATHERED // width, 1)
         marks = np.arange(0, len(self.columns) + most, most)
         edges = np.unique(np.concatenate([[0], np.searchsorted(self.indptr, marks, side="left"), [self.n_rows]]))

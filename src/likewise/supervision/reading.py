@@ -152,18 +152,15 @@ def _from_codes(given: Supervision, codes: np.ndarray, target: LabelTarget) -> P
     rows = rows[np.argsort(codes[rows], kind="stable")]
     _, present = np.unique(codes[rows], return_inverse=True)
     if target.adaptive:
-        clamp: TileClamp = LabelClamp(target, present)
-    else:
-        onehot = SharedLabels(OneHotEncoder().fit_transform(present[:, None]))
-        clamp = _shared_clamp(onehot, target)
-    return _square(given, rows, clamp, fixed=not target.adaptive)
+        return _square(given, rows, LabelClamp(target, present), fixed=False)
+    onehot = SharedLabels(OneHotEncoder().fit_transform(present[:, None]))
+    return _square(given, rows, _shared_clamp(onehot, target), fixed=True)
 
 
 def _from_shared(given: Supervision, shared: SharedLabels, target: LabelTarget) -> PairTargets:
     rows = np.flatnonzero(shared.n_labels)
-    return _square(
-        given, rows, _shared_clamp(shared.take(rows), target), shared.grade is not None or not target.adaptive
-    )
+    fixed = shared.grade is not None or not target.adaptive
+    return _square(given, rows, _shared_clamp(shared.take(rows), target), fixed)
 
 
 def _shared_clamp(shared: SharedLabels, target: LabelTarget) -> StoredClamp:
@@ -176,8 +173,7 @@ def _square(given: Supervision, rows: np.ndarray, clamp: TileClamp, fixed: bool)
     n, m = given.X.shape[0], len(rows)
     weights = None if given.weights is None else given.weights[rows]
     pairs = TiledPairs(clamp, (m, m), weights, weights, complete=m == n)
-    total = float(n if given.weights is None else given.weights.sum()) ** 2
-    return PairTargets(pairs, rows, rows, fixed, total)
+    return PairTargets(pairs, rows, rows, fixed, _total(given.weights, n) ** 2)
 
 
 def _from_relevance(given: Supervision, relevance: Relevance, target: LabelTarget) -> PairTargets:
@@ -185,14 +181,12 @@ def _from_relevance(given: Supervision, relevance: Relevance, target: LabelTarge
     if kind == "binary" and not relevance.R.data.any():
         raise LikewiseError("relevance holds no relevant pair: a score of zero for all would be right")
     fixed = kind == "graded" or not target.adaptive
-    w_q = given.weights
-    w_g = given.weights if given.one_set else None
+    w_q, w_g = given.weights, given.weights if given.one_set else None
     total = _total(w_q, relevance.shape[0]) * _total(w_g, relevance.shape[1])
     if relevance.complete:
         clamp = StoredClamp(_tiles_of(relevance.R), relevance.shape, kind, margins, target.adaptive)
         return PairTargets(TiledPairs(clamp, relevance.shape, w_q, w_g), slice(None), slice(None), fixed, total)
-    pairs, rows, columns = _known(relevance.R, kind, target, w_q, w_g)
-    return PairTargets(pairs, rows, columns, fixed, total)
+    return PairTargets(*_known(relevance.R, kind, target, w_q, w_g), fixed, total)
 
 
 def _tiles_of(R: sp.csr_array) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from likewise.core.labels import LabelTarget, class_starts, class_sums, label_runs, same_label_blocks
 from likewise.core.passes import COLUMNS
@@ -81,8 +82,9 @@ class StoredClamp:
         self.other = 0.0 if kind == "graded" else margins[1]
 
     def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
-        i, j, values = _entries(self.tile(rows, columns))
-        low, high = intervals(values, self.kind, self.margins, self.adaptive)
+        known = self.tile(rows, columns).tocoo()
+        i, j = known.row, known.col
+        low, high = intervals(known.data, self.kind, self.margins, self.adaptive)
         stored = S[i, j]
         if self.other:
             S -= S.dtype.type(self.other)
@@ -98,20 +100,17 @@ class StoredClamp:
 
     def _block_times(self, rows: slice, V: np.ndarray) -> np.ndarray:
         total = np.zeros((rows.stop - rows.start, V.shape[1]))
-        for columns in _tiles(self.shape[1]):
+        for columns in gen_batches(self.shape[1], COLUMNS):
             tile = self.tile(rows, columns)
-            goal = tile.data if self.kind == "graded" else np.where(tile.data > 0, self.margins[0], self.margins[1])
+            goal, _ = intervals(tile.data, self.kind, self.margins, adaptive=False)
             total += sp.csr_array((goal - self.other, tile.indices, tile.indptr), shape=tile.shape) @ V[columns]
         return total
 
     def transposed(self) -> StoredClamp:
-        return StoredClamp(
-            lambda rows, columns: self.tile(columns, rows).T.tocsr(),
-            self.shape[::-1],
-            self.kind,
-            self.margins,
-            self.adaptive,
-        )
+        def tile(rows: slice, columns: slice) -> sp.csr_array:
+            return self.tile(columns, rows).T.tocsr()
+
+        return StoredClamp(tile, self.shape[::-1], self.kind, self.margins, self.adaptive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +183,7 @@ class TiledPairs:
 
     def _block_excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray, rows: slice) -> tuple[np.ndarray, float]:
         total, loss = np.zeros((rows.stop - rows.start, back.shape[1]), dtype=back.dtype), 0.0
-        for columns in _tiles(self.shape[1]):
+        for columns in gen_batches(self.shape[1], COLUMNS):
             S = P[rows] @ V[columns].T
             if self.raw is not None:
                 S += self.raw.tile(rows, columns)
@@ -218,14 +217,5 @@ class TiledPairs:
         return TiledPairs(clamp, self.shape[::-1], *weights, complete=self.complete, raw=raw)
 
 
-def _tiles(m: int) -> list[slice]:
-    return [slice(first, min(first + COLUMNS, m)) for first in range(0, m, COLUMNS)]
-
-
 def _scaled(V: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return V if weights is None else V * weights[:, None].astype(V.dtype)
-
-
-def _entries(tile: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, columns and values of what a tile stores."""
-    return np.repeat(np.arange(tile.shape[0]), np.diff(tile.indptr)), tile.indices, tile.data

@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
 
-__all__ = ["load_array", "parquet_frame", "read_npy", "read_npz", "read_parquet"]
+__all__ = ["load_array", "npy_header", "parquet_frame", "read_npy", "read_npz", "read_parquet"]
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
@@ -53,9 +53,9 @@ def _from_archive(path: Path, archive: Any, features: str | None, label_column: 
     keys = list(archive.files)
     if {"format", "shape", "data"} <= set(keys):
         return _from_sparse(path, archive, label_column)
-    shapes = {key: _shape(archive, key) for key in keys}
-    rows = _pick(path, shapes, features, _FEATURE_KEYS, "--features", matrix=True)
-    y = _labels(path, archive, shapes, label_column)
+    ndims = {key: _ndim(archive, key) for key in keys}
+    rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
+    y = _labels(path, archive, ndims, label_column)
     notes: list[str] = []
     X = checked_rows(archive[rows], f"{path}[{rows}]", notes)
     return Table(X, y, _names(archive, len(X)), str(path), notes)
@@ -64,47 +64,40 @@ def _from_archive(path: Path, archive: Any, features: str | None, label_column: 
 def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
     """What `scipy.sparse.save_npz` wrote; labels may have been added under their usual keys."""
     X = sp.csr_array(sp.load_npz(path))
-    shapes = {key: _shape(archive, key) for key in archive.files if key not in _SPARSE_KEYS}
-    return Table(X, _labels(path, archive, shapes, label_column), _names(archive, X.shape[0]), str(path))
+    ndims = {key: _ndim(archive, key) for key in archive.files if key not in _SPARSE_KEYS}
+    return Table(X, _labels(path, archive, ndims, label_column), _names(archive, X.shape[0]), str(path))
 
 
-def _labels(path: Path, archive: Any, shapes: dict[str, int], label_column: str | None) -> np.ndarray | None:
-    key = _pick(path, shapes, label_column, LABEL_NAMES, "--label-column", matrix=False)
+def _labels(path: Path, archive: Any, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
+    key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
     return None if key is None else tidy_labels(_vector(archive[key], f"{path}[{key}]"))
 
 
-def _pick(
-    path: Path,
-    shapes: dict[str, int],
-    asked: str | None,
-    usual: tuple[str, ...],
-    option: str,
-    *,
-    matrix: bool,
-) -> str | None:
+def _pick(path: Path, ndims: dict[str, int], asked: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
     """The key asked for, else a usual one, else the only array of the right kind."""
     if asked is not None:
-        if asked not in shapes:
-            raise LikewiseError(f"{path} has no key {asked!r}: it holds {_listed(shapes)}")
+        if asked not in ndims:
+            raise LikewiseError(f"{path} has no key {asked!r}: it holds {_listed(ndims)}")
         return asked
-    fitting = [key for key, ndim in shapes.items() if (ndim >= 2 if matrix else ndim == 1)]
-    for key in usual:
-        if key in fitting:
-            return key
-    if len(fitting) == 1:
-        return fitting[0]
+    fitting = [key for key, ndim in ndims.items() if (ndim >= 2 if matrix else ndim == 1)]
+    found = [key for key in usual if key in fitting] or (fitting if len(fitting) == 1 else [])
+    if found:
+        return found[0]
     if not fitting and not matrix:
         return None
-    what = "the features" if matrix else "the labels"
-    raise LikewiseError(f"{path} holds {_listed(shapes)}: name the key of {what} with {option}")
+    what = "features with --features" if matrix else "labels with --label-column"
+    raise LikewiseError(f"{path} holds {_listed(ndims)}: name the key of the {what}")
 
 
-def _shape(archive: Any, key: str) -> int:
-    """Number of dimensions, without reading the array."""
+def npy_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether in Fortran order, and type of the array in an open `.npy` file."""
+    version = npy.read_magic(file)
+    return (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+
+
+def _ndim(archive: Any, key: str) -> int:
     with archive.zip.open(f"{key}.npy") as file:
-        version = npy.read_magic(file)
-        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        return len(header(file)[0])
+        return len(npy_header(file)[0])
 
 
 def _vector(y: np.ndarray, what: str) -> np.ndarray:
@@ -122,8 +115,8 @@ def _names(archive: Any, n: int) -> list[str] | None:
     return None
 
 
-def _listed(shapes: dict[str, int]) -> str:
-    return ", ".join(f"{key} ({ndim}-D)" for key, ndim in shapes.items()) or "nothing"
+def _listed(ndims: dict[str, int]) -> str:
+    return ", ".join(f"{key} ({ndim}-D)" for key, ndim in ndims.items()) or "nothing"
 
 
 def _why_not(path: Path, kind: str, error: Exception) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, tidy_labels
 
-__all__ = ["opened", "read_csv", "rows_of"]
+__all__ = ["is_number", "opened", "read_csv", "rows_of"]
 
 _SNIFFED = 100  # rows examined to tell numbers from text; text in a later one is an error
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -72,11 +72,11 @@ def _has_header(head: list[list[str]], label_column: str | None) -> bool:
     """The first row is a header if it names the label, or holds text where the second row holds a number."""
     first = [cell.strip() for cell in head[0]]
     named = any(cell.lower() in LABEL_NAMES for cell in first)
-    asked = label_column in first and not _is_number(label_column)
+    asked = label_column in first and not is_number(label_column)
     counted = first == [str(i) for i in range(len(first))]  # the names pandas gives to columns without one
-    if named or asked or counted or not any(map(_is_number, first)):
+    if named or asked or counted or not any(map(is_number, first)):
         return True
-    return len(head) > 1 and any(not _is_number(a) and _is_number(b) for a, b in zip(first, head[1], strict=False))
+    return len(head) > 1 and any(not is_number(a) and is_number(b) for a, b in zip(first, head[1], strict=False))
 
 
 def _layout(
@@ -131,10 +131,11 @@ def _is_numeric(sample: list[list[str]], i: int) -> bool:
     """All cells of a column are numbers or missing, and at least one is a number."""
     cells = [row[i].strip() for row in sample if i < len(row)]
     present = [cell for cell in cells if cell.lower() not in _MISSING]
-    return bool(present) and all(map(_is_number, present))
+    return bool(present) and all(map(is_number, present))
 
 
-def _is_number(cell: str | None) -> bool:
+def is_number(cell: str | None) -> bool:
+    """Whether a cell can be read as a number."""
     try:
         float(cell or "")
     except ValueError:
