@@ -68,7 +68,6 @@ def test_labels_that_teach_nothing_are_refused(y, message):
         (SharedLabels(np.eye(3)), False),
         (Relevance(np.eye(3)), False),
     ],
-    ids=str,
 )
 def test_one_known_label_per_row_is_told_from_the_rest(y, expected):
     assert has_one_label_per_row(y) is expected

@@ -64,6 +64,8 @@ def index(
     as_json: AsJson = False,
 ) -> None:
     """Build the index, save it, export it, and print a summary."""
+    from likewise.retrieval.exports import export as write
+
     if approximate not in (None, "auto", "hnsw", "ivf"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf or auto")
     began = time.perf_counter()
@@ -71,7 +73,7 @@ def index(
     built = _built(fitted, gallery, (labels, label_column, features), approximate)
     with working(f"writing {output}"):
         built.save(output)
-        written = _exported(built, export or [])
+        written = [str(write(built, path)) for path in export or []]
     summary = _summary(built, output, written, time.perf_counter() - began)
     emit_json(summary) if as_json else print(_sentence(summary))
 
@@ -84,12 +86,6 @@ def _built(model: Any, gallery: str, reading: tuple[Any, ...], approximate: str 
     rows, shows_bar = load_table(gallery, *reading) if is_table else gallery, sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
         return Index.build(model, rows, approximate=kind, verbose=int(shows_bar))
-
-
-def _exported(built: Any, paths: list[Path]) -> list[str]:
-    from likewise.retrieval.exports import export
-
-    return [str(export(built, path)) for path in paths]
 
 
 def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:

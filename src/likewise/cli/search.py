@@ -73,7 +73,8 @@ def search(
         loaded = Index.load(index)
         rankings = list(_rankings(loaded, queries, k, before))
     if as_json:
-        emit_json([_summary(loaded, query, *ranking) for query, ranking in zip(queries, rankings, strict=True)])
+        hits = [[_hit(loaded, *pair) for pair in zip(*ranking, strict=True)] for ranking in rankings]
+        emit_json([{"query": q.name, "results": found} for q, found in zip(queries, hits, strict=True)])
     else:
         for query, ranking in zip(queries, rankings, strict=True):
             _print_table(loaded, query, *ranking)
@@ -88,17 +89,13 @@ def _queries(images: list[str], rows: list[int]) -> list[_Query]:
     """All queries in order; `-` stands for what is on standard input."""
     queries: list[_Query] = []
     for word in images:
-        queries += _from_stdin() if word == "-" else [_Query(word, _existing(word))]
+        if word != "-" and not Path(word).exists():
+            raise LikewiseError(f"{word} does not exist")
+        queries += _from_stdin() if word == "-" else [_Query(word, Path(word))]
     queries += [_Query(f"row {row}", row=row) for row in rows]
     if not queries:
         raise LikewiseError("nothing to search by: give an image file, - for standard input, or --row N")
     return queries
-
-
-def _existing(path: str) -> Path:
-    if not Path(path).exists():
-        raise LikewiseError(f"{path} does not exist")
-    return Path(path)
 
 
 def _from_stdin() -> list[_Query]:
@@ -137,10 +134,6 @@ def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterat
         else:
             rows, scores = index.search_vectors(index.model.transform_query(next(embedded)[None]), k)
         yield rows[0], scores[0]
-
-
-def _summary(index: Any, query: _Query, rows: Any, scores: Any) -> dict[str, Any]:
-    return {"query": query.name, "results": [_hit(index, *pair) for pair in zip(rows, scores, strict=True)]}
 
 
 def _hit(index: Any, row: Any, score: Any) -> dict[str, Any]:

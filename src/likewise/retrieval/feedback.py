@@ -20,6 +20,7 @@ from filelock import FileLock
 from scipy.cluster.hierarchy import DisjointSet
 
 from likewise.errors import LikewiseError
+from likewise.utils.files import sync
 
 __all__ = ["Event", "Feedback", "Group", "Node", "groups_of"]
 
@@ -62,9 +63,8 @@ class Feedback:
         try:
             self._write(line)
         except OSError as error:
-            raise LikewiseError(
-                f"cannot write {self.path}: {error.strerror or error}; the mark was not saved"
-            ) from error
+            reason = error.strerror or error
+            raise LikewiseError(f"cannot write {self.path}: {reason}; the mark was not saved") from error
         return event
 
     def __iter__(self) -> Iterator[Event]:
@@ -109,15 +109,7 @@ class Feedback:
                 file.flush()
                 os.fsync(file.fileno())
             if is_new:
-                _sync(self.path.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+                sync(self.path.parent)
 
 
 def _cut_partial_line(file: IO[bytes]) -> None:

@@ -59,11 +59,6 @@ class Index:
     (2, 5)
     """
 
-    _lock: threading.Lock
-    _engine: Exact | Approximate | None
-    _live_extractor: Any
-    _lengths: np.ndarray | None
-
     def __init__(
         self,
         model: SimilarityModel,
@@ -76,15 +71,13 @@ class Index:
         extractor_file: Path | None = None,
         approximate: bool | str = False,
     ) -> None:
-        self.model = model
-        self.raw = raw
-        self.vectors = vectors
-        self.items = items
-        self.root = root
-        self.extractor = extractor
+        self.model, self.items = model, items
+        self.raw, self.vectors = raw, vectors
+        self.root, self.extractor, self.extractor_file = root, extractor, extractor_file
         self.approximate = approximate
         self.recall: float | None = None
-        self.extractor_file = extractor_file
+        self._live_extractor: Any = None
+        self._engine: Exact | Approximate | None
         self._reset()
 
     @classmethod
@@ -160,9 +153,8 @@ class Index:
 
     def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for raw query rows by the cosine of raw features, without the model."""
-        return search.cosine_rows(
-            query_rows(queries, self.raw.shape[1]), self.raw, self.norms, result_count(k, len(self))
-        )
+        Q = query_rows(queries, self.raw.shape[1])
+        return search.cosine_rows(Q, self.raw, self.norms, result_count(k, len(self)))
 
     def search_rows(
         self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
@@ -267,9 +259,8 @@ class Index:
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
         other = copy.copy(self)
-        other.items = Items(
-            self.ids, None if labels is None else as_items({"label": labels}, len(self)).labels, self.paths
-        )
+        known = None if labels is None else as_items({"label": labels}, len(self)).labels
+        other.items = Items(self.ids, known, self.paths)
         return other
 
     # -- on disk ------------------------------------------------------------------------------------------------------
@@ -297,8 +288,7 @@ class Index:
         """Drop what was derived from the rows."""
         self._lock = threading.Lock()
         self._engine = None
-        self._live_extractor = getattr(self, "_live_extractor", None)
-        self._lengths = None
+        self._lengths: np.ndarray | None = None
 
     @property
     def norms(self) -> np.ndarray:

@@ -46,8 +46,7 @@ class Items:
 
     def rows_of(self, ids: Any) -> np.ndarray:
         """Rows of the given ids."""
-        wanted = [ids] if isinstance(ids, str | int) else list(ids)
-        wanted = [value.item() if isinstance(value, np.generic) else value for value in wanted]
+        wanted = _plain([ids] if isinstance(ids, str | int) else ids)
         unknown = [value for value in wanted if value not in self.row_of]
         if unknown:
             raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
@@ -55,7 +54,8 @@ class Items:
 
     def take(self, rows: np.ndarray) -> Items:
         """The items of the given rows."""
-        return Items(*(None if part is None else part[rows] for part in self._parts()))  # type: ignore[arg-type]
+        taken: dict[str, Any] = {name: None if p is None else p[rows] for name, p in self.columns().items()}
+        return Items(**taken)
 
     def plus(self, other: Items) -> Items:
         """These items followed by `other`."""
@@ -64,8 +64,7 @@ class Items:
 
     def to_json(self) -> bytes:
         """One JSON object; integers, strings and missing labels are restored as they were."""
-        names = ("ids", "labels", "paths")
-        parts = {n: None if p is None else p.tolist() for n, p in zip(names, self._parts(), strict=True)}
+        parts = {name: None if part is None else part.tolist() for name, part in self.columns().items()}
         return json.dumps(parts, default=str).encode()
 
     @classmethod
@@ -78,8 +77,9 @@ class Items:
         except (ValueError, KeyError, TypeError) as error:
             raise FileFormatError(f"the items of the index cannot be read: {error}") from error
 
-    def _parts(self) -> tuple[np.ndarray | None, ...]:
-        return self.ids, self.labels, self.paths
+    def columns(self) -> dict[str, Any]:
+        """Ids, labels and paths by name."""
+        return {"ids": self.ids, "labels": self.labels, "paths": self.paths}
 
     def _joined(self, other: Items, name: str) -> np.ndarray | None:
         first, second = getattr(self, name), getattr(other, name)
@@ -101,7 +101,7 @@ def as_items(items: Any, n: int, start: int = 0) -> Items:
             _labels(columns.get("labels")),
             _column(columns.get("paths")),
         )
-    for name, part in (("ids", found.ids), ("labels", found.labels), ("paths", found.paths)):
+    for name, part in found.columns().items():
         if part is not None and len(part) != n:
             raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one per row of the gallery")
     return found
@@ -134,8 +134,8 @@ def _labels(values: Any) -> np.ndarray | None:
     """Labels as objects, None for '', None and NaN; None if no label is known."""
     if values is None:
         return None
-    plain = [None if _missing(value) else value for value in np.asarray(_objects(values)).tolist()]
-    return _objects(plain) if any(label is not None for label in plain) else None
+    labels = [None if _missing(value) else value for value in _plain(values)]
+    return _objects(labels) if any(label is not None for label in labels) else None
 
 
 def _missing(value: Any) -> bool:
@@ -147,15 +147,20 @@ def _column(values: Any) -> np.ndarray | None:
 
 
 def _objects(values: Any) -> np.ndarray:
-    values = [value.item() if isinstance(value, np.generic) else value for value in values]
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
+    plain = _plain(values)
+    array = np.empty(len(plain), dtype=object)
+    array[:] = plain
     return array
+
+
+def _plain(values: Any) -> list[Any]:
+    """Values as Python's own types."""
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def _tidy_ids(values: Any) -> np.ndarray:
     """Integers as int64, anything else as strings."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    plain = _plain(values)
     if all(isinstance(value, int) and not isinstance(value, bool) for value in plain):
         return np.array(plain, dtype=np.int64)
     return np.array([value if isinstance(value, str) else str(value) for value in plain], dtype=object)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.gallery import in_float
+from likewise.utils.top_k import top_k as top_columns
 
 SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
 _BLOCK = 1 << 24  # scores computed at a time
@@ -116,19 +117,14 @@ def _largest(Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int) -> 
         S = Q[i : i + step] @ X.T
         if scale is not None:
             S *= scale.astype(np.float32)
-        found[i : i + step] = _top(S, k)
+        found[i : i + step] = top_columns(S, k, ordered=False)
     return found
 
 
 def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Columns of the k largest entries of each row of S and these entries, largest first, ties by column."""
-    top = _top(S, min(k, S.shape[1]))
-    return _by_score(top, np.take_along_axis(S, top, axis=1))
-
-
-def _top(S: np.ndarray, k: int) -> np.ndarray:
-    n = S.shape[1]
-    return np.argpartition(S, n - k, axis=1)[:, n - k :] if k < n else np.tile(np.arange(n), (len(S), 1))
+    top = top_columns(S, k)
+    return top, np.take_along_axis(S, top, axis=1)
 
 
 def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:

@@ -22,7 +22,7 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.persistence import load as load_model
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.items import Items
-from likewise.utils.files import atomic_write, locked
+from likewise.utils.files import atomic_write, locked, sync
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
@@ -96,11 +96,7 @@ def _seal(version: Path, facts: dict[str, Any]) -> None:
     card = {"format": FORMAT, "likewise": likewise.__version__, **facts, "files": files}
     atomic_write(version / _META, (json.dumps(card, indent=2, sort_keys=True) + "\n").encode())
     for path in (*version.iterdir(), version, version.parent):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
 
 
 def _remove_versions(folder: Path, keep: str | None) -> None:
@@ -120,8 +116,10 @@ def read_index(folder: Path, verify: bool = True) -> tuple[Path, dict[str, Any],
     The raw rows stay on disk.
     """
     name = _current(folder)
+    if name is None and not folder.exists():
+        raise LikewiseError(f"{folder} does not exist")
     if name is None:
-        raise _not_an_index(folder)
+        raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
     try:
         facts = _read_facts(folder / name, verify)
         return folder / name, _read_parts(folder / name, facts), facts["recall"]
@@ -129,12 +127,6 @@ def read_index(folder: Path, verify: bool = True) -> tuple[Path, dict[str, Any],
         if _current(folder) == name:
             raise
     return read_index(folder, verify)  # the version was replaced while it was being read
-
-
-def _not_an_index(folder: Path) -> LikewiseError:
-    if not folder.exists():
-        return LikewiseError(f"{folder} does not exist")
-    return FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
 
 
 def _current(folder: Path) -> str | None:

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from likewise.errors import LikewiseError
 
-__all__ = ["atomic_write", "locked", "make_folder"]
+__all__ = ["atomic_write", "locked", "make_folder", "sync"]
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
@@ -30,7 +30,8 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[Binary
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        with suppress(OSError):  # makes the rename itself durable, where the system allows it
+            sync(path.parent)
     except OSError as error:
         raise LikewiseError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
     finally:
@@ -53,16 +54,6 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system allows it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Create the folder and lock it for writing; the lock ends with the process, even if it is killed."""
@@ -78,3 +69,12 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

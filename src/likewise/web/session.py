@@ -112,7 +112,8 @@ class Session:
         self.raw = raw_space(index)
         self.learned = learned_space(index)
         self.previous: Space | None = None
-        self.labels: list[str | None] = _texts(index.labels, len(index))
+        labels = [None] * len(index) if index.labels is None else index.labels
+        self.labels = [None if label is None else str(label) for label in labels]
         self.has_pictures = index.paths is not None and any(path is not None for path in index.paths[:1000])
         self._codes: tuple[list[str], np.ndarray] | None = None
         self._lock = threading.Lock()
@@ -219,7 +220,3 @@ class Session:
         kept = np.ones(len(scores), dtype=bool)
         kept[own] = False
         return average_precision(scores[kept], relevant[kept]) if relevant[kept].any() else None
-
-
-def _texts(labels: Any, n: int) -> list[str | None]:
-    return [None] * n if labels is None else [None if label is None else str(label) for label in labels]
