@@ -29,8 +29,6 @@ from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.validation import Interval, StrOptions
 
-__all__ = ["AnchoredSLR"]
-
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 

@@ -9,8 +9,6 @@ import numpy as np
 from likewise.checkpoints import CheckpointFile
 from likewise.selection.holdout import CVResults
 
-__all__ = ["AnchoredCheckpoint", "Choice"]
-
 
 class Choice(NamedTuple):
     """The settings chosen, the seed of the landmarks and columns that go with them, and what was tried."""

@@ -21,8 +21,6 @@ from likewise.utils.arrays import as_given, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
 
-__all__ = ["SimilarityModel", "checked_side", "flat_parameters", "moved_parameters", "project"]
-
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A similarity that is an inner product of a query side and a gallery side.

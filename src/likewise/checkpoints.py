@@ -17,8 +17,6 @@ from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors, write_tensors
 from likewise.utils.arrays import dense
 
-__all__ = ["Checkpoint", "CheckpointFile", "facts_of"]
-
 _NOT_COMPARED = ("n_iter", "verbose", "memory_limit", "checkpoint", "random_state")
 _SAMPLED_ROWS = 64
 

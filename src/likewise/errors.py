@@ -1,7 +1,5 @@
 """Errors: one sentence each, naming the argument, what was given and what is expected."""
 
-__all__ = ["FileFormatError", "InterruptedFitWarning", "LikewiseError", "MissingExtraError"]
-
 
 class LikewiseError(ValueError):
     """Invalid input, explained in one sentence."""

@@ -16,8 +16,6 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_array, check_is_fitted
 
-__all__ = ["EmbeddingMap", "fit_map"]
-
 RIDGES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # in units of the mean eigenvalue of the Gram matrix
 HELD_SHARE = 0.2
 

@@ -30,17 +30,6 @@ from likewise.utils.files import atomic_write
 if TYPE_CHECKING:
     from likewise.base import SimilarityModel
 
-__all__ = [
-    "load",
-    "load_model",
-    "model_class",
-    "read_card",
-    "read_tensors",
-    "register_model",
-    "save_model",
-    "write_tensors",
-]
-
 Tensors = dict[str, np.ndarray]
 Card = dict[str, Any]
 

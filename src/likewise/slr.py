@@ -26,8 +26,6 @@ from likewise.utils.arrays import in_memory
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, validate_data
 
-__all__ = ["SLR"]
-
 _COUNT = Interval(Integral, 1, None, closed="left")
 
 

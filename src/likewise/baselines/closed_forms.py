@@ -18,8 +18,6 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions, validate_data
 
-__all__ = ["LDA", "RCA", "Cosine", "Euclid", "RidgeOneHot", "SearchedLinear", "Whitening"]
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Without learning
 

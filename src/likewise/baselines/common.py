@@ -23,8 +23,6 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions
 
-__all__ = ["Baseline", "LinearBaseline", "compare", "compiled", "distance_sides", "drawn_kernel", "estimator"]
-
 _AUTO = StrOptions({"auto"})
 _COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")

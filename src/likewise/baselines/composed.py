@@ -18,8 +18,6 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
-__all__ = ["Kernelised", "WithInput"]
-
 _LINEAR: dict[str, type[SearchedLinear]] = {"lda": LDA, "ridge": RidgeOneHot}
 _BASES: dict[str, type[Baseline]] = {**_LINEAR, "logistic": LogisticPosterior}
 # The spectrum of kernel features falls off fast: their best penalties are weaker than those of the rows themselves.

@@ -19,8 +19,6 @@ from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
 from likewise.core.labels import generator
 
-__all__ = ["FRML"]
-
 
 @estimator
 class FRML(LinearBaseline):

@@ -15,8 +15,6 @@ from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
 from likewise.core.labels import generator, sample_by_class
 
-__all__ = ["LMNN", "NCA"]
-
 BLOCK = 512
 
 

@@ -27,8 +27,6 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
-__all__ = ["OASIS"]
-
 TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 

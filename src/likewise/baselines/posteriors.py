@@ -18,8 +18,6 @@ from likewise.core.kernels import Features
 from likewise.selection.holdout import Params, Sides
 from likewise.utils.onnx_graph import Graph
 
-__all__ = ["LDAPosterior", "LogisticPosterior", "SVMPosterior"]
-
 
 def posterior(scores: np.ndarray, temperature: float) -> np.ndarray:
     """√softmax(scores / temperature) of each row, in the precision of the scores."""

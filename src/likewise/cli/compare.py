@@ -15,8 +15,6 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 if TYPE_CHECKING:
     from likewise.comparison import Comparison
 
-__all__ = ["register"]
-
 _HELP = """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
 
 All learn from the same rows and tune their settings on them alone; then the held-out rows rank each other. Known

@@ -17,10 +17,6 @@ from typer.core import TyperGroup
 
 from likewise.errors import LikewiseError
 
-__all__ = [
-    "FAULT", "INTERRUPTED", "SERIOUS", "WRONG", "Verbs", "emit_json", "note", "print_table", "results", "working",
-]  # fmt: skip
-
 SERIOUS, WRONG, FAULT, INTERRUPTED = 1, 2, 3, 130
 _SPINNER_DELAY = 2.0  # seconds before a spinner appears: shorter work needs none
 

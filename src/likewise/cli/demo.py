@@ -15,8 +15,6 @@ from likewise.utils.files import make_folder
 if TYPE_CHECKING:
     from likewise.cli.demonstration import Demonstration
 
-__all__ = ["register"]
-
 _HELP = """Learn on handwritten digits, compare with the usual methods, and show results before and after.
 
 Takes seconds and needs no files. Writes [bold]strips.png[/bold] (the results of a few queries before and after

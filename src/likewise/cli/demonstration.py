@@ -18,8 +18,6 @@ from likewise.reporting.pictures import encode_png
 from likewise.reporting.strips import Panel, choose_queries, nearest, retrieval_strips
 from likewise.utils.files import atomic_write
 
-__all__ = ["Demonstration", "demonstrate"]
-
 _BEFORE, _AFTER = "cosine", "AnchoredSLR"
 _SHOWN = 6  # queries in the picture
 # A test digit has about 53 others of its class: these places show the whole of a good ranking, not only its top.

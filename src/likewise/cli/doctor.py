@@ -15,8 +15,6 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 if TYPE_CHECKING:
     from likewise.doctor import Finding, Findings
 
-__all__ = ["register"]
-
 _HELP = """Find problems in the data that hurt a model, and say what to do about them.
 
 Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and repeated

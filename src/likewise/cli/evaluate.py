@@ -11,8 +11,6 @@ import typer
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_rows
 
-__all__ = ["register"]
-
 _HELP = """Measure how well a model ranks, with raw cosine beside it.
 
 Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,

@@ -13,8 +13,6 @@ import typer
 
 from likewise.errors import LikewiseError
 
-__all__ = ["features", "register"]
-
 SKIPPED = 1  # exit code of --strict if images were skipped
 
 _HELP = """Turn a folder of images into features, one row per image.

@@ -15,8 +15,6 @@ from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
-__all__ = ["methods", "register"]
-
 _HELP = """Learn a similarity from rows and labels, and save it as one file.
 
 Rows without a label are left out. Ctrl-C stops the learning, keeps the last full iteration and saves that.

@@ -14,8 +14,6 @@ from likewise.cli.console import emit_json, note, working
 from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, load_model, load_table
 from likewise.errors import LikewiseError
 
-__all__ = ["register"]
-
 _HELP = """Index a gallery, so that it can be searched with a model.
 
 The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the

@@ -14,31 +14,6 @@ import typer
 from likewise.cli.console import note, working
 from likewise.errors import LikewiseError
 
-__all__ = [
-    "AsJson",
-    "Checkpoint",
-    "Dask",
-    "Data",
-    "FeatureName",
-    "Gallery",
-    "LabelColumn",
-    "Labels",
-    "MemoryLimit",
-    "Prior",
-    "Relevance",
-    "Sides",
-    "TrainingRows",
-    "Unstored",
-    "check_writable",
-    "labelled",
-    "load_model",
-    "load_rows",
-    "load_table",
-    "naming",
-    "related_rows",
-    "training_rows",
-]
-
 _FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]

@@ -12,8 +12,6 @@ import typer
 from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import AsJson
 
-__all__ = ["register"]
-
 _HELP = """Run the experiments of the paper: all rivals, tables and figures.
 
 DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.

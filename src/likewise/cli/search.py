@@ -15,8 +15,6 @@ from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError
 
-__all__ = ["register"]
-
 _HELP = """Find the items of an index most similar to a picture.
 
 A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row of

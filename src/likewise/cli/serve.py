@@ -10,8 +10,6 @@ import typer
 from likewise.cli.console import note, working
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = ["register"]
-
 _HELP = """Serve a web page to search an index, compare before and after, and teach it by clicking.
 
 The page is available on this machine only. With --host other machines can connect, and then a token is required;

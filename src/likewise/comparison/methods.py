@@ -13,8 +13,6 @@ from likewise import SLR, AnchoredSLR, baselines
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Sides, search_grid
 
-__all__ = ["KINDS", "MethodSpec", "Size", "check_names", "own_methods", "seen_methods", "select", "unseen_methods"]
-
 KINDS = ("linear", "kernel", "posterior")
 _OASIS_STEPS = 1_000_000
 _OASIS_WORK = 4e12  # floating-point operations: at most a minute on one core, for any width

@@ -16,8 +16,6 @@ from likewise.comparison.results import Comparison, Contest, Outcome, Standing
 from likewise.reporting import report
 from likewise.reporting.words import short
 
-__all__ = ["as_text", "html_page", "html_parts", "show"]
-
 _TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
 _NOTES = (
     "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "

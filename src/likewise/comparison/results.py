@@ -11,8 +11,6 @@ import numpy as np
 from likewise.comparison.methods import KINDS
 from likewise.metrics import bootstrap_interval, paired_test
 
-__all__ = ["Comparison", "Contest", "MethodRun", "Outcome", "Standing"]
-
 TIE_POINTS = 0.3  # of mAP × 100: a smaller difference does not matter, however significant
 TIE_P = 0.05
 

@@ -27,8 +27,6 @@ from likewise.metrics import evaluate
 from likewise.selection.search import scaling_for
 from likewise.utils.progress import Advance, progress_bar
 
-__all__ = ["compare"]
-
 STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"
 # Settings that models choose; each is an attribute with an underscore.
 _CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight")

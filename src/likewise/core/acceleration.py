@@ -8,8 +8,6 @@ import numpy as np
 
 from likewise.core.steps import Iterate, LeastSquares
 
-__all__ = ["accelerated"]
-
 
 def accelerated(problem: LeastSquares, K: np.ndarray, B: np.ndarray, depth: int = 5) -> Iterator[Iterate]:
     """Algorithm 1 from mixtures of the last `depth` iterates, each accepted only if it is at least as good as a plain

@@ -39,8 +39,6 @@ from likewise.core.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
 
-__all__ = ["AnchoredRegression", "Head", "Preparation", "adapt", "fixed_target"]
-
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999

@@ -12,8 +12,6 @@ from likewise.core.labels import LabelTarget, label_runs, same_label_blocks
 from likewise.core.passes import Gallery
 from likewise.utils.arrays import is_torch
 
-__all__ = ["Device", "DeviceColumns"]
-
 
 @dataclass(frozen=True)
 class DeviceColumns:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from likewise.core.passes import Gallery
     from likewise.core.whitening import WhiteningMap
 
-__all__ = ["Against", "Columns", "Engine", "EngineInMemory", "Maker", "RowBlock", "Task"]
-
 
 class RowBlock(NamedTuple):
     """Some rows with their classes, sorted by class, and how many times each counts (None: once).

@@ -12,8 +12,6 @@ from likewise.core.steps import Factors
 from likewise.core.whitening import WhiteningMap
 from likewise.utils.arrays import dense
 
-__all__ = ["completed", "fixed_start", "label_factors", "paper_start"]
-
 
 def label_factors(engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
     """F and w with UᵀYU = F diag(w) Fᵀ for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes."""

@@ -17,23 +17,6 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
-__all__ = [
-    "UNIT",
-    "Basis",
-    "FeatureSums",
-    "Features",
-    "Scaling",
-    "UnitRows",
-    "basis",
-    "gram_basis",
-    "mean_square_distance",
-    "rows_at",
-    "sample",
-    "scaled",
-    "scaling_of",
-    "squared_lengths",
-]
-
 
 @dataclass(frozen=True)
 class Scaling:

@@ -15,26 +15,6 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
-__all__ = [
-    "LabelTarget",
-    "class_starts",
-    "class_sums",
-    "distinct_labels",
-    "draw_landmarks",
-    "encode_labels",
-    "generator",
-    "has_one_label_per_row",
-    "indicator",
-    "is_unlabelled",
-    "label_runs",
-    "row_weights",
-    "rows_by_class",
-    "same_label_blocks",
-    "sample_by_class",
-    "sample_rows",
-    "stratified_holdout",
-]
-
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, at least two and not all distinct, and the class of each row."""

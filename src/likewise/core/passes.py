@@ -14,8 +14,6 @@ import numpy as np
 
 from likewise.core.labels import LabelTarget, indicator, label_runs
 
-__all__ = ["Gallery", "deviation", "excess"]
-
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
 

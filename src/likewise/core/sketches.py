@@ -20,8 +20,6 @@ from likewise.core.steps import ClosedFormStep, LeastSquares, SolverOptions
 from likewise.core.whitening import WhiteningMap
 from likewise.errors import LikewiseError
 
-__all__ = ["GaussianSketch", "LandmarkPairs", "SampledPairs", "make_sketch"]
-
 
 @dataclass
 class _Compressed:

@@ -28,21 +28,6 @@ from likewise.errors import LikewiseError
 from likewise.utils.progress import Advance, progress_bar
 from likewise.utils.threads import single_threaded_blas
 
-__all__ = [
-    "AllPairs",
-    "FixedTarget",
-    "Result",
-    "Solution",
-    "alternating",
-    "balanced",
-    "learning_bar",
-    "lowered_rank",
-    "run",
-    "solve",
-    "turn",
-    "whole",
-]
-
 log = logging.getLogger("likewise")
 
 

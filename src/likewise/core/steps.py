@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from likewise.core.solvers import Result
     from likewise.core.whitening import WhiteningMap
 
-__all__ = ["ClosedFormStep", "Factors", "Iterate", "LeastSquares", "SavedIterations", "SolverOptions"]
-
 
 @dataclass(frozen=True)
 class SolverOptions:

@@ -19,8 +19,6 @@ from likewise.core.whitening import WhiteningMap, fixed_signs, physical_memory
 from likewise.errors import LikewiseError
 from likewise.utils.threads import ordered_map, row_blocks
 
-__all__ = ["AUTOMATIC_WIDTH", "EXACT_WIDTH", "leading_directions", "reduced_rows", "truncated_whitening", "width_for"]
-
 log = logging.getLogger("likewise")
 
 EXACT_WIDTH = 4096  # of the smaller Gram matrix of sparse rows: up to this size all directions take seconds

@@ -15,8 +15,6 @@ import scipy.linalg
 from likewise.core.kernels import Features, FeatureSums, UnitRows
 from likewise.core.whitening import check_room
 
-__all__ = ["Directions", "ShrinkageMap", "directions", "scatter"]
-
 
 @dataclass(frozen=True)
 class ShrinkageMap:

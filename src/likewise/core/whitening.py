@@ -14,18 +14,6 @@ import scipy.sparse as sp
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 
-__all__ = [
-    "WhiteningMap",
-    "add_gram",
-    "check_room",
-    "fixed_signs",
-    "gram",
-    "mirrored",
-    "physical_memory",
-    "whiten",
-    "whiten_gram",
-]
-
 _BLOCK = 2048  # rows brought to float64 at a time
 
 

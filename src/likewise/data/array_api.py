@@ -25,8 +25,6 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import added
 
-__all__ = ["ArrayEngine", "array_rows", "gains_from_bfloat16"]
-
 log = logging.getLogger("likewise")
 
 # Rows and columns of a tile. On a processor it stays in the cache; a graphics card wants more work at a time.

@@ -13,8 +13,6 @@ from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
 
-__all__ = ["BlockedEngine"]
-
 
 class BlockedEngine:
     """Rows that are visited in blocks, in an order of their own; a subclass knows where they are.

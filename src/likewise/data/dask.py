@@ -26,8 +26,6 @@ from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.threads import added, single_threaded_blas
 
-__all__ = ["ClusterColumns", "DaskEngine", "connected", "dask_rows", "whole_rows"]
-
 _FAN_IN = 8  # sums that one task adds
 _GROUP_BYTES = 256 << 20  # of projected rows that one task holds
 _BLOCK_BYTES = 32 << 20

@@ -19,8 +19,6 @@ from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError
 from likewise.utils.threads import added
 
-__all__ = ["DEFAULT_LIMIT", "DiskEngine", "HeldColumns", "MemoryBudget", "SpilledColumns", "in_bytes"]
-
 DEFAULT_LIMIT = 1_000_000_000
 _LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
 _SMALLEST_ROWS = 64

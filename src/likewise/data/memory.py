@@ -17,8 +17,6 @@ from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import block_columns, class_squares
 from likewise.utils.threads import added, ordered_map, row_blocks
 
-__all__ = ["MemoryEngine"]
-
 Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
 
 

@@ -10,8 +10,6 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["Relevance", "assembled", "places"]
-
 
 class Relevance:
     """The known relevance of n_g items to n_q queries.

@@ -14,8 +14,6 @@ from likewise.errors import LikewiseError
 from likewise.tables.arrays import parquet_frame
 from likewise.tables.text import is_number, opened, rows_of
 
-__all__ = ["read_relevance"]
-
 # What people call these columns.
 _QUERY = ("query", "query_id", "qid", "q")
 _ITEM = ("item", "item_id", "document", "doc", "doc_id", "docid", "iid", "gallery")

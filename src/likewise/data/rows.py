@@ -23,8 +23,6 @@ from likewise.tables.table import Table, tidy_labels
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
 
-__all__ = ["Rows", "checked_options", "is_blocks", "is_out_of_core", "memory_rows", "open_rows", "where"]
-
 _OPTIONS = ("memory_limit", "device", "tile_dtype")
 
 

@@ -22,8 +22,6 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 from likewise.utils.validation import check_sample_weight
 
-__all__ = ["KEPT_ROWS", "Sums", "SumsEngine", "check_partial", "merge"]
-
 log = logging.getLogger("likewise")
 
 KEPT_ROWS = 5000  # for the adaptive target, unless compress_size says otherwise

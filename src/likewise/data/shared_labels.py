@@ -9,8 +9,6 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["SharedLabels"]
-
 
 class SharedLabels:
     """An indicator of labels, (n, c), with one row per item; an item without any label is unlabelled.

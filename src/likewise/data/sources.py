@@ -16,8 +16,6 @@ from sklearn.utils import gen_batches
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.arrays import npy_header
 
-__all__ = ["BlockStream", "NpyFile", "Source", "check_finite", "working_dtype"]
-
 Blocks = Iterator[tuple[slice, np.ndarray]]
 
 

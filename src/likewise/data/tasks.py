@@ -15,20 +15,6 @@ from likewise.core.passes import Gallery, deviation
 from likewise.core.whitening import add_gram, mirrored
 from likewise.utils.threads import added, ordered_map, row_blocks
 
-__all__ = [
-    "ClassSums",
-    "GramSum",
-    "ProjectedGram",
-    "Projection",
-    "Sweep",
-    "block_columns",
-    "block_sums",
-    "class_squares",
-    "joined_columns",
-    "labelled_block",
-    "part_sums",
-]
-
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 
 

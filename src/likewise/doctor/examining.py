@@ -13,8 +13,6 @@ from likewise.doctor.survey import Survey, survey
 from likewise.errors import LikewiseError
 from likewise.tables.table import is_sparse
 
-__all__ = ["Finding", "Findings", "examine"]
-
 Severity = Literal["serious", "warning", "note"]
 Problem = tuple[str, Severity, str]
 """Code, severity, and what it is."""

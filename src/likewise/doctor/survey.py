@@ -13,8 +13,6 @@ from scipy.linalg import eigvalsh
 from likewise.tables.table import is_missing, is_sparse
 from likewise.utils.arrays import dense
 
-__all__ = ["Survey", "survey"]
-
 _BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
 _LARGEST_GRAM = 4096  # its eigenvalues take seconds, not minutes
 _SAMPLE = 2048  # rows on which the rank is measured if the Gram matrix would be larger

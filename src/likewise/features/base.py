@@ -22,8 +22,6 @@ from likewise.features.images import LUMA, MAX_PIXELS, ImageError, as_sources, c
 from likewise.persistence import load_model, save_model
 from likewise.utils.threads import Item, Result, in_order, n_cores
 
-__all__ = ["ImageExtractor", "Pixels", "load_extractor", "make_extractor", "map_groups"]
-
 
 class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Images in, rows of features out.

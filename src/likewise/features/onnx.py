@@ -13,8 +13,6 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.features.base import ImageExtractor
 from likewise.features.images import centre_crop
 
-__all__ = ["OnnxExtractor"]
-
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of pixels in 0..1
 # Pixel ranges in the image metadata of ONNX, as (mean, std) of pixels in 0..1.
 _RANGES = {

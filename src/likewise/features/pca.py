@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from likewise.errors import LikewiseError
 
-__all__ = ["DualPCA"]
-
 _COLUMNS = 2048  # read at a time: one page per row of a memory-mapped float16 file
 _ROWS = 512
 _EXACT = 2000  # rows; a full eigendecomposition takes seconds

@@ -22,8 +22,6 @@ from likewise.tables import store as stores
 from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
 from likewise.utils.files import atomic_write, locked
 
-__all__ = ["Summary", "extract_folder"]
-
 Progress = Callable[[str, int, int], None]
 # Raw rows, the files they are of, and the files skipped with the reason.
 Computed = tuple[np.ndarray, list[ImageFile], list[tuple[ImageFile, str]]]

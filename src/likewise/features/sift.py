@@ -11,8 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["dense_sift", "orientation_maps"]
-
 N_BINS = 8
 N_CELLS = 4
 WIDTH = N_BINS * N_CELLS * N_CELLS

@@ -12,8 +12,6 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.features.base import ImageExtractor
 from likewise.features.images import centre_crop
 
-__all__ = ["TimmExtractor"]
-
 
 class TimmExtractor(ImageExtractor):
     """Pooled features of a pretrained timm model, by name; needs `pip install timm`.

@@ -29,11 +29,6 @@ from likewise.metrics.ranking import (
 from likewise.metrics.significance import bootstrap_interval
 from likewise.utils.top_k import top_k
 
-__all__ = [
-    "Evaluation", "average_precision", "evaluate", "graded_ndcg", "macro_mean_average_precision", "map_at_r", "ndcg",
-    "precision_at_k", "r_precision", "recall_at_k",
-]  # fmt: skip
-
 _BLOCK = 256  # queries scored at a time by `graded_ndcg`
 
 

@@ -20,8 +20,6 @@ from likewise.metrics.evaluation import Evaluation, depths, drawn, measures_at, 
 from likewise.metrics.ranking import LabelRelevance, Ranks, Ties, rank, ties_checked
 from likewise.utils.threads import ordered_map
 
-__all__ = ["evaluate_blocks", "evaluate_rows"]
-
 _LARGEST_BLOCK = 16 << 20  # bytes as read; scores of all queries with a block are several times that
 _MOST_RELEVANT = 4_000_000  # scores of relevant items held in memory at a time
 _QUERIES = 128  # queries that one thread scores at a time

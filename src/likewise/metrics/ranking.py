@@ -18,16 +18,6 @@ import scipy.sparse as sp
 from likewise.errors import LikewiseError
 from likewise.utils.threads import blas_controller, ordered_map
 
-__all__ = [
-    "LabelRelevance",
-    "RankingProblem",
-    "Ranks",
-    "average_precisions",
-    "mean_average_precision",
-    "measured",
-    "rank",
-]
-
 Ties = Literal["expected", "optimistic", "pessimistic"]
 BLOCK_BYTES = 64 << 20  # over all threads; from 4 to 512 MiB measured: slower below 32, no faster above
 

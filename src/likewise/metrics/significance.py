@@ -11,8 +11,6 @@ from scipy.stats import bootstrap
 
 from likewise.errors import LikewiseError
 
-__all__ = ["PairedTest", "bootstrap_interval", "paired_test"]
-
 _CHUNK = 1 << 21  # numbers drawn at a time: bounds the memory for any number of queries and resamples
 
 

@@ -16,8 +16,6 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.utils.files import atomic_write, make_folder
 
-__all__ = ["COLUMNS", "Cell", "CellJournal", "Curve", "Done"]
-
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
 COLUMNS = ("experiment", "method", "split", "at", *MEASURES, "setting", *SECONDS)

@@ -16,8 +16,6 @@ from likewise.paper.tables import figures
 from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.words import mean_and_deviation
 
-__all__ = ["choices", "section", "tasks"]
-
 EXPERIMENT = "choices"
 METHODS = ("Euclid", "SLR-Fixed", "SLR")
 WIDEST = 5000  # columns; "no PCA" is not tried above

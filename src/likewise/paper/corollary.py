@@ -15,8 +15,6 @@ from likewise.reporting.charts import Line, chart
 from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.slr import SLR
 
-__all__ = ["errors", "section", "tasks"]
-
 EXPERIMENT = "corollary"
 FLOOR = 1e-16  # for the logarithmic axis
 

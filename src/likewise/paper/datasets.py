@@ -14,8 +14,6 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables import read_table
 from likewise.tables.store import FeatureStore
 
-__all__ = ["NAMES", "Dataset", "load_dataset"]
-
 Picture = Callable[[int], np.ndarray]
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")

@@ -14,8 +14,6 @@ from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.reporting.strips import Panel, choose_queries, retrieval_strips
 from likewise.reporting.words import listed
 
-__all__ = ["section", "tasks"]
-
 METHODS = ("FRML", "OASIS", "SLR")
 QUERIES = 8
 CELL = 72  # pixels per picture

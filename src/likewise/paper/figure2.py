@@ -19,8 +19,6 @@ from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.reporting.words import points, side
 from likewise.slr import SLR
 
-__all__ = ["Watched", "section", "tasks", "watched"]
-
 EXPERIMENT = "figure2"
 METHODS = ("SLR", "SLR-Fixed", "SLR-Whole")
 ENOUGH = 0.5  # points of mAP that count as "almost the same": below the deviation over splits in the paper

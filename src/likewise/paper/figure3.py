@@ -17,8 +17,6 @@ from likewise.reporting.charts import Line, chart
 from likewise.reporting.report import Block, Heading, Picture, Text
 from likewise.reporting.words import points, side
 
-__all__ = ["section", "sizes", "tasks"]
-
 EXPERIMENT = "figure3"
 KINDS = ("SLR-G", "SLR-C")
 ROOM = 2 * 10**9

@@ -16,8 +16,6 @@ from likewise.errors import LikewiseError
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 from likewise.slr import SLR
 
-__all__ = ["PaperMethod", "TimedFit", "default_methods", "fit", "method", "methods_from", "variant"]
-
 IN_PAPER = ("Euclid", "LMNN", "FRML", "OASIS", "SLR")
 ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "AnchoredSLR")
 _VARIANTS: dict[str, dict[str, Any]] = {

@@ -19,8 +19,6 @@ from likewise.paper.tables import figures, measured, score_table
 from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.words import duration
 
-__all__ = ["order_of", "section", "tasks"]
-
 EXPERIMENT = "documents"
 RAW = "tf-idf cosine"
 WIDTHS = (100, 300, AUTOMATIC_WIDTH)

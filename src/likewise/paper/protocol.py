@@ -14,8 +14,6 @@ from likewise.errors import LikewiseError
 from likewise.paper.datasets import Dataset
 from likewise.utils.arrays import dense
 
-__all__ = ["PaperSplit", "Protocol", "ProtocolSettings", "TrainingBudget", "describe"]
-
 TRAIN_SHARE = 0.7
 
 

@@ -25,8 +25,6 @@ from likewise.reporting.words import plural
 from likewise.utils.arrays import dense
 from likewise.utils.files import atomic_write
 
-__all__ = ["EXPERIMENTS", "PaperRun", "Task", "pending", "perform", "prepare", "write_report"]
-
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
 _MODULES = {"documents": "newsgroups"}

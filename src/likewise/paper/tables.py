@@ -17,8 +17,6 @@ from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.strips import nearest
 from likewise.reporting.words import listed, mean_and_deviation, plural, points
 
-__all__ = ["figures", "measured", "section", "tasks"]
-
 EXPERIMENT = "tables"
 SHOWN = 3  # results per query in Figure 1
 # Tables 1 and 2 as published: mAP in per cent and its standard deviation over five splits.

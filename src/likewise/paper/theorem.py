@@ -28,8 +28,6 @@ from likewise.paper.run import PaperRun, Task
 from likewise.reporting.charts import Line, chart
 from likewise.reporting.report import Block, Heading, Picture, TableBlock, Text
 
-__all__ = ["LabelRegression", "asked_size", "deviations", "epsilon", "factor", "section", "smallest_size", "tasks"]
-
 EXPERIMENT = "theorem"
 DELTA = 0.05  # probability that the bound fails
 EPSILON = 0.5  # the largest that the theorem allows

@@ -13,8 +13,6 @@ from likewise.paper.run import PaperRun, Task
 from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.words import duration, short
 
-__all__ = ["section", "tasks"]
-
 EXPERIMENT = "times"
 # Table 3 as published: minutes on twelve cores of 2.4 GHz.
 PUBLISHED: dict[str, dict[str, float]] = {

@@ -13,8 +13,6 @@ import numpy as np
 from likewise.errors import MissingExtraError
 from likewise.utils.files import atomic_write
 
-__all__ = ["Line", "chart"]
-
 # Readable in grey as well: from dark to light, each with its own marker.
 COLOURS = ("#1f4ed8", "#d9480f", "#2b8a3e", "#862e9c", "#5c5f66", "#0b7285")
 MARKERS = "osD^vx"

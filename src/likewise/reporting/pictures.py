@@ -20,11 +20,6 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 from likewise.errors import LikewiseError
 from likewise.utils.files import atomic_write
 
-__all__ = [
-    "above", "as_image", "beside", "blank", "encode_png", "fitted", "line_of_text", "padded", "resized",
-    "square_of_text", "write_png",
-]  # fmt: skip
-
 Colour = tuple[int, int, int]
 WHITE: Colour = (255, 255, 255)
 INK: Colour = (45, 48, 56)

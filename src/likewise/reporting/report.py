@@ -14,11 +14,6 @@ from typing import Any
 
 import likewise
 
-__all__ = [
-    "Block", "Code", "Facts", "Heading", "Picture", "TableBlock", "Text", "code", "definitions", "figure", "heading",
-    "page", "paragraph", "table", "to_html", "to_markdown", "versions",
-]  # fmt: skip
-
 _STYLE = """
 :root { color-scheme: light dark; --ink: #24272e; --soft: #646b78; --paper: #fbfbfc; --card: #ffffff;
   --rule: #e2e4e9; --bar: #9db8f2; --best: #2f6bed; }

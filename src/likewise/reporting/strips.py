@@ -13,8 +13,6 @@ from likewise.errors import LikewiseError
 from likewise.reporting.pictures import FRAME, INK, Colour, above, beside, blank, fitted, line_of_text, padded
 from likewise.utils.top_k import top_k
 
-__all__ = ["Panel", "choose_queries", "nearest", "retrieval_strips"]
-
 # The colours of the paper.
 QUERY: Colour = (34, 160, 66)
 HIT: Colour = (222, 45, 38)

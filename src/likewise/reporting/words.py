@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["duration", "listed", "mean_and_deviation", "plural", "points", "short", "side"]
-
 
 def mean_and_deviation(values: Sequence[float], digits: int = 1) -> str:
     """Mean ± sample standard deviation; only the value if there is one."""

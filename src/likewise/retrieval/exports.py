@@ -13,8 +13,6 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.index import Index
 from likewise.utils.files import atomic_write
 
-__all__ = ["export", "query_map", "to_faiss", "to_numpy"]
-
 
 def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
     """Write an index or its model to `path`; the kind follows from the suffix (.faiss, .npz, .onnx) if not given."""

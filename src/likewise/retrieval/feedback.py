@@ -22,8 +22,6 @@ from scipy.cluster.hierarchy import DisjointSet
 from likewise.errors import LikewiseError
 from likewise.utils.files import sync
 
-__all__ = ["Event", "Feedback", "Group", "Node", "groups_of"]
-
 NAME = "feedback.jsonl"
 COLUMNS = ("time", "kind", "query", "item", "right", "label")
 _KINDS = ("mark", "label", "undo")

@@ -23,8 +23,6 @@ from likewise.retrieval.search import Approximate, Exact, query_rows, result_cou
 from likewise.retrieval.storage import read_approximate, read_index, write_index
 from likewise.retrieval.taught import Taught
 
-__all__ = ["Index"]
-
 log = logging.getLogger("likewise")
 
 _PROBES = 500  # queries that measure the recall of an approximate index

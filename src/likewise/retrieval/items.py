@@ -15,8 +15,6 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables import Table
 
-__all__ = ["Items", "as_items"]
-
 _ID = ("id", "ids")
 _LABEL = ("label", "labels", "y", "target", "class")
 _PATH = ("path", "paths", "file", "name", "names")

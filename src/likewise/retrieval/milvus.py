@@ -12,8 +12,6 @@ from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.index import Index
 
-__all__ = ["MilvusIndex"]
-
 _BATCH = 1000
 _PATIENCE = 600.0  # seconds to wait for an index to be built
 _TEXT = 1024  # longest id, label or path

@@ -27,8 +27,6 @@ from likewise.utils.files import atomic_write, locked, sync
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
 
-__all__ = ["FORMAT", "read_approximate", "read_index", "write_index"]
-
 FORMAT = 1
 _POINTER = "CURRENT"
 _PREFIX = "version-"

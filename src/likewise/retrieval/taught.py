@@ -15,8 +15,6 @@ from likewise.core.kernels import Features, mean_square_distance
 from likewise.core.labels import sample_rows
 from likewise.utils.onnx_graph import Graph
 
-__all__ = ["Ground", "SpreadRegression", "Taught", "prepared"]
-
 
 class Taught(SimilarityModel):
     """A base model and taught coordinates f: rows become [z, w f(z)], of unit length where those of the base are.

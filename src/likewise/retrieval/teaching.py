@@ -25,8 +25,6 @@ from likewise.retrieval.search import query_rows, row_numbers
 from likewise.retrieval.taught import Ground, Taught, prepared
 from likewise.utils.threads import single_threaded_blas
 
-__all__ = ["Lesson", "Teacher"]
-
 MOST_ROWS = 20_000  # of a larger gallery a sample of rows is used: the graph costs rows²
 MOST_HELD = 1_000
 HELD_SHARE = 0.3

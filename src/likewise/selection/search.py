@@ -26,8 +26,6 @@ from likewise.selection.holdout import CVResults, Split, each_score, mean_of_fou
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.validation import Interval, StrOptions
 
-__all__ = ["FIXED", "SCALINGS", "Options", "Search", "Setting", "checked_fixed", "choose_setting", "scaling_for"]
-
 SCALINGS = ("unit", "standard")
 WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

@@ -16,8 +16,6 @@ from likewise.metrics import mean_average_precision
 from likewise.selection.holdout import CVResults, Split, class_splits
 from likewise.utils.arrays import unit_rows
 
-__all__ = ["choose_shrinkage_map"]
-
 SHRINK = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 SPREAD = (0.3, 1.0, 3.0, 10.0)
 POWER = (0.0, 0.25, 0.5, 0.75)

@@ -21,8 +21,6 @@ from likewise.supervision.learning import PairOptions, Prepared, learn, learn_fr
 from likewise.supervision.reading import Supervision, read_supervision
 from likewise.utils.arrays import dense, to_host
 
-__all__ = ["Fold", "PairFit", "choose_strength", "fit_pairs", "holdouts"]
-
 
 class PairFit(NamedTuple):
     """What was learned: M, its precision, the width of the gallery side, and attributes of a fitted model."""

@@ -17,8 +17,6 @@ from likewise.supervision.reading import PairTargets, Supervision, pair_targets
 from likewise.supervision.regression import PairRegression, Side, iterations, moment, started
 from likewise.utils.threads import row_blocks
 
-__all__ = ["PairOptions", "Prepared", "learn", "learn_from_prior", "problem_of"]
-
 
 @dataclass(frozen=True)
 class PairOptions:

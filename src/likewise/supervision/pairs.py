@@ -16,8 +16,6 @@ from sklearn.utils import gen_batches
 
 from likewise.utils.threads import Item, Result, ordered_map
 
-__all__ = ["KnownPairs", "each", "intervals"]
-
 _DENSE = 0.05  # share of known pairs above which scoring all pairs is faster
 _GATHERED = 1 << 21  # numbers gathered at a time, per side and thread: 16 MB
 

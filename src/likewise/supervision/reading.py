@@ -18,8 +18,6 @@ from likewise.supervision.regression import Pairs
 from likewise.supervision.tiled import LabelClamp, StoredClamp, TileClamp, TiledPairs
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_sample_weight, validate_data
 
-__all__ = ["PairTargets", "Supervision", "pair_targets", "read_supervision"]
-
 
 @dataclass(frozen=True)
 class Supervision:

@@ -24,8 +24,6 @@ from likewise.supervision.pairs import each
 from likewise.utils.arrays import dense
 from likewise.utils.threads import row_blocks
 
-__all__ = ["PairRegression", "Pairs", "Side", "iterations", "moment", "started"]
-
 _LITTLE = 1 << 24  # multiplications that take less time than starting a thread
 INNER = 3  # conjugate steps before the sides are exchanged, where not all pairs are known
 

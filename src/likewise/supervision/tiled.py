@@ -22,8 +22,6 @@ from likewise.utils.threads import ordered_map, row_blocks
 
 _KEPT = 1 << 28  # bytes of raw scores that are cached between passes
 
-__all__ = ["LabelClamp", "StoredClamp", "TileClamp", "TiledPairs"]
-
 
 class TileClamp(Protocol):
     """The targets of a tile of scores."""

@@ -13,8 +13,6 @@ from numpy.lib import format as npy
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
 
-__all__ = ["load_array", "npy_header", "parquet_frame", "read_npy", "read_npz", "read_parquet"]
-
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
 # Of the archives of scipy.sparse.save_npz, in all its formats.

@@ -19,8 +19,6 @@ from likewise.tables.store import read_labels as read_store_labels
 from likewise.tables.table import LABEL_NAMES, Table, checked_rows, tidy_labels
 from likewise.tables.text import opened, read_csv, rows_of
 
-__all__ = ["SVMLIGHT", "is_svmlight", "read_labels", "read_svmlight", "read_table", "widened"]
-
 _PAIRS = ("features", "X", "embeddings")
 _PAIR_LABELS = ("labels.npy", "y.npy", "labels.csv", "labels.txt", "items.csv")
 _EXPECTED = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"

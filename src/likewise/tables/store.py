@@ -28,20 +28,6 @@ from likewise.utils.files import atomic_write, locked
 if TYPE_CHECKING:
     from likewise.features.base import ImageExtractor
 
-__all__ = [
-    "FORMAT",
-    "FeatureStore",
-    "Item",
-    "escape",
-    "is_store",
-    "items_to_csv",
-    "meta_to_json",
-    "read_features",
-    "read_labels",
-    "read_meta",
-    "unescape",
-]
-
 FORMAT = 1
 EXTRACTOR = "extractor.safetensors"
 COLUMNS = ("path", "label", "size", "mtime_ns")

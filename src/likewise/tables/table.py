@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
-__all__ = ["LABEL_NAMES", "NAME_NAMES", "Table", "checked_rows", "is_missing", "is_sparse", "tidy_labels"]
-
 # What people call these columns, in the order of preference.
 LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
 NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")

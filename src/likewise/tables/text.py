@@ -16,8 +16,6 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, tidy_labels
 
-__all__ = ["is_number", "opened", "read_csv", "rows_of"]
-
 _SNIFFED = 100  # rows examined to tell numbers from text; text in a later one is an error
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 

@@ -11,21 +11,6 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError, MissingExtraError
 
-__all__ = [
-    "as_given",
-    "check_dense",
-    "dense",
-    "in_memory",
-    "is_foreign",
-    "is_torch",
-    "like",
-    "namespace",
-    "take_rows",
-    "to_host",
-    "unit_rows",
-    "wide",
-]
-
 
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor; torch is not imported to find out."""

@@ -13,8 +13,6 @@ from filelock import FileLock, Timeout
 
 from likewise.errors import LikewiseError
 
-__all__ = ["atomic_write", "locked", "make_folder", "sync"]
-
 
 def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
     """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there."""

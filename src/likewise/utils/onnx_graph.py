@@ -9,8 +9,6 @@ import numpy as np
 
 from likewise.errors import MissingExtraError
 
-__all__ = ["Graph", "onnx_file"]
-
 OPSET = 17
 
 

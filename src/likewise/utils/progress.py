@@ -9,8 +9,6 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["Advance", "progress_bar"]
-
 
 class Advance(Protocol):
     """Advances a bar, and may change its text."""

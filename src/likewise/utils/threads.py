@@ -14,8 +14,6 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["added", "blas_controller", "in_order", "n_cores", "ordered_map", "row_blocks", "single_threaded_blas"]
-
 ROWS = 512  # rows per block
 _FEW_ROWS = 128  # up to here threads cost more than they save
 

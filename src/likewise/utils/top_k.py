@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["top_k"]
-
 
 def top_k(S: np.ndarray, k: int, ordered: bool = True) -> np.ndarray:
     """Columns of the k largest entries of each row of S, largest first; all of them if S has fewer than k columns.

@@ -31,8 +31,6 @@ from likewise.web.settings import ServerSettings
 from likewise.web.teaching_session import TeachingSession
 from likewise.web.workers import SearchBatcher
 
-__all__ = ["create_app"]
-
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
 _STATUS_CODES: dict[type[LikewiseError], int] = {LikewiseError: 422, NotFoundError: 404, ImageTooLargeError: 413}
 

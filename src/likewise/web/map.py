@@ -12,8 +12,6 @@ from sklearn.preprocessing import normalize
 from likewise.web.session import Session, Space
 from likewise.web.workers import Job
 
-__all__ = ["GalleryMap", "neighbour_map", "quick_map", "rescaled"]
-
 _MOST = 60_000  # points a browser draws smoothly
 _LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed beside their nearest ones
 _FEWEST = 30  # below, there are no neighbourhoods to preserve

@@ -23,8 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from likewise.web.monitoring import Metrics, RequestMetricsMiddleware, client_of
 from likewise.web.settings import Limits, ServerSettings, is_loopback
 
-__all__ = ["COOKIE", "AccessToken", "RateLimiter", "bare_host", "middleware_for"]
-
 COOKIE = "likewise"
 UPLOADS = "/api/uploads"
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves

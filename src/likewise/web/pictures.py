@@ -11,8 +11,6 @@ import numpy as np
 
 from likewise.features.images import ImageError, load_image, shrink
 
-__all__ = ["SIZES", "Picture", "decode_upload", "picture_of_file", "placeholder", "to_jpeg"]
-
 SIZES = {"small": 288, "large": 1280}
 _SMALLEST = 96  # a picture of a few pixels is enlarged to this, without smoothing
 Picture = tuple[bytes, str]  # bytes and media type

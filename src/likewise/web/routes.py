@@ -25,8 +25,6 @@ from likewise.web.schemas import ERRORS, ItemResponse, RowSearchRequest, SearchR
 from likewise.web.session import SearchResult, Session
 from likewise.web.teaching_session import TeachingSession
 
-__all__ = ["PAGE", "routes"]
-
 PAGE = FilePath(__file__).parent / "page"
 _MOST_UPLOADS = 4  # processed at a time: each keeps a core busy for some tens of milliseconds
 _NO_STORE = {"Cache-Control": "no-store"}

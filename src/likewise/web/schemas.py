@@ -7,23 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
-__all__ = [
-    "ERRORS",
-    "ErrorResponse",
-    "Example",
-    "Hit",
-    "ItemResponse",
-    "ItemsResponse",
-    "LabelRequest",
-    "MapResponse",
-    "MarkRequest",
-    "RowSearchRequest",
-    "SearchRequest",
-    "SearchResponse",
-    "Side",
-    "UploadResponse",
-]
-
 Side = Literal["raw", "learned", "previous"]
 Row = Annotated[int, Field(ge=0, le=2**31 - 1, description="Row number of an item in the index, from 0.")]
 Label = Annotated[

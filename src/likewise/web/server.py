@@ -22,8 +22,6 @@ from likewise.utils.threads import blas_controller
 from likewise.web.app import create_app
 from likewise.web.settings import Limits, ServerSettings, is_loopback
 
-__all__ = ["address", "listening", "secured", "serve", "server_for"]
-
 log = logging.getLogger("likewise.web")
 
 

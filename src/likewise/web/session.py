@@ -19,8 +19,6 @@ from likewise.retrieval.search import NotFoundError, check_row, top_k
 from likewise.web.pictures import SIZES, Picture, decode_upload, picture_of_file, placeholder, to_jpeg
 from likewise.web.settings import Limits
 
-__all__ = ["Reference", "SearchResult", "Session", "Space", "Upload", "learned_space"]
-
 # Weight of an unwanted example relative to a wanted one (Rocchio feedback; the classical 0.15 to 0.25 is too timid for
 # someone who has pressed "not like this").
 UNLIKE = 0.5

@@ -6,8 +6,6 @@ import ipaddress
 import warnings
 from dataclasses import InitVar, dataclass, field
 
-__all__ = ["Limits", "ServerSettings", "is_loopback"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -18,8 +18,6 @@ from likewise.utils.threads import blas_controller, n_cores
 from likewise.web.session import Reference, Session, learned_space
 from likewise.web.workers import Job
 
-__all__ = ["TeachingSession"]
-
 
 @dataclass(frozen=True)
 class UndoStep:

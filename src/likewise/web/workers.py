@@ -17,8 +17,6 @@ from likewise.errors import LikewiseError
 from likewise.retrieval.search import top_k
 from likewise.web.session import Space
 
-__all__ = ["Job", "SearchBatcher", "search_by_rows"]
-
 log = logging.getLogger("likewise.web")
 Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
 # Below this many products per query the event loop waits (some 0.1 ms); above, a thread does the work.
