@@ -1,7 +1,5 @@
 """AnchoredSLR: the recommended estimator, with its settings chosen inside `fit`."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The contract of every model here: two sides whose inner product is the similarity."""
 
-from __future__ import annotations
-
 import functools
 import os
 import warnings

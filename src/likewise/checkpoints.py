@@ -1,7 +1,5 @@
 """Checkpoint files: the last iteration of a fit, and the facts that tell which fit it belongs to."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

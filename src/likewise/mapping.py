@@ -1,7 +1,5 @@
 """From one embedding model to another: `fit_map(old, new)`, so that an index survives a change of encoder."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any, ClassVar, Self
 

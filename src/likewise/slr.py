@@ -1,7 +1,5 @@
 """SLR: similarity learning via adaptive regression, the paper's method over all pairs."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from dataclasses import fields

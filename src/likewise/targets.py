@@ -1,7 +1,5 @@
 """The former home of `Relevance` and `SharedLabels`, now in `likewise.data`."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

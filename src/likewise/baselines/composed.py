@@ -1,7 +1,5 @@
 """Baselines made of another: on the features of an RBF kernel, or with the input beside the embedding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 

@@ -6,8 +6,6 @@ with respect to M = LLᵀ is then a sum of a few dyads, Σ δ q qᵀ, and the st
 on the positive semidefinite matrices of rank r.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, Self

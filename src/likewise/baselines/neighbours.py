@@ -1,7 +1,5 @@
 """Distances learned for nearest neighbours of the same class: NCA and LMNN."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self

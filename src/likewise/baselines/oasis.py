@@ -12,8 +12,6 @@ so one product with W₀, two Gram matrices and a short recursion give every τ 
 all its updates: the same steps and, up to rounding, the same result at the speed of matrix products.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 

@@ -4,8 +4,6 @@ A verb is a module of this package with a function `register(app)`. Heavy import
 `likewise --help` stays fast.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated
 

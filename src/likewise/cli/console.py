@@ -1,7 +1,5 @@
 """Output shared by all verbs: results on stdout, everything else on stderr, errors as one sentence."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

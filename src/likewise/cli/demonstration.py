@@ -1,7 +1,5 @@
 """The demo: learn on the digits of scikit-learn, compare with the usual methods, show results before and after."""
 
-from __future__ import annotations
-
 import platform
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`likewise evaluate`: how well a model ranks, beside raw cosine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

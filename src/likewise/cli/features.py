@@ -1,7 +1,5 @@
 """`likewise features`: extract a folder of images to a feature store."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

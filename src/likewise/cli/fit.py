@@ -1,7 +1,5 @@
 """`likewise fit`: learn a similarity from rows and labels."""
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings

@@ -1,7 +1,5 @@
 """`likewise index`: a model and its gallery in one folder, to be searched, served and taught."""
 
-from __future__ import annotations
-
 import sys
 import time
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Options that several verbs share, and how the files they name are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`likewise paper`: the tables and figures of the paper, on its data or on yours."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

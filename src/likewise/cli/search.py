@@ -1,7 +1,5 @@
 """`likewise search`: the items of an index most similar to a picture or to one of its rows."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """`likewise serve`: the web page to search, compare before and after, and teach."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The methods that are compared, and up to which size each of them is run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self

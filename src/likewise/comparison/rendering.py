@@ -1,7 +1,5 @@
 """A comparison as text for a terminal and as HTML."""
 
-from __future__ import annotations
-
 import io
 import platform
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The results of a comparison: figures per method, paired tests between methods, and a recommendation."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any

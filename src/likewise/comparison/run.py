@@ -1,7 +1,5 @@
 """Fit every method on the same splits and evaluate it on the same queries; a failure becomes a row of the table."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence

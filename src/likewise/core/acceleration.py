@@ -1,7 +1,5 @@
 """Anderson acceleration of Algorithm 1."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where the iterations start: the solution for the fixed label target, or the start of the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.linalg
 from numpy.random import Generator

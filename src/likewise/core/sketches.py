@@ -3,8 +3,6 @@
 A Gaussian sketch saves no time: it mixes the targets of all pairs, which must be clamped first.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import suppress

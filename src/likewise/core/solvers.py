@@ -5,8 +5,6 @@ step is an iteration (Alg. 1); for low rank the two sides take turns (Alg. 3). A
 regression and minimises that, so the objective never rises.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ exactly orthonormal. So every regression and every score is exact in the directi
 approximate.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

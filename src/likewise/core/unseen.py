@@ -5,8 +5,6 @@ weighs the directions of S_b by (b′ / (b′ + 1))^p, b′ = b + h mean(b), sin
 direction. a = 1, p = 0 is the plain cosine, p = 0 is WCCN, h = 0 is LDA's subspace, p = ½ is close to PLDA.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Blocks of rows are moved to the device and their d x r sums back; the data set s
 taken on the host in float64, so that an engine's result differs from NumPy's by the rounding of its products alone.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The common part of engines that see their rows in blocks: every result is a sum over blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

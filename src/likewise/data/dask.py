@@ -5,8 +5,6 @@ worker takes with it when it dies is computed again elsewhere. Sums are added in
 result does not depend on who was faster.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator

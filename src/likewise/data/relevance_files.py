@@ -1,7 +1,5 @@
 """Relevance from a file: triples, pairs, triplets or clicks in CSV, TSV or Parquet, told apart by their columns."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

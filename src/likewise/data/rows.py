@@ -1,7 +1,5 @@
 """The one way in: from whatever holds rows and labels to an engine over them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Several labels per item: two items are alike if they share one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

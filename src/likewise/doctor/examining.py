@@ -1,7 +1,5 @@
 """Find problems in the data, the most severe first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args

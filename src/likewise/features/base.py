@@ -1,7 +1,5 @@
 """Extractors: scikit-learn transformers from images to rows, saved without pickle; and the simplest, the pixels."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -4,8 +4,6 @@ Batch norms are folded into the convolutions, the classifier is dropped, and the
 features.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

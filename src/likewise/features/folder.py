@@ -1,7 +1,5 @@
 """The images below a folder, and their labels."""
 
-from __future__ import annotations
-
 import csv
 import os
 import stat

@@ -1,7 +1,5 @@
 """Any stored picture as upright 8-bit RGB, or an error that says why not."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

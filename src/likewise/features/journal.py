@@ -6,8 +6,6 @@ are written to `new`, the file `commit` marks them as complete, and then they ar
 `commit` finishes the move first.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Any ONNX image model as an extractor, run by onnxruntime."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

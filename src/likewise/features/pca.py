@@ -1,7 +1,5 @@
 """PCA of few, very wide rows, in memory or on disk."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Extract a folder of images to a feature store: resumable, in order, with the same bytes after interruptions."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

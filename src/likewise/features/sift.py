@@ -5,8 +5,6 @@ sum of pixels, and the weight is a product of a factor along x and one along y (
 Gaussian over the patch). So all cells of all patches are A_y · map · A_xᵀ, with one row of A per cell of a patch.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

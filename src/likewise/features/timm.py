@@ -1,7 +1,5 @@
 """Any timm model as an extractor; optional, since PyTorch is large."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar

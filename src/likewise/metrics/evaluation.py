@@ -1,7 +1,5 @@
 """The public metrics: one at a time, or all of them in one pass; and what each is, given the ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache

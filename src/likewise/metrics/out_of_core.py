@@ -4,8 +4,6 @@ The rank of a relevant item is the number of items that score higher, which is a
 collects the scores of the relevant items, the second counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any

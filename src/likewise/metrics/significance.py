@@ -1,7 +1,5 @@
 """Confidence of a mean over queries, and whether one model is better than another on the same queries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Results, stored one by one, so that a killed run can be resumed and gives the same table."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Choices that the paper leaves open, changed one at a time: scaling, PCA, gallery, ridge, rank, start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Corollary 1, measured: how fast the alternating method converges to the optimum of the fixed target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Figure 1: the first three results of the same queries under FRML, OASIS and SLR."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figure 3: SLR-G-m and SLR-C-m against m."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The methods of the tables by name: the variants of SLR as in the paper, rivals as their authors recommend."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import dataclass, field

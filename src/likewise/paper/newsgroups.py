@@ -1,7 +1,5 @@
 """The documents experiment, on sparse rows: cosine of tf-idf, LSA, LSA + LDA, and the methods that learn."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """A run of the experiments: set up, performed task by task with each result stored at once, and reported."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

@@ -1,7 +1,5 @@
 """Tables 1 and 2: mean average precision of every method over the splits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Table 3: training time of each method on the first split, at the setting it chose."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Line charts as PNG files, drawn by matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO

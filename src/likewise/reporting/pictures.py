@@ -3,8 +3,6 @@
 A picture comes as a Pillow image or as a uint8 array, (height, width) for grey or (height, width, 3) for colour.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import unicodedata

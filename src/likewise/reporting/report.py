@@ -1,7 +1,5 @@
 """Reports: parts of one self-contained HTML page, without scripts, in light and dark; blocks also as Markdown."""
 
-from __future__ import annotations
-
 import base64
 import platform
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Retrieval strips: queries and the results of each method, as in Figure 1 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Values, numbers and lists as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

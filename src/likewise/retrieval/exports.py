@@ -1,7 +1,5 @@
 """Exports for other engines: a faiss file, NumPy arrays, an ONNX graph of the model, a map for raw rows."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

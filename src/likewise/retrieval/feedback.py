@@ -4,8 +4,6 @@ The journal has one line per event, synced before it is confirmed, so that no cr
 and queries that belong together, with rows that do not belong to them.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -5,8 +5,6 @@ count as this process's memory for as long as the system likes. Rows that come i
 an index keeps them.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import tempfile

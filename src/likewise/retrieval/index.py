@@ -1,7 +1,5 @@
 """The index of a gallery: its model, its vectors and its items, searched by raw rows and saved in one folder."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import os

@@ -1,7 +1,5 @@
 """The same search in a Milvus collection: on a server, or in a file with milvus-lite."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any, Self

@@ -3,8 +3,6 @@
 At the end, the checks of what an index is asked for.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model taught by clicks: one more coordinate for each group that was taught, and how examples spread to others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 

@@ -5,8 +5,6 @@ rows known not to belong. A group is propagated over the graph of neighbours, it
 is regressed on the rows by a kernel. This gives one more coordinate per group beside those of the model.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Choosing on held-out rows or classes: the splits, their scores, a search over settings and its record."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

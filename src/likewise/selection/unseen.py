@@ -1,7 +1,5 @@
 """Choosing a map for unseen classes by holding out classes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Tables in NumPy's files and in Parquet."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

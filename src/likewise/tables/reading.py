@@ -1,7 +1,5 @@
 """From a file, a folder of features or standard input to a table, or to labels alone."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """CSV and TSV, read as a stream: numeric columns are features, a label column is found by its name."""
 
-from __future__ import annotations
-
 import csv
 from array import array
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Arrays of other libraries, torch above all: telling them apart, and moving them to NumPy and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files that are either old or new, never in between; and folders with one writer at a time."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Iterator

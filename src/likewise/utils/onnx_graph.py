@@ -1,7 +1,5 @@
 """Building ONNX graphs from the operations that models are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

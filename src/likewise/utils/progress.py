@@ -1,7 +1,5 @@
 """A progress bar on standard error, or nothing at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Work shared among threads: results in order, with a bounded number of them in progress."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

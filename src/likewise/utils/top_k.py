@@ -1,7 +1,5 @@
 """The k largest scores of each row."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

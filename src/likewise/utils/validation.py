@@ -1,7 +1,5 @@
 """What we use of scikit-learn's validation, private parts included: a release that moves them is met here alone."""
 
-from __future__ import annotations
-
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as feature_names

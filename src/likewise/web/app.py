@@ -1,7 +1,5 @@
 """The application: routes, middleware, error handlers, and the page."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path

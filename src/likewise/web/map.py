@@ -1,7 +1,5 @@
 """The map of the gallery: items as points, similar ones close to each other; redrawn after each lesson."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """What an operator sees: metrics for Prometheus, and a log of one JSON object per line."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Pictures of items: always decoded, shrunk and encoded again, so that only pixels leave the machine."""
 
-from __future__ import annotations
-
 import io
 from html import escape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The routes: search, items, teaching, the page and what an operator asks for."""
 
-from __future__ import annotations
-
 import html
 import time
 from collections.abc import Callable, Coroutine, Iterator

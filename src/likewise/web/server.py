@@ -1,7 +1,5 @@
 """Running the application: the socket, uvicorn, the browser, a clean shutdown."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import logging

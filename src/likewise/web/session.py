@@ -1,7 +1,5 @@
 """The state of a server: an index, its similarity spaces, its labels, and uploaded pictures."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings of a server."""
 
-from __future__ import annotations
-
 import ipaddress
 import warnings
 from dataclasses import InitVar, dataclass, field

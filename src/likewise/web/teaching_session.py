@@ -1,7 +1,5 @@
 """Teaching on the page: marks are saved at once, lessons run in the background, and every step can be undone."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from collections.abc import Callable

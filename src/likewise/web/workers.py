@@ -1,7 +1,5 @@
 """Work beside the requests: searches that arrive together share one product with the gallery; background jobs."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading
