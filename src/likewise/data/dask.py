@@ -207,6 +207,8 @@ def connected(address: str) -> Any:
     except ImportError as error:
         raise MissingExtraError("a Dask cluster", "dask") from error
     try:
+        with Client(address, timeout="10s", set_as_default=False):  # one that fails would stay the current one
+            pass
         return Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise LikewiseError(f"no Dask scheduler answers at {address!r}: {error}") from error
