@@ -1,5 +1,7 @@
 """The checkpoint of an anchored fit: what was chosen, then the map after each round."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

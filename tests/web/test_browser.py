@@ -198,7 +198,7 @@ def test_a_file_that_is_no_picture_gets_a_sentence(browser: Any, site: Any, tmp_
     page.goto(site[0])
     page.wait_for_selector("#start-grid .card")
     page.set_input_files("#file", str(tmp_path / "x.png"))
-    _said(page, "is not an image of a known kind")
+    _said(page, "is not a supported image format")
     page.close()
 
 

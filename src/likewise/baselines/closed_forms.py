@@ -1,5 +1,7 @@
 """Similarities in closed form: Euclid and cosine, whitening, RCA, LDA and ridge regression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -1,5 +1,7 @@
 """Posteriors of classifiers as embeddings: for galleries whose classes were all seen in training."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self

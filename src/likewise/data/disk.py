@@ -1,5 +1,7 @@
 """Rows on disk, visited in blocks that keep to a memory limit."""
 
+from __future__ import annotations
+
 import re
 import tempfile
 from collections.abc import Callable, Iterator

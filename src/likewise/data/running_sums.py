@@ -6,6 +6,8 @@ of all pairs, which no sum holds. For it a sample of the rows is kept, drawn eve
 row has been dropped the result is that of `fit`, afterwards each kept row represents its share of its class.
 """
 
+from __future__ import annotations
+
 import logging
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar

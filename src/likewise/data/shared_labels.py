@@ -1,5 +1,7 @@
 """Several labels per item: two items are alike if they share one."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

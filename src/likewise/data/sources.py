@@ -1,5 +1,7 @@
 """Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

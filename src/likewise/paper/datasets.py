@@ -1,5 +1,7 @@
 """The data sets of the experiments: the two of the paper, three public ones, or any feature store or table."""
 
+from __future__ import annotations
+
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """Figure 2: mAP after each iteration of SLR and SLR-Fixed, and of SLR-Whole, which has no iterations."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import partial
 

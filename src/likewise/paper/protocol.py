@@ -1,5 +1,7 @@
 """The protocol: splits of 70/30, PCA learned from the training rows, rows of unit length; and training budgets."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -11,6 +11,8 @@ degrees of freedom. A draw costs O(r²k) for any n and m, so 200 draws are feasi
 which is far above n.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial

@@ -5,6 +5,8 @@ of their own, as tables have them, hide all but the largest from it: standardisi
 as much where the large columns are those that matter. So it has to win clearly, on some of the rows, without adapting.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace

@@ -1,5 +1,7 @@
 """`SLR.fit` from relevance, partial or several labels, or a prior of a chosen strength."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """From known pairs to M: whiten both sides, take the moment, iterate; the ridge is towards zero or a prior."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -3,6 +3,8 @@
 The work is O(nnz r), in blocks of pairs; nothing of size n_q x n_g is ever held.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,5 +1,7 @@
 """From what a user gives to what is known of pairs, and to targets for them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -5,6 +5,8 @@ known η = 1 and this is the paper's own step. Where few are known a unit step w
 then is the best for the quadratic that bounds the loss along its direction, and directions are conjugate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self

@@ -4,6 +4,8 @@ One label per row makes contiguous blocks, which have their own loop in `core.pa
 come from a sparse matrix, so memory stays that of one tile per thread.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol

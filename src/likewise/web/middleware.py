@@ -1,5 +1,7 @@
 """Middleware: every request is checked and limited, and every response carries security headers."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import hmac

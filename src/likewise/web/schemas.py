@@ -1,5 +1,7 @@
 """Requests and responses of the JSON API."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
