@@ -96,13 +96,7 @@ def _task(X: np.ndarray, y: np.ndarray, seed: int = 1) -> tuple[np.ndarray, ...]
 
 
 def _adapter(
-    name: str,
-    Q: np.ndarray,
-    held: np.ndarray,
-    G: np.ndarray,
-    relevant: np.ndarray,
-    goal: np.ndarray,
-    known: np.ndarray,
+    name: str, Q: np.ndarray, held: np.ndarray, G: np.ndarray, relevant: np.ndarray, goal: np.ndarray, known: np.ndarray
 ) -> Iterator[dict[str, object]]:
     truth = sp.csr_array(goal.astype(float))
     raw = graded_ndcg(held, G, truth)

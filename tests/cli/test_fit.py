@@ -270,11 +270,11 @@ def _is_ours(file: str) -> bool:
     return file != "core/engine.py" and file.startswith(("slr", "anchored", "core/"))
 
 
-# AnchoredSLR has classes of its own for rows that are not in memory, until it runs on engines alone.
 ONE_CODE = [
     (*PAPER, "--rank", 8),
     (*PAPER, "--rank", 8, "--compress", "landmarks", "--compress-size", 90),
-    pytest.param(("--kernel", "linear"), marks=pytest.mark.xfail(reason="two sets of classes", strict=False)),
+    ("--kernel", "linear"),
+    ("--kernel", "rbf"),
 ]
 
 

@@ -134,10 +134,7 @@ def test_fit_forgets_the_blocks_before_and_a_block_after_it_begins_anew(caplog):
     [
         ({"compress": "sample", "compress_size": 20}, "compress='sample' draws from all rows at each step"),
         ({"compress": "gaussian", "compress_size": 20}, "compress='gaussian' draws from all rows at each step"),
-        (
-            {"prior": "identity"},
-            "prior='identity': supervision of pairs does not add up, partial_fit takes one label",
-        ),
+        ({"prior": "identity"}, "prior='identity': supervision of pairs does not add up, partial_fit takes one label"),
         ({"init": "paper"}, "init='paper' starts from rows that are gone: partial_fit needs init='fixed'"),
         ({"checkpoint": "x"}, "checkpoint has no meaning for partial_fit"),
     ],

@@ -145,12 +145,7 @@ def test_average_precision_takes_lists_integers_and_booleans():
 @pytest.mark.parametrize(
     ("scores", "relevant", "ties", "sentence"),
     [
-        (
-            [1.0, np.nan],
-            [True, False],
-            "expected",
-            "scores contains NaN or infinity: expected finite numbers",
-        ),
+        ([1.0, np.nan], [True, False], "expected", "scores contains NaN or infinity: expected finite numbers"),
         (
             [1.0, 2.0],
             [True],
@@ -181,10 +176,7 @@ def test_bad_scores_get_a_sentence(scores, relevant, ties, sentence):
 
 @settings(deadline=None, max_examples=8)
 @given(
-    block_bytes=st.integers(1, 10**6),
-    n_threads=st.integers(1, 4),
-    one_set=st.booleans(),
-    dtype=st.sampled_from(DTYPES),
+    block_bytes=st.integers(1, 10**6), n_threads=st.integers(1, 4), one_set=st.booleans(), dtype=st.sampled_from(DTYPES)
 )
 def test_blocks_and_threads_do_not_change_the_result(block_bytes, n_threads, one_set, dtype):
     X, y = clustered(600, dtype=dtype)

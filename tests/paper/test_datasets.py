@@ -101,11 +101,7 @@ def test_a_folder_of_pictures_is_turned_into_features_first(tmp_path: Path) -> N
     [
         ("digit", None, "DATASET 'digit' is neither known nor a path: expected caltech101, imagenet50, fashion-mnist"),
         ("digit", "x", "unknown DATASET 'digit': expected caltech101, imagenet50"),
-        (
-            "caltech101",
-            None,
-            "caltech101 needs PATH: a folder of pictures, one folder per class, or a feature store",
-        ),
+        ("caltech101", None, "caltech101 needs PATH: a folder of pictures, one folder per class, or a feature store"),
         ("caltech101", "nowhere", "PATH nowhere does not exist"),
         (
             "newsgroups20",

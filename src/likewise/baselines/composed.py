@@ -55,10 +55,7 @@ class Kernelised(Baseline):
     """
 
     _grids: ClassVar[dict[str, str]] = {"width": "widths"}
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "base": [StrOptions(set(_BASES))],
-        "grid": ["array-like", None],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"base": [StrOptions(set(_BASES))], "grid": ["array-like", None]}
 
     base: str = "lda"
     width: float | str = "auto"

@@ -53,8 +53,7 @@ def compare(
     small: Annotated[int, typer.Option(help="Most training rows for NCA and the SVM.", min=0)] = 3_000,
     seed: Annotated[int, typer.Option(help="Seed of the splits and all methods.", min=0)] = 0,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="HTML", help="Also write a report.", show_default=False),
+        Path | None, typer.Option("--output", "-o", metavar="HTML", help="Also write a report.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -164,8 +164,6 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
     kind, preset = known[method.lower()]
     parameters = set(kind().get_params())
     asked = {**asked, "rank": None} if whole else dict(asked)
-    if "memory_limit" in parameters and "rows" in asked:  # until AnchoredSLR has `rows` too
-        asked.update(asked.pop("rows"))
     for name in asked.keys() - parameters:
         option = "whole" if whole and name == "rank" else _OPTIONS.get(name, name.replace("_", "-"))
         raise LikewiseError(f"--{option} has no meaning for the method {method}")

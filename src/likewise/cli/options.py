@@ -82,8 +82,7 @@ MemoryLimit = Annotated[
     typer.Option("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
 ]
 Checkpoint = Annotated[
-    Path | None,
-    typer.Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed."),
+    Path | None, typer.Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
 ]
 Dask = Annotated[
     str | None,
@@ -115,10 +114,9 @@ load_rows = partial(load_table, names=False)  # to learn from or to measure: nam
 
 def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | None) -> TrainingRows:
     """The labelled rows of a table, opened if the model takes them so; with a note if some have no label."""
-    takes_rows = "rows" in model.get_params()
     if dask is not None:
-        return _on_cluster(model, table, dask, takes_rows)
-    if not takes_rows:
+        return _on_cluster(model, table, dask)
+    if "rows" not in model.get_params():
         table = labelled(table)
         return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
     from likewise.data import open_rows
@@ -144,14 +142,14 @@ def naming(source: str) -> Iterator[None]:
         raise
 
 
-def _on_cluster(model: Any, table: Any, address: str, takes_rows: bool) -> TrainingRows:
+def _on_cluster(model: Any, table: Any, address: str) -> TrainingRows:
     """The same for the workers of a Dask cluster, which must see the file under the same name."""
     from likewise.data import open_rows
     from likewise.data.dask import connected, dask_rows
     from likewise.data.sources import NpyFile
 
     file = NpyFile.of_memmap(table.X) if hasattr(table.X, "filename") else None
-    if file is None or not (takes_rows or "memory_limit" in model.get_params()):
+    if file is None or "rows" not in model.get_params():
         raise LikewiseError(
             f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {table.source}"
         )
@@ -159,10 +157,7 @@ def _on_cluster(model: Any, table: Any, address: str, takes_rows: bool) -> Train
         note(text)
     with working(f"connecting to {address}"):
         client = connected(address)
-    X = dask_rows(file)
-    if takes_rows:
-        return replace(_opened(open_rows(X, table.y), table.source), close=client.close)
-    return TrainingRows(X, table.y, table.source, table.X.shape, len(set(table.y.tolist()) - {""}), close=client.close)
+    return replace(_opened(open_rows(dask_rows(file), table.y), table.source), close=client.close)
 
 
 def _opened(rows: Any, source: str) -> TrainingRows:

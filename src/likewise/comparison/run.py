@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from likewise.comparison.methods import (
-    MethodSpec,
-    Size,
-    check_names,
-    own_methods,
-    seen_methods,
-    select,
-    unseen_methods,
-)
+from likewise.comparison.methods import MethodSpec, Size, check_names, own_methods, seen_methods, select, unseen_methods
 from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
 from likewise.core.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.errors import LikewiseError

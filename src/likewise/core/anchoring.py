@@ -28,7 +28,7 @@ from likewise.core.kernels import (
     FeatureSums,
     Scaling,
     UnitRows,
-    basis,
+    dual_basis,
     gram_basis,
     rows_at,
     scaled,
@@ -136,33 +136,33 @@ class Preparation:
     seed: int
 
     def __call__(self, unit: UnitRows, width: float) -> AnchoredRegression:
-        """The regression of one kernel width; features of rows in memory are computed once."""
+        """The regression of one kernel width; features and coordinates of rows in memory are computed once."""
         rng = np.random.default_rng(self.seed)
         features = unit.kernel(width, self.kernel_size, rng)
-        prepared = _in_memory(unit, features) or _in_passes(unit, features)
+        held = unit.engine.mapped(features)
+        engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
+        left = features if held is None else Features()  # to be computed in each pass
+        found, totals = _basis(engine, pending, left, unit.size, features.metric())
+        coordinates: Any = Coordinates(pending, left, replace(found, V=found.V.astype(engine.dtype)))
+        rows = engine.mapped(coordinates)
+        if rows is not None:  # sorted once, not in each pass
+            engine, coordinates = rows.take(np.arange(rows.shape[0])), None
+        prepared = AnchoredRegression(unit, features, found, engine, coordinates, totals)
         return prepared.with_columns(self.n_landmarks, rng)
 
 
-def _in_memory(unit: UnitRows, features: Features) -> AnchoredRegression | None:
-    held = unit.engine.mapped(features)
-    if held is None:
-        return None
-    found = basis(held.X, held.row_weights, features.metric())
-    engine = held.mapped(found).take(np.arange(held.shape[0]))  # sorted once, not in each pass
-    totals = class_sums(engine.rows(slice(None)), engine.codes, engine.weights, engine.n_classes)
-    return AnchoredRegression(unit, features, found, engine, None, totals)
-
-
-def _in_passes(unit: UnitRows, features: Features) -> AnchoredRegression:
-    engine = unit.engine
-    check_room(engine.shape[1] if features.landmarks is None else len(features.landmarks), engine.shape)
-    G, sums = engine.sum(FeatureSums(unit.pending, features, engine.n_classes))
-    total = float(unit.size.sum())
-    found = gram_basis(G, sums.sum(axis=0) / total, total, features.metric())
-    coordinates = Coordinates(unit.pending, features, replace(found, V=found.V.astype(engine.dtype)))
-    return AnchoredRegression(
-        unit, features, found, engine, coordinates, sums @ found.V - np.outer(unit.size, found.offset)
-    )
+def _basis(
+    engine: Any, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
+) -> tuple[Basis, np.ndarray]:
+    """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
+    n, q = engine.shape[0], engine.shape[1] if features.landmarks is None else len(features.landmarks)
+    if metric is None and n < q and hasattr(engine, "X"):
+        found = dual_basis(engine.X, engine.row_weights)
+        return found, class_sums(found(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
+    check_room(q, (n, q))
+    G, sums = engine.sum(FeatureSums(pending, features, engine.n_classes))
+    found = gram_basis(G, sums.sum(axis=0) / size.sum(), float(size.sum()), metric)
+    return found, sums @ found.V - np.outer(size, found.offset)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -183,12 +183,7 @@ def fixed_target(regression: AnchoredRegression, ridge: float, lda: bool) -> np.
 
 
 def adapt(
-    regression: AnchoredRegression,
-    target: np.ndarray,
-    ridge: float,
-    pull: float,
-    confidence: float,
-    saved: Any = None,
+    regression: AnchoredRegression, target: np.ndarray, ridge: float, pull: float, confidence: float, saved: Any = None
 ) -> np.ndarray:
     """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution.
 

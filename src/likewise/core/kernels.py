@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from likewise.core.engine import Engine, RowBlock
 from likewise.core.labels import class_sums, draw_landmarks
 from likewise.core.truncated_whitening import reduced_rows
-from likewise.core.whitening import add_gram, check_room, fixed_signs, gram, mirrored
+from likewise.core.whitening import add_gram, check_room, fixed_signs, mirrored
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
@@ -139,19 +139,20 @@ class Basis:
         return features @ like(self.V, features) - like(self.offset, features)
 
 
-def basis(features: Any, weights: np.ndarray | None, metric: np.ndarray | None) -> Basis:
-    """Eigenbasis of the centred features; with a metric K the eigenvectors satisfy VᵀKV = I."""
+def dual_basis(features: Any, weights: np.ndarray | None) -> Basis:
+    """Eigenbasis of the centred features through their n x n inner products, where rows are fewer than columns."""
     n, q = features.shape
-    check_room(min(n, q) if metric is None else q, (n, q))
+    check_room(n, (n, q))
     w = np.ones(n) if weights is None else weights
     mean = np.asarray(w @ features, dtype=np.float64) / w.sum()
-    if metric is None and n < q:
-        return _kept(*_dual(features, mean, w), mean, q)
-    return gram_basis(gram(features, weights), mean, float(w.sum()), metric)
+    rows = (dense(features).astype(np.float64) - mean) * np.sqrt(w)[:, None]
+    values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
+    g = np.maximum(values[::-1], 0.0)
+    return _kept(rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g, mean, q)
 
 
 def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
-    """The same from the Gram matrix of the features, their mean and the total weight."""
+    """Eigenbasis of the centred features, from their Gram matrix, mean and total weight; with a metric K, VᵀKV = I."""
     values, vectors = _eigenvectors(G - total * np.outer(mean, mean), metric)
     return _kept(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
 
@@ -175,14 +176,6 @@ def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
     V, g = V[:, kept], g[kept]
     V = V * fixed_signs(V)  # a checkpoint holds coordinates
     return Basis(V, g, mean @ V, float(g.sum() / max(width or len(g), 1)))
-
-
-def _dual(features: Any, mean: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors and eigenvalues through the n x n inner products, where rows are fewer than columns."""
-    rows = (dense(features).astype(np.float64) - mean) * np.sqrt(w)[:, None]
-    values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
-    g = np.maximum(values[::-1], 0.0)
-    return rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g
 
 
 @dataclass(frozen=True)

@@ -65,11 +65,7 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
 
 
 def whiten_gram(
-    G: np.ndarray,
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    alpha: float,
-    projected: Callable[[np.ndarray], np.ndarray],
+    G: np.ndarray, shape: tuple[int, int], dtype: np.dtype, alpha: float, projected: Callable[[np.ndarray], np.ndarray]
 ) -> WhiteningMap:
     """The same from XᵀX; `projected(W)` returns (XW)ᵀ(XW), which takes a second pass over X."""
     return _whitening(*_decomposed(G), shape, dtype, alpha, projected)

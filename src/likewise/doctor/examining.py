@@ -204,10 +204,7 @@ _ADVICE: dict[str, tuple[str, str]] = {
         "It counts as a class of its own: a model learns that its rows are similar to each other.",
         "If -1 marks unlabelled or noise rows, drop them before fitting.",
     ),
-    "one-class": (
-        "Every pair is similar: there is nothing to distinguish.",
-        "Add rows of at least one other class.",
-    ),
+    "one-class": ("Every pair is similar: there is nothing to distinguish.", "Add rows of at least one other class."),
     "all-distinct": (
         "No pair is similar: no query has a relevant item, and average precision is undefined.",
         "Use coarser labels; is this an id column, or a number to be predicted?",
@@ -240,10 +237,7 @@ _ADVICE: dict[str, tuple[str, str]] = {
         "Pairs within the largest classes outnumber all others and dominate both the fit and mAP.",
         "Look at macro mAP too, pass balanced sample weights to fit, or subsample the largest classes.",
     ),
-    "label-spelling": (
-        "They count as different classes, whose items are pushed apart.",
-        "Use one spelling.",
-    ),
+    "label-spelling": ("They count as different classes, whose items are pushed apart.", "Use one spelling."),
     "row-scale": (
         "Inner products grow with the norm: long rows dominate the fit and appear in every ranking.",
         "Normalise the rows: sklearn.preprocessing.normalize(X).",
