@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from likewise.core.engine import Engine, RowBlock
 from likewise.core.labels import class_sums, draw_landmarks
@@ -191,11 +192,11 @@ class FeatureSums:
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
         G: Any = None
         sums: Any = 0.0
-        for first in range(0, len(block.codes), self.rows):
-            part = block.part(slice(first, min(first + self.rows, len(block.codes))))
-            phi = self.features(scaled(self.scaling, part.rows))
-            G = self._add(G, phi, part.weights)
-            sums = sums + class_sums(phi, part.codes, part.weights, self.n_classes)
+        for part in gen_batches(len(block.codes), self.rows):
+            phi = self.features(scaled(self.scaling, block.rows[part, :]))
+            weights = None if block.weights is None else block.weights[part]
+            G = self._add(G, phi, weights)
+            sums = sums + class_sums(phi, block.codes[part], weights, self.n_classes)
         return (mirrored(G) if isinstance(G, np.ndarray) else to_host(G)), sums
 
     def _add(self, G: Any, phi: Any, weights: np.ndarray | None) -> Any:
