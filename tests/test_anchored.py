@@ -100,13 +100,13 @@ def test_sparse_rows_give_the_model_of_dense_rows():
 
 def test_what_was_tried_is_told_and_what_is_set_is_kept():
     X, y = planted(120, 8, 4)
-    model = AnchoredSLR(kernel="linear", fixed={"fixed": {"geometry": "lda", "ridge": 0.2}}).fit(X, y)
+    model = AnchoredSLR(kernel="linear", fixed={"geometry": "lda", "ridge": 0.2}).fit(X, y)
     assert all(p["lda"] and p["ridge"] == 0.2 for p in model.cv_results_["params"])
     assert model.setting_["ridge"] == 0.2
     assert len(model.cv_results_["mean_test_score"]) == len(model.cv_results_["mean_fit_time"]) >= 6
-    fixed = AnchoredSLR(
-        kernel="linear", fixed={"fixed": {"geometry": "lda", "ridge": 0.2, "pull": 1.0, "confidence": 0.5}}
-    ).fit(X, y)
+    fixed = AnchoredSLR(kernel="linear", fixed={"geometry": "lda", "ridge": 0.2, "pull": 1.0, "confidence": 0.5}).fit(
+        X, y
+    )
     assert (fixed.setting_["pull"], fixed.setting_["confidence"]) == (1.0, 0.5)
 
 

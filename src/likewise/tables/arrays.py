@@ -47,7 +47,7 @@ def read_npz(path: Path, features: str | None = None, label_column: str | None =
 
 def _from_archive(path: Path, archive: Any, features: str | None, label_column: str | None) -> Table:
     keys = list(archive.files)
-    if {"format", "shape", "data"} <= set(keys):
+    if {"format", "shape", "data"} <= set(keys) or {"indptr", "indices", "shape", "data"} <= set(keys):
         return _from_sparse(path, archive, label_column)
     ndims = {key: _ndim(archive, key) for key in keys}
     rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
@@ -58,8 +58,11 @@ def _from_archive(path: Path, archive: Any, features: str | None, label_column: 
 
 
 def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
-    """What `scipy.sparse.save_npz` wrote; labels may have been added under their usual keys."""
-    X = sp.csr_array(sp.load_npz(path))
+    """What `scipy.sparse.save_npz` wrote, or the parts of a CSR matrix; labels may stand under their usual keys."""
+    if "format" in archive.files:
+        X = sp.csr_array(sp.load_npz(path))
+    else:
+        X = sp.csr_array(tuple(archive[key] for key in ("data", "indices", "indptr")), shape=tuple(archive["shape"]))
     ndims = {key: _ndim(archive, key) for key in archive.files if key not in _SPARSE_KEYS}
     return Table(X, _labels(path, archive, ndims, label_column), _names(archive, X.shape[0]), str(path))
 
