@@ -100,7 +100,9 @@ def _rbf(X: Any, landmarks: Any, gamma: float) -> Any:
     K -= squared_lengths(X)[:, None]
     K -= squared_lengths(landmarks)
     K *= gamma
-    return xp.exp(xp.clip(K, max=0.0))
+    if is_foreign(K):
+        return xp.exp(xp.clip(K, max=0.0))
+    return np.exp(np.minimum(K, 0, out=K), out=K)  # in place: these are the largest arrays of a fit
 
 
 def squared_lengths(X: Any) -> Any:

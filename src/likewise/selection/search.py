@@ -145,9 +145,10 @@ class Search:
 
     def average_precisions(self, setting: Setting) -> list[np.ndarray]:
         """What `score` is the mean of, for each split: every held-out row, nan where there is nothing to find."""
+        folds = self._at(setting.width)  # by all BLAS threads
         # One BLAS thread: the products here are small, and between them others would spin on our own threads' cores.
         with single_threaded_blas():
-            return [fold.average_precisions(setting) for fold in self._at(setting.width)]
+            return [fold.average_precisions(setting) for fold in folds]
 
     def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
         """The setting with the highest score; `first` has to be beaten."""
