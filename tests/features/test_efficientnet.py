@@ -139,7 +139,7 @@ def test_the_saved_extractor_needs_no_weights(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_real_images_of_a_class_are_near_each_other(data_folder: Path) -> None:
-    """75 images of 15 classes: mAP is 0.91, with a wrongly converted network far below."""
+    """75 images of 15 classes: mAP was 0.91 when this bound was set."""
     images, labels = real_images(data_folder, 15, 5)
     rows = EfficientNetLite0().transform(images)
     rows -= rows.mean(axis=0)
