@@ -145,8 +145,9 @@ class Preparation:
         found, totals = _basis(engine, pending, left, unit.size, features.metric())
         coordinates: Any = Coordinates(pending, left, replace(found, V=found.V.astype(engine.dtype)))
         rows = engine.mapped(coordinates)
-        if rows is not None:  # sorted once, not in each pass
+        if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
             engine, coordinates = rows.take(np.arange(rows.shape[0])), None
+            totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
         prepared = AnchoredRegression(unit, features, found, engine, coordinates, totals)
         return prepared.with_columns(self.n_landmarks, rng)
 
@@ -161,7 +162,11 @@ def _basis(
         return found, class_sums(found(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
     check_room(q, (n, q))
     G, sums = engine.sum(FeatureSums(pending, features, engine.n_classes))
-    found = gram_basis(G, sums.sum(axis=0) / size.sum(), float(size.sum()), metric)
+    mean = sums.sum(axis=0) / size.sum()
+    if hasattr(engine, "X"):  # in one product: which directions of duplicate rows are rounding hangs on its digits
+        w = np.ones(engine.X.shape[0]) if engine.row_weights is None else engine.row_weights
+        mean = np.asarray(w @ engine.X, dtype=np.float64) / w.sum()
+    found = gram_basis(G, mean, float(size.sum()), metric)
     return found, sums @ found.V - np.outer(size, found.offset)
 
 
