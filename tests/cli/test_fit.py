@@ -274,7 +274,6 @@ ONE_CODE = [
     (*PAPER, "--rank", 8),
     (*PAPER, "--rank", 8, "--compress", "landmarks", "--compress-size", 90),
     ("--kernel", "linear"),
-    ("--kernel", "rbf"),
 ]
 
 
