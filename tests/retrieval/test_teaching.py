@@ -281,3 +281,12 @@ def test_a_lesson_knows_what_it_was_learned_from(digits: Digits) -> None:
     teacher = Teacher(Index.build(Cosine().fit(X), X))
     events = (teacher.mark(0, 1, True), teacher.label(2, "x"))
     assert teacher.learn().events == events
+
+
+def test_a_word_where_a_row_number_is_expected_gets_a_sentence(gallery):
+    X, _ = gallery
+    teacher = Teacher(Index.build(Cosine().fit(X), X))
+    for act in (lambda: teacher.mark("bottle-3", 5, True), lambda: teacher.mark(3, "bottle-5", True)):
+        with pytest.raises(LikewiseError, match="expected row numbers"):
+            act()
+    assert teacher.events == []

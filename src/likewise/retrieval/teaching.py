@@ -117,9 +117,10 @@ class Teacher:
         if np.ndim(query):
             numbers = query_rows(query, self.index.raw.shape[1])[0].tolist()
             return Event("mark", numbers, self._id(item), bool(right))
-        if int(query) == int(item):
+        event = Event("mark", self._id(query), self._id(item), bool(right))
+        if event.query == event.item:
             raise LikewiseError(f"item {item} is the query itself; mark another")
-        return Event("mark", self._id(query), self._id(item), bool(right))
+        return event
 
     def _add(self, event: Event) -> Event:
         if self.feedback is not None:
@@ -128,7 +129,7 @@ class Teacher:
         return event
 
     def _id(self, row: Any) -> Any:
-        return self.index.ids[row_numbers(int(row), len(self.index))].tolist()[0]
+        return self.index.ids[row_numbers(row, len(self.index))].tolist()[0]
 
     def _is_known(self, event: Event) -> bool:
         """Whether the items of an event are still in the index."""
