@@ -21,14 +21,16 @@ from likewise.utils.onnx_graph import Graph
 
 @dataclass(frozen=True)
 class Scaling:
-    """How rows are brought to length one: as they are, or standardised first (`shift` and `factor` per column).
+    """How rows are brought to length one: as they are, by the signed roots of their columns, or standardised first.
 
-    Standardised columns are followed by a constant column that weighs as much as all of them together, so that a unit
-    row still tells how far from the mean it was, and a linear map of it has a bias.
+    Roots bring large columns closer to small ones, which counts and histograms want. Standardised columns (`shift`,
+    `factor`) are followed by a constant column that weighs as much as all of them together, so that a unit row still
+    tells how far from the mean it was, and a linear map of it has a bias.
     """
 
     shift: Any = None
     factor: Any = None
+    roots: bool = False
 
     @classmethod
     def standard(cls, mean: np.ndarray, variance: np.ndarray) -> Scaling:
@@ -39,10 +41,12 @@ class Scaling:
 
     @property
     def name(self) -> str:
-        return "unit" if self.shift is None else "standard"
+        return "roots" if self.roots else "unit" if self.shift is None else "standard"
 
     def __call__(self, X: Any) -> Any:
         """Unit rows; sparse rows stay sparse unless they are standardised."""
+        if self.roots:
+            return unit_rows(signed_roots(X))
         if self.shift is None:
             return unit_rows(X)
         rows = dense(X)
@@ -51,10 +55,20 @@ class Scaling:
 
     def write_onnx(self, graph: Graph, rows: str) -> str:
         """The same in an ONNX graph."""
+        if self.roots:
+            return graph.unit(graph.signed_roots(rows))
         if self.shift is None:
             return graph.unit(rows)
         standardised = graph.times(graph.plus(rows, -self.shift), self.factor)
         return graph.unit(graph.beside([standardised, graph.filled(rows, 1.0)]))
+
+
+def signed_roots(X: Any) -> Any:
+    """sign(x) √|x| of every entry; sparse rows stay sparse."""
+    if sp.issparse(X):
+        return X.sign().multiply(abs(X).sqrt()).tocsr()
+    xp = namespace(X)
+    return xp.sign(X) * xp.sqrt(xp.abs(X))
 
 
 UNIT = Scaling()
@@ -319,8 +333,8 @@ class _ColumnMoments:
 
 def scaling_of(engine: Engine, name: str) -> Scaling:
     """The scaling of these rows by its name; "standard" takes one pass for the moments of the columns."""
-    if name == "unit":
-        return Scaling()
+    if name != "standard":
+        return Scaling(roots=name == "roots")
     pivot = some_rows(engine).mean(axis=0, dtype=np.float64)
     total = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
     mean, squares = (part / total for part in engine.sum(_ColumnMoments(pivot)))

@@ -62,6 +62,10 @@ class Graph:
         length = self.node("Sqrt", [self.squares(x)])
         return self.node("Div", [x, self.node("Max", [length, self.constant(np.finfo(np.float32).tiny)])])
 
+    def signed_roots(self, x: str) -> str:
+        """sign(x) √|x| of every entry."""
+        return self.node("Mul", [self.node("Sign", [x]), self.node("Sqrt", [self.node("Abs", [x])])])
+
     def beside(self, parts: list[str]) -> str:
         """The parts side by side, as columns of one matrix."""
         return self.node("Concat", parts, axis=1) if len(parts) > 1 else parts[0]
