@@ -13,14 +13,16 @@ import scipy.sparse as sp
 from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.base import SimilarityModel, moved_parameters, project
 from likewise.checkpoints import facts_of
-from likewise.core.anchoring import Head, Preparation
 from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
 from likewise.core.labels import generator
+from likewise.core.preparation import Preparation
+from likewise.core.setting import Head, Setting
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
+from likewise.selection.choosing import choose_setting
 from likewise.selection.holdout import CVResults, row_splits
-from likewise.selection.search import FIXED, SCALINGS, WIDTHS, Options, Setting, checked_fixed, choose_setting
+from likewise.selection.search import ANCHORED, FIXED, SCALINGS, WIDTHS, Options, checked_fixed
 from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
 from likewise.utils.onnx_graph import Graph
@@ -28,17 +30,18 @@ from likewise.utils.progress import progress_bar
 from likewise.utils.validation import Interval, StrOptions
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
+FEW_LANDMARKS = 1_500  # of a kernel that is to be anchored
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 class AnchoredSLR(SimilarityModel):
-    """The paper's clamp over all pairs, on cosines, anchored at the fixed solution, optionally behind a kernel.
+    """Class targets regressed on a kernel of the rows, or the paper's clamp on cosines, anchored at the fixed solution.
 
-    Rows are scaled to length one (standardised before, if held-out rows say so clearly) and centred, mapped through an
-    RBF kernel if held-out rows are ranked better with it, and then by a linear map whose targets are class-balanced.
-    The cosines of all pairs are clamped as in `SLR`, a few times, while a ridge holds the map close to where it
-    started. Nothing has to be set: scaling, kernel, ridge and how far to adapt are chosen on rows held out inside
-    `fit`, then the map is learned again from all rows.
+    Rows are scaled to length one and centred. Where held-out rows are ranked better with it, the map is a kernel ridge
+    regression with every row as a landmark. Else it is linear: the cosines of all pairs are clamped as in `SLR`, a few
+    times, while a ridge holds the map close to where it started. The score is the cosine of the images, plus a little
+    of the raw cosine, which costs nothing and puts near-duplicates first. Nothing has to be set: scaling, kernel, ridge
+    and how far to adapt are chosen on rows held out inside `fit`, then the map is learned again from all rows.
 
     Parameters
     ----------
@@ -51,18 +54,23 @@ class AnchoredSLR(SimilarityModel):
         silently wrong for any other.
     n_landmarks : int or None, default=1000
         Columns that every row is compared with, drawn by class; None compares all pairs.
-    kernel_size : int, default=1500
-        Landmarks of the kernel (Nyström).
-    scaling : {"auto", "unit", "standard"}, default="auto"
-        "unit" keeps the direction of a row; "standard" standardises every column first, for columns in units of their
-        own. "auto" is "unit" unless held-out rows are clearly ranked better the other way; it is "unit" for sparse
-        rows and with `unseen_classes`.
+    kernel_size : int or None, default=None
+        Landmarks of the kernel. None is full resolution: all rows where their n x n kernel fits into the memory limit
+        (15,800 rows in 1 GB), else as many landmarks as do (6,400). A number thins them (Nyström), for smaller models
+        and faster queries; such a map is anchored like a linear one.
+    raw_width : int or None, default=128
+        Most columns of the raw part beside the learned one: its leading directions. None keeps all.
+    scaling : {"auto", "unit", "roots", "standard"}, default="auto"
+        "unit" keeps the direction of a row; "roots" takes signed square roots of the columns first; "standard"
+        standardises them, for columns in units of their own. "auto" is "unit" unless held-out rows are clearly ranked
+        better another way; sparse rows are not standardised.
     whitening_width : int or None, default=None
         Learn in so many leading directions of the unit rows. None keeps all, but 1,000 for sparse X of more than 4,096
         rows and columns, which is never made dense.
     fixed : dict or None, default=None
         Settings to fix instead of choosing them: "ridge" λ, "geometry" ("one-hot" or "lda"), "pull" κ, "confidence" s,
-        "width" γ in units of 1 / mean squared distance, "temperature" τ of the posterior.
+        "width" γ in units of 1 / mean squared distance, "temperature" τ of the posterior, "raw_weight" of the raw
+        cosine in the score. Geometry, pull and confidence are an anchored map's: with a kernel they mean 1,500 landmarks.
     cv : int, splitter, iterable or None, default=None
         Held-out rows: None is 30 % of each class, once (up to four times where that is less than 300 rows); else as
         in scikit-learn.
@@ -80,10 +88,14 @@ class AnchoredSLR(SimilarityModel):
     setting_ : dict
         What was chosen.
     cv_results_ : dict
-        What was tried, as scikit-learn's `cv_results_`; scores are mAP of held-out rows. The first two compare the
-        scalings, each at its best, on the number of "rows" they name.
-    projection_, offset_, landmarks_, gamma_, reduction_, shift_, factor_
-        The map, the kernel in front of it, the directions rows were reduced to, and how columns are standardised.
+        What was tried, as scikit-learn's `cv_results_`; scores are mAP of held-out rows, after learning from as many
+        as "rows" says. The first ones compare the scalings, each at its best.
+    held_out_ : dict or None
+        What it is worth: "mAP" of the held-out rows that chose the settings, by a map that did not learn from them,
+        "raw" by the plain cosine of the rows as they came, and how many "rows". None if nothing could be held out.
+    projection_, offset_, landmarks_, gamma_, reduction_, shift_, factor_, roots_, raw_directions_
+        The map, the kernel in front of it, the directions rows were reduced to, how columns are scaled, and the raw
+        part's directions.
     classes_, n_samples_, n_features_in_
 
     Examples
@@ -99,13 +111,17 @@ class AnchoredSLR(SimilarityModel):
     reduction_: np.ndarray | None = None  # files of earlier versions have none of these
     shift_: np.ndarray | None = None
     factor_: np.ndarray | None = None
+    roots_: bool = False
+    raw_directions_: np.ndarray | None = None
+    held_out_: dict[str, float] | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
         "unseen_classes": ["boolean"],
         "output": [StrOptions({"cosine", "posterior"})],
         "n_landmarks": [_AT_LEAST_ONE, None],
-        "kernel_size": [_AT_LEAST_ONE],
+        "kernel_size": [_AT_LEAST_ONE, None],
+        "raw_width": [_AT_LEAST_ONE, None],
         "scaling": [StrOptions({"auto", *SCALINGS})],
         "whitening_width": [_AT_LEAST_ONE, None],
         "fixed": [dict, None],
@@ -124,7 +140,8 @@ class AnchoredSLR(SimilarityModel):
         unseen_classes: bool = False,
         output: str = "cosine",
         n_landmarks: int | None = 1000,
-        kernel_size: int = 1500,
+        kernel_size: int | None = None,
+        raw_width: int | None = 128,
         scaling: str = "auto",
         whitening_width: int | None = None,
         fixed: dict[str, Any] | None = None,
@@ -139,6 +156,7 @@ class AnchoredSLR(SimilarityModel):
         self.output = output
         self.n_landmarks = n_landmarks
         self.kernel_size = kernel_size
+        self.raw_width = raw_width
         self.scaling = scaling
         self.whitening_width = whitening_width
         self.fixed = fixed
@@ -168,10 +186,10 @@ class AnchoredSLR(SimilarityModel):
             if saved is not None:
                 saved.keep(choice)
         unit = unit.under(choice.setting["scaling"])
-        self._learn(unit, choice, saved)
-        self.setting_, self.cv_results_ = choice.setting, choice.results.as_dict()
+        self._learn(rows, unit, choice, saved)
+        self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
-        self.shift_, self.factor_ = unit.scaling.shift, unit.scaling.factor
+        self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
         return self
 
     def _open_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
@@ -197,50 +215,57 @@ class AnchoredSLR(SimilarityModel):
             if self.unseen_classes:
                 return Choice(asdict(choose_shrinkage_map(unit, results, rng, advance)), 0, results)
             splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
-            prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
-            setting = choose_setting(unit, splits, options, prepare, results, advance)
-            return Choice(asdict(setting), prepare.seed, results)
+            prepare = self._preparation(rows, int(rng.integers(2**31)))
+            chosen = choose_setting(unit, splits, options, prepare, results, advance)
+            return Choice(asdict(chosen.setting), prepare.seed, results, chosen.held_out)
+
+    def _preparation(self, rows: Rows, seed: int) -> Preparation:
+        anchored = self.kernel_size is None and any(name in (self.fixed or {}) for name in ANCHORED)
+        size = FEW_LANDMARKS if anchored else self.kernel_size
+        return Preparation(size, self.n_landmarks, seed, rows.memory_limit, self.raw_width)
 
     def _choosing_rows(self, rows: Rows) -> int:
         """Rows to choose on: all in memory; else some ten numbers for each feature and kernel column are held."""
         if rows.where == "memory":
             return rows.n_rows
-        widest = max(rows.n_features, self.kernel_size if self.kernel != "linear" else 0)
+        widest = max(rows.n_features, (self.kernel_size or 0) if self.kernel != "linear" else 0)
         return max(min(MOST_CHOOSING, rows.memory_limit // (40 * widest)), 4 * rows.engine.n_classes)
 
-    def _learn(self, unit: UnitRows, choice: Choice, saved: AnchoredCheckpoint | None) -> None:
+    def _learn(self, rows: Rows, unit: UnitRows, choice: Choice, saved: AnchoredCheckpoint | None) -> None:
         """The map of the chosen setting, from all rows."""
         if self.unseen_classes:
             T = ShrinkageMap(**choice.setting).learned_from(unit)
             self._keep(Features(), T, unit.mean @ T, Head())
             return
-        setting = Setting(**choice.setting)
-        regression = Preparation(self.kernel_size, self.n_landmarks, choice.seed)(unit, setting.width)
-        V, offset = regression.basis.V, regression.basis.offset
-        L = setting.learn(regression, None if saved is None else saved.rounds_of(V))
-        self._keep(regression.features, V @ L, offset @ L, setting.head(regression, L))
+        setting, prepare = Setting(**choice.setting), self._preparation(rows, choice.seed)
+        learned = prepare(unit, setting.width).learn(setting, saved, last=True)
+        head = setting.head(learned, prepare.raw_directions(unit) if setting.beside else None)
+        self._keep(learned.features, learned.projection, learned.offset, head)
 
     def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: Head) -> None:
         """What the sides need, as arrays and plain values."""
         self.landmarks_, self.gamma_ = features.landmarks, features.gamma
         self.projection_, self.offset_ = np.ascontiguousarray(projection), offset
         self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
-        self.head_ = {name: value for name, value in asdict(head).items() if name != "means"}
+        self.raw_directions_ = None if head.directions is None else np.ascontiguousarray(head.directions)
+        self.head_ = {name: value for name, value in vars(head).items() if name not in ("means", "directions")}
+
+    @property
+    def _head(self) -> Head:
+        return Head(**self.head_, means=self.class_means_, directions=self.raw_directions_)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        X = Scaling(self.shift_, self.factor_)(X)
+        X = Scaling(self.shift_, self.factor_, self.roots_)(X)
         if self.reduction_ is not None:
             X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
         Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
-        head = Head(**self.head_, means=self.class_means_)
-        return head(Z, lambda: np.asarray(dense(X) - self.centre_, dtype=X.dtype))
+        return self._head(Z, lambda: np.asarray(dense(X) - self.centre_, dtype=X.dtype))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         """Both sides of `rows` in an ONNX graph."""
-        x = Scaling(self.shift_, self.factor_).write_onnx(graph, rows)
+        x = Scaling(self.shift_, self.factor_, self.roots_).write_onnx(graph, rows)
         x = x if self.reduction_ is None else graph.unit(graph.mapped(x, self.reduction_.T))
         features = graph.kernel(x, self.landmarks_, self.gamma_)
         z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)
-        head = Head(**self.head_, means=self.class_means_)
-        return 2 * (head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre_))),)
+        return 2 * (self._head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre_))),)

@@ -11,11 +11,12 @@ from likewise.selection.holdout import CVResults
 
 
 class Choice(NamedTuple):
-    """The settings chosen, the seed of the landmarks and columns that go with them, and what was tried."""
+    """The settings chosen, the seed of the landmarks and columns that go with them, what was tried, what it is worth."""
 
     setting: dict[str, Any]
     seed: int
     results: CVResults
+    held_out: dict[str, float] | None = None
 
 
 class AnchoredCheckpoint(CheckpointFile):
@@ -37,11 +38,12 @@ class AnchoredCheckpoint(CheckpointFile):
             return None
         self.check_close(found[0]["mean"], self._tensors["mean"])
         self._tensors, self._card = found
-        return Choice(self._card["setting"], self._card["seed"], CVResults(self._card["tried"]))
+        return Choice(self._card["setting"], self._card["seed"], CVResults(self._card["tried"]), self._card["held_out"])
 
     def keep(self, choice: Choice) -> None:
         """Write what was chosen."""
-        self._card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records, "rounds": 0}
+        card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records}
+        self._card = {**card, "held_out": choice.held_out, "rounds": 0}
         self.write(self._tensors, self._card)
 
     def rounds_of(self, V: np.ndarray) -> AnchoredCheckpoint:

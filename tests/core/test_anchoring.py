@@ -7,8 +7,9 @@ import pytest
 from tests.planted import planted
 
 from likewise.core import anchoring
-from likewise.core.anchoring import Clamp, Images, Preparation, adapt, cosine_clamp, fixed_target
+from likewise.core.anchoring import Clamp, Images, adapt, cosine_clamp, fixed_target
 from likewise.core.kernels import UnitRows
+from likewise.core.preparation import Preparation
 from likewise.data.memory import MemoryEngine
 
 

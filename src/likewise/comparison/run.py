@@ -14,7 +14,7 @@ from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
 from likewise.core.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
-from likewise.selection.search import scaling_for
+from likewise.selection.choosing import scaling_for
 from likewise.utils.progress import Advance, progress_bar
 
 STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"

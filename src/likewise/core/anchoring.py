@@ -12,14 +12,12 @@ a ridge regression anchored at the fixed solution L₀.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.special import softmax
 
 from likewise.core.engine import Columns, RowBlock
 from likewise.core.kernels import (
@@ -35,9 +33,9 @@ from likewise.core.kernels import (
 )
 from likewise.core.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.core.passes import Gallery
+from likewise.core.setting import Head, Setting
 from likewise.core.whitening import check_room
-from likewise.utils.arrays import like, namespace, take_rows, to_host, unit_rows
-from likewise.utils.onnx_graph import Graph
+from likewise.utils.arrays import like, namespace, take_rows, to_host
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
@@ -105,14 +103,15 @@ class AnchoredRegression:
             columns = clamp.columns(F @ like(L, F), codes, weights)
         return self.engine.sum_against(Push(clamp), columns, beside)[0]
 
-    def class_means(self, L: np.ndarray, head: Head) -> np.ndarray:
-        """The mean of what a head makes of the images of each class."""
-        beside: tuple[np.ndarray, ...] = ()
-        if self.coordinates is None:
-            inputs = self.unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
-            beside = (self.engine.project(L), self.unit.centred(inputs) if head.input else inputs)
-        task = HeadSums(Images(self.coordinates, L), head, self.unit.pending, self.unit.mean, len(self.size))
-        return np.asarray(self.engine.sum(task, beside)[0] / self.size[:, None])
+    def encode(self, rows: Any) -> np.ndarray:
+        """Unit rows in the coordinates that a map L takes."""
+        return np.asarray(self.basis(self.features(rows)))
+
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> AnchoredMap:
+        """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
+        target = fixed_target(self, setting.ridge, setting.lda)
+        saved = None if saved is None else saved.rounds_of(self.basis.V)
+        return AnchoredMap(self, adapt(self, target, setting.ridge, setting.pull, setting.confidence, saved))
 
     def with_columns(self, n_landmarks: int | None, rng: np.random.Generator) -> AnchoredRegression:
         """The same with `n_landmarks` columns drawn by class; None compares all rows."""
@@ -128,28 +127,62 @@ class AnchoredRegression:
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """How rows are brought into their eigenbasis: number of kernel landmarks and of columns, and a seed."""
+class AnchoredMap:
+    """A map L in the eigenbasis of a regression's features."""
 
-    kernel_size: int
-    n_landmarks: int | None
-    seed: int
+    regression: AnchoredRegression
+    L: np.ndarray
 
-    def __call__(self, unit: UnitRows, width: float) -> AnchoredRegression:
-        """The regression of one kernel width; features and coordinates of rows in memory are computed once."""
-        rng = np.random.default_rng(self.seed)
-        features = unit.kernel(width, self.kernel_size, rng)
-        held = unit.engine.mapped(features)
-        engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
-        left = features if held is None else Features()  # to be computed in each pass
-        found, totals = _basis(engine, pending, left, unit.size, features.metric())
-        coordinates: Any = Coordinates(pending, left, replace(found, V=found.V.astype(engine.dtype)))
-        rows = engine.mapped(coordinates)
-        if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
-            engine, coordinates = rows.take(np.arange(rows.shape[0])), None
-            totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
-        prepared = AnchoredRegression(unit, features, found, engine, coordinates, totals)
-        return prepared.with_columns(self.n_landmarks, rng)
+    @property
+    def features(self) -> Features:
+        return self.regression.features
+
+    @property
+    def projection(self) -> np.ndarray:
+        return np.asarray(self.regression.basis.V @ self.L)
+
+    @property
+    def offset(self) -> np.ndarray:
+        return np.asarray(self.regression.basis.offset @ self.L)
+
+    @property
+    def rms(self) -> float:
+        return self.regression.rms(self.L)
+
+    @property
+    def input_scale(self) -> float:
+        return self.regression.unit.rms
+
+    def images(self) -> np.ndarray:
+        """Images of training rows in memory, in label order."""
+        return np.asarray(self.regression.engine.project(self.L))
+
+    def class_means(self, head: Head) -> np.ndarray:
+        """The mean of what a head makes of the images of each class."""
+        regression, beside = self.regression, ()
+        unit, engine = regression.unit, regression.engine
+        if regression.coordinates is None:
+            inputs = unit.engine.rows(slice(None)) if head.input else np.zeros((engine.shape[0], 0))
+            beside = (self.images(), unit.centred(inputs) if head.input else inputs)
+        task = HeadSums(Images(regression.coordinates, self.L), head, unit.pending, unit.mean, unit.n_classes)
+        return np.asarray(engine.sum(task, beside)[0] / regression.size[:, None])
+
+
+def anchored_regression(
+    unit: UnitRows, features: Features, n_landmarks: int | None, rng: np.random.Generator
+) -> AnchoredRegression:
+    """Rows in the eigenbasis of their features; features and coordinates of rows in memory are computed once."""
+    held = unit.engine.mapped(features)
+    engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
+    left = features if held is None else Features()  # to be computed in each pass
+    found, totals = _basis(engine, pending, left, unit.size, features.metric())
+    coordinates: Any = Coordinates(pending, left, replace(found, V=found.V.astype(engine.dtype)))
+    rows = engine.mapped(coordinates)
+    if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
+        engine, coordinates = rows.take(np.arange(rows.shape[0])), None
+        totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
+    prepared = AnchoredRegression(unit, features, found, engine, coordinates, totals)
+    return prepared.with_columns(n_landmarks, rng)
 
 
 def _basis(
@@ -342,61 +375,3 @@ def directions(Z: Any) -> tuple[Any, Any]:
     xp = namespace(Z)
     norms = xp.clip(xp.linalg.vector_norm(Z, axis=1), min=float(xp.finfo(Z.dtype).smallest_normal))
     return Z / norms[:, None], norms
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# From images to what is searched
-
-
-@dataclass(frozen=True)
-class Head:
-    """Images Z to rows of length one, so that an inner product is a cosine.
-
-    `scale` is the RMS length of the training images; `input` weighs the centred input row appended to the image, whose
-    RMS length is `input_scale`, and `constant` a constant coordinate: with two classes the image is a single number,
-    and the cosine of numbers is only a sign. `raw` leaves the image out: the plain cosine of the centred input. With
-    class means and a `temperature` τ the row becomes √softmax(score / τ), score_k = z·μ_k - ½|μ_k|²: a posterior.
-    """
-
-    on_host: ClassVar[bool] = True
-
-    scale: float = 1.0
-    input: float = 0.0
-    input_scale: float = 1.0
-    constant: float = 0.0
-    raw: bool = False
-    means: np.ndarray | None = None
-    temperature: float = 0.0
-
-    def __call__(self, Z: np.ndarray, centred: Callable[[], np.ndarray]) -> np.ndarray:
-        """Rows to search by; `centred` gives the centred input rows where they are needed."""
-        if self.raw:
-            return unit_rows(centred())
-        parts = [Z]
-        if self.input:
-            parts.append(centred() * Z.dtype.type(self.input * self.scale / self.input_scale))
-        if self.constant:
-            parts.append(np.full((len(Z), 1), self.constant * self.scale, dtype=Z.dtype))
-        z = unit_rows(np.hstack(parts) if len(parts) > 1 else Z)
-        return z if self.means is None else self._posterior(z)
-
-    def _posterior(self, z: np.ndarray) -> np.ndarray:
-        means = np.asarray(self.means, dtype=z.dtype)
-        scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
-        return np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
-
-    def write_onnx(self, graph: Graph, z: str, centred: Callable[[], str]) -> str:
-        """The same in an ONNX graph."""
-        if self.raw:
-            return graph.unit(centred())
-        parts = [z]
-        if self.input:
-            parts.append(graph.times(centred(), self.input * self.scale / self.input_scale))
-        if self.constant:
-            parts.append(graph.filled(z, self.constant * self.scale))
-        z = graph.unit(graph.beside(parts))
-        if self.means is None:
-            return z
-        means = np.asarray(self.means, np.float64)
-        scores = graph.plus(graph.mapped(z, means.T), -np.einsum("ij,ij->i", means, means) / 2)
-        return graph.posterior(scores, self.temperature)

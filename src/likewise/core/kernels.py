@@ -107,8 +107,9 @@ def _rbf(X: Any, landmarks: Any, gamma: float) -> Any:
     """
     xp = namespace(X)
     if not sp.issparse(X):
-        centre = xp.mean(landmarks, axis=0)
-        X, landmarks = X - centre, landmarks - centre
+        centre, same = xp.mean(landmarks, axis=0), X is landmarks
+        X = X - centre
+        landmarks = X if same else landmarks - centre  # one array times its own transpose is half the work
     K = X @ landmarks.T
     K *= 2
     K -= squared_lengths(X)[:, None]
@@ -289,19 +290,28 @@ class UnitRows:
         part._measure()
         return part
 
+    @property
+    def rms(self) -> float:
+        """RMS length of the rows less their mean."""
+        return float(np.sqrt(max(self.mean_square_distance / 2, 1e-12)))
+
+    def gamma(self, width: float) -> float:
+        """γ of an RBF kernel whose width is in units of 1 / mean squared distance."""
+        return width / max(self.mean_square_distance, 1e-12)
+
     def centred(self, rows: Any) -> np.ndarray:
         """Unit rows less their mean here, dense."""
         return np.asarray(dense(rows) - self.mean, dtype=rows.dtype)
 
     def kernel(self, width: float, size: int, rng: np.random.Generator) -> Features:
-        """The RBF kernel with `size` of the rows as landmarks, γ = width / mean squared distance; 0 is linear."""
+        """The RBF kernel with `size` of the rows as landmarks; width 0 is linear."""
         if not width:
             return Features()
         n = self.engine.shape[0]
         numbers = np.sort(rng.permutation(n)[:size])
         places = np.argsort(self.engine.order)[numbers]  # rows that count, numbered in their own order
         landmarks = dense(scaled(self.pending, rows_at(self.engine, places)))
-        return Features(np.asarray(landmarks), width / max(self.mean_square_distance, 1e-12))
+        return Features(np.asarray(landmarks), self.gamma(width))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,134 @@
+"""The settings of a map, and its head: from images to the rows of length one that are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy.special import softmax
+
+from likewise.utils.arrays import unit_rows
+from likewise.utils.onnx_graph import Graph
+
+
+class LearnedMap(Protocol):
+    """What a regression learned: rows to images, features(rows) @ projection - offset."""
+
+    features: Any
+
+    @property
+    def projection(self) -> np.ndarray: ...
+
+    @property
+    def offset(self) -> np.ndarray: ...
+
+    @property
+    def rms(self) -> float:
+        """RMS length of the training images."""
+
+    @property
+    def input_scale(self) -> float:
+        """RMS length of the centred training rows."""
+
+    def images(self) -> np.ndarray:
+        """Images of training rows in memory, in label order."""
+
+    def class_means(self, head: Head) -> np.ndarray:
+        """The mean of what a head makes of the images of each class."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the search; `width` is γ in units of 1 / mean squared distance, and 0 is the linear map."""
+
+    width: float = 0.0
+    ridge: float = 0.1
+    lda: bool = False
+    pull: float = 0.0
+    confidence: float = 1.0
+    input: float = 0.0
+    constant: float = 0.0
+    raw: bool = False
+    temperature: float = 0.0
+    scaling: str = "unit"
+    beside: float = 0.0
+
+    def head(self, learned: LearnedMap, directions: np.ndarray | None = None) -> Head:
+        """The head of a map, with lengths and class means of the training images where it needs them."""
+        bare = Head(raw=self.raw)
+        if self.input or self.constant:
+            bare = Head(learned.rms or 1.0, self.input, learned.input_scale, self.constant, self.raw)
+        if self.temperature:
+            bare = replace(bare, means=learned.class_means(bare), temperature=self.temperature)
+        return replace(bare, beside=self.beside, directions=directions) if self.beside else bare
+
+
+@dataclass(frozen=True)
+class Head:
+    """Images Z to rows of length one, so that an inner product is a cosine.
+
+    `beside` is the weight w of the raw cosine in the score: learned + w raw, divided by 1 + w. It orders what the
+    learned part leaves tied, near-duplicates first. `directions` reduce the raw part, (d, p).
+
+    `scale` is the RMS length of the training images; `input` weighs the centred input row appended to the image, whose
+    RMS length is `input_scale`, and `constant` a constant coordinate: with two classes the image is a single number,
+    and the cosine of numbers is only a sign. `raw` leaves the image out: the plain cosine of the centred input. With
+    class means and a `temperature` τ the row becomes √softmax(score / τ), score_k = z·μ_k - ½|μ_k|²: a posterior.
+    """
+
+    on_host: ClassVar[bool] = True
+
+    scale: float = 1.0
+    input: float = 0.0
+    input_scale: float = 1.0
+    constant: float = 0.0
+    raw: bool = False
+    temperature: float = 0.0
+    beside: float = 0.0
+    means: np.ndarray | None = None
+    directions: np.ndarray | None = None
+
+    def __call__(self, Z: np.ndarray, centred: Callable[[], np.ndarray]) -> np.ndarray:
+        """Rows to search by; `centred` gives the centred input rows where they are needed."""
+        if self.raw:
+            return unit_rows(centred())
+        parts = [Z]
+        if self.input:
+            parts.append(centred() * Z.dtype.type(self.input * self.scale / self.input_scale))
+        if self.constant:
+            parts.append(np.full((len(Z), 1), self.constant * self.scale, dtype=Z.dtype))
+        z = unit_rows(np.hstack(parts) if len(parts) > 1 else Z)
+        z = z if self.means is None else self._posterior(z)
+        return self._with_raw(z, centred()) if self.beside else z
+
+    def _posterior(self, z: np.ndarray) -> np.ndarray:
+        means = np.asarray(self.means, dtype=z.dtype)
+        scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
+        return np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
+
+    def _with_raw(self, z: np.ndarray, x: np.ndarray) -> np.ndarray:
+        x = x if self.directions is None else x @ self.directions.astype(x.dtype)
+        learned, raw = np.sqrt([1 / (1 + self.beside), self.beside / (1 + self.beside)]).astype(z.dtype)
+        return np.hstack([z * learned, unit_rows(x) * raw])
+
+    def write_onnx(self, graph: Graph, z: str, centred: Callable[[], str]) -> str:
+        """The same in an ONNX graph."""
+        if self.raw:
+            return graph.unit(centred())
+        parts = [z]
+        if self.input:
+            parts.append(graph.times(centred(), self.input * self.scale / self.input_scale))
+        if self.constant:
+            parts.append(graph.filled(z, self.constant * self.scale))
+        z = graph.unit(graph.beside(parts))
+        if self.means is not None:
+            means = np.asarray(self.means, np.float64)
+            scores = graph.plus(graph.mapped(z, means.T), -np.einsum("ij,ij->i", means, means) / 2)
+            z = graph.posterior(scores, self.temperature)
+        if not self.beside:
+            return z
+        x = centred() if self.directions is None else graph.mapped(centred(), self.directions)
+        learned, raw = np.sqrt([1 / (1 + self.beside), self.beside / (1 + self.beside)])
+        return graph.beside([graph.times(z, learned), graph.times(graph.unit(x), raw)])
