@@ -58,8 +58,8 @@ class AnchoredSLR(SimilarityModel):
         Landmarks of the kernel. None is full resolution: all rows where their n x n kernel fits into the memory limit
         (15,800 rows in 1 GB), else as many landmarks as do (6,400). A number thins them (Nyström), for smaller models
         and faster queries; such a map is anchored like a linear one.
-    raw_width : int or None, default=128
-        Most columns of the raw part beside the learned one: its leading directions. None keeps all.
+    raw_width : int or None, default=256
+        Most columns of the raw part beside the learned one: its leading directions, half whitened. None keeps all.
     scaling : {"auto", "unit", "roots", "standard"}, default="auto"
         "unit" keeps the direction of a row; "roots" takes signed square roots of the columns first; "standard"
         standardises them, for columns in units of their own. "auto" is "unit" unless held-out rows are clearly ranked
@@ -70,7 +70,7 @@ class AnchoredSLR(SimilarityModel):
     fixed : dict or None, default=None
         Settings to fix instead of choosing them: "ridge" λ, "geometry" ("one-hot" or "lda"), "pull" κ, "confidence" s,
         "width" γ in units of 1 / mean squared distance, "temperature" τ of the posterior, "raw_weight" of the raw
-        cosine in the score. Geometry, pull and confidence are an anchored map's: with a kernel they mean 1,500 landmarks.
+        cosine in the score. Geometry, pull and confidence are for anchored maps: a kernel then has 1,500 landmarks.
     cv : int, splitter, iterable or None, default=None
         Held-out rows: None is 30 % of each class, once (up to four times where that is less than 300 rows); else as
         in scikit-learn.
@@ -141,7 +141,7 @@ class AnchoredSLR(SimilarityModel):
         output: str = "cosine",
         n_landmarks: int | None = 1000,
         kernel_size: int | None = None,
-        raw_width: int | None = 128,
+        raw_width: int | None = 256,
         scaling: str = "auto",
         whitening_width: int | None = None,
         fixed: dict[str, Any] | None = None,

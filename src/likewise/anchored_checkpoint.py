@@ -11,7 +11,7 @@ from likewise.selection.holdout import CVResults
 
 
 class Choice(NamedTuple):
-    """The settings chosen, the seed of the landmarks and columns that go with them, what was tried, what it is worth."""
+    """The settings chosen, the seed of the landmarks and columns that go with them, what was tried, and its worth."""
 
     setting: dict[str, Any]
     seed: int

@@ -15,9 +15,11 @@ from likewise.data.rows import Rows, checked_options, memory_rows, open_rows, wh
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, model_class, register_model, save_model
-from likewise.utils.arrays import as_given, to_host
+from likewise.utils.arrays import as_given, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
+
+MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -76,6 +78,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
         rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
         self.n_features_in_ = rows.n_features
+        self.training_rows_ = training_hashes(rows)
         if rows.feature_names is not None:
             self.feature_names_in_ = rows.feature_names
         elif hasattr(self, "feature_names_in_"):
@@ -98,7 +101,17 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Rows as float32 or float64, dense or CSR, and as many labels."""
         X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
         X, y = validate_data(self, X, y, ensure_min_samples=2, **NUMERIC_ROWS)
+        self.training_rows_ = _some_hashes(row_hashes(X))
         return X, y
+
+    def learned_from(self, X: Any) -> np.ndarray:
+        """Whether `fit` learned from each row of X: what a model says of such rows, it may know by heart.
+
+        All False for models whose rows are not known: on a cluster, more than a million, or of an earlier version.
+        """
+        known = getattr(self, "training_rows_", None)
+        hashes = row_hashes(to_host(X))
+        return np.zeros(len(hashes), dtype=bool) if known is None else np.isin(hashes, known)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         raise NotImplementedError
@@ -145,6 +158,20 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _subclass(cls, name: str) -> type | None:
         found = model_class(name)
         return found if found is not None and issubclass(found, cls) else None
+
+
+def training_hashes(rows: Rows) -> np.ndarray | None:
+    """Hashes of the rows that a model is about to learn from; None where reading them all would cost too much."""
+    if rows.where == "dask" or rows.n_rows > MOST_HASHES:
+        return None
+    engine: Any = rows.engine
+    if rows.where == "disk":
+        return np.unique(np.concatenate([row_hashes(block.rows) for block in engine.blocks()]))
+    return np.unique(row_hashes(engine.rows_at(np.arange(rows.n_rows)) if rows.where == "array" else engine.X))
+
+
+def _some_hashes(hashes: np.ndarray) -> np.ndarray | None:
+    return np.unique(hashes) if len(hashes) <= MOST_HASHES else None
 
 
 def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -13,7 +13,8 @@ _HELP = """Measure how well a model ranks, with raw cosine beside it.
 
 Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
 for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are left
-out and counted. The interval is a bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
+out and counted. Rows that the model learned from are counted too: it may know them by heart. The interval is a
+bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
 
 [bold]Examples[/bold]
 
@@ -60,7 +61,7 @@ def evaluate(
     width = getattr(fitted, "n_features_in_", None)
     table = load_rows(data, labels, label_column, features, width)
     if queries is not None and gallery is None and isinstance(table.X, np.memmap):
-        _report(model, *_from_disk(fitted, table, options), as_json)
+        _report(model, fitted, *_from_disk(fitted, table, options), as_json)
         return
     asked, ranked = labelled(table), None
     if gallery is not None:
@@ -68,7 +69,7 @@ def evaluate(
     _note_unseen_classes(fitted, asked)
     with working(f"measuring {asked.X.shape[0]:,} queries"):
         learned, raw = _measure(fitted, asked, ranked, options)
-    _report(model, asked, ranked, learned, raw, as_json)
+    _report(model, fitted, asked, ranked, learned, raw, as_json)
 
 
 def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
@@ -85,9 +86,18 @@ def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, No
     return asked, None, learned, raw
 
 
-def _report(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any, as_json: bool) -> None:
-    outcome = _outcome(path, asked, ranked, learned, raw)
+def _report(path: Path, model: Any, asked: Any, ranked: Any, learned: Any, raw: Any, as_json: bool) -> None:
+    outcome = {**_outcome(path, asked, ranked, learned, raw), "learned_from": _learned_from(model, asked, learned)}
     emit_json(outcome) if as_json else _show(outcome)
+
+
+def _learned_from(model: Any, asked: Any, learned: Any) -> dict[str, float | int | None] | None:
+    """How many rows the model learned from, and the mAP of the other queries; None if it learned from none."""
+    known = model.learned_from(asked.X)
+    if not known.any():
+        return None
+    others = learned.average_precision[~known[learned.queries]]
+    return {"rows": int(known.sum()), "mAP_of_others": float(others.mean()) if len(others) else None}
 
 
 def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -143,7 +153,13 @@ def _show(outcome: dict[str, Any]) -> None:
     console.print(f"{learned['n_queries']:,} queries from {outcome['queries']}", markup=False, soft_wrap=True)
     if learned["n_excluded"]:
         console.print(f"{learned['n_excluded']:,} queries without a relevant row were left out")
-    grid = Grid("", "model", "raw cosine")
+    known = outcome["learned_from"]
+    if known is not None:
+        new = known["mAP_of_others"]
+        said = "no other query is left" if new is None else f"mAP of the other queries {new:.4f}"
+        console.print(f"the model learned from {known['rows']:,} of these rows, and may know them by heart: {said}")
+    by_heart = known is not None and known["mAP_of_others"] is None
+    grid = Grid("", "model, of rows it learned from" if by_heart else "model", "raw cosine")
     for column in grid.columns[1:]:
         column.justify = "right"
     for name in [key for key in learned if not key.startswith("n_")]:

@@ -213,6 +213,7 @@ def _summary(
         "iterations": getattr(model, "n_iter_", None),
         "loss": history[-1]["loss"] if history else None,
         "seconds": round(seconds, 3),
+        "held_out": getattr(model, "held_out_", None),
         "mAP": metrics.get("mAP"),
     }
 
@@ -230,6 +231,9 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
     parts += [f"{name} {short(value)}" for name, value in (summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
+    if summary["held_out"]:
+        worth = summary["held_out"]
+        console.print(f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows")
     if summary["mAP"] is not None:
         console.print(f"test mAP {summary['mAP']:.4f}")
     console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)

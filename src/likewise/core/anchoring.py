@@ -159,7 +159,7 @@ class AnchoredMap:
 
     def class_means(self, head: Head) -> np.ndarray:
         """The mean of what a head makes of the images of each class."""
-        regression, beside = self.regression, ()
+        regression, beside = self.regression, tuple[np.ndarray, ...]()
         unit, engine = regression.unit, regression.engine
         if regression.coordinates is None:
             inputs = unit.engine.rows(slice(None)) if head.input else np.zeros((engine.shape[0], 0))

@@ -73,7 +73,7 @@ class ExactKernel:
         return np.asarray(K)
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> KernelMap:
-        """The map of a ridge; the `last` one overwrites the kernel by its factor. There is nothing `saved` could keep."""
+        """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
         A = self._K if last else self._K.copy()
         dtype, n = A.dtype, len(A)
         ridge = max(setting.ridge * self.mean_diagonal, float(np.finfo(dtype).eps) * n)  # less would be rounding
@@ -152,7 +152,7 @@ def _cholesky(A: np.ndarray) -> np.ndarray:
 
 
 class LandmarkKernel:
-    """Some rows as landmarks: the same regression from one pass that sums their kernel with all rows, wherever they are.
+    """Some rows as landmarks: the same regression, from one pass that sums their kernel with all rows.
 
     With T the Cholesky factor of the landmarks' own kernel, F = K T⁻¹ has the inner products of the kernel, and the map
     is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.

@@ -98,9 +98,7 @@ def _for_all_rows(setting: Setting, splits: list[Split], n: int) -> Setting:
 # The map
 
 
-def choose_kernel(
-    search: Search, widths: tuple[float, ...], options: Options, fixed: dict[str, Any]
-) -> Setting | None:
+def choose_kernel(search: Search, widths: tuple[float, ...], options: Options, fixed: dict[str, Any]) -> Setting | None:
     """Ridge, then width, of a kernel at full resolution; None if the linear map, where it may compete, is better."""
     given = Setting(**{**fixed, "pull": 0.0, "temperature": 0.0})
     first, *others = (width for width in widths if width)

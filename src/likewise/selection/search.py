@@ -28,7 +28,7 @@ KERNEL_RIDGES = (0.01, 0.1, 0.3)
 ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
 TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 BESIDE = (0.3, 0.1, 0.05, 0.02)  # weights of the raw cosine
-COSTS_NOTHING = 0.0005  # of mAP
+COSTS_NOTHING = 0.001  # of mAP
 
 
 FIXED = {
@@ -147,7 +147,7 @@ class Search:
 
 
 class _Fold:
-    """One split at one kernel width: a regression of its training rows, and its held-out rows in the same coordinates."""
+    """One split at one kernel width: a regression of its training rows, and held-out rows in the same coordinates."""
 
     def __init__(self, unit: UnitRows, split: Split, prepare: Preparation, width: float) -> None:
         self.unit, self.split, self.prepare = unit, split, prepare
@@ -176,7 +176,7 @@ class _Fold:
         return self._learned[1]
 
     @cached_property
-    def _directions(self) -> np.ndarray | None:
+    def _directions(self) -> np.ndarray:
         return self.prepare.raw_directions(self.regression.unit)
 
     def _rows(self, rows: np.ndarray) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError, MissingExtraError
 
@@ -106,3 +107,18 @@ def unit_rows(X: Any) -> Any:
     norms = xp.linalg.vector_norm(X, axis=1)
     short = norms < 10 * float(xp.finfo(X.dtype).eps)
     return X / xp.where(short, xp.ones_like(norms), norms)[:, None]
+
+
+def row_hashes(X: Any) -> np.ndarray:
+    """A 64-bit hash of each row in single precision, by which it can be recognised, sparse or dense."""
+    factors = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * 2 + 1
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        X = sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape)
+        return np.asarray(X @ factors)
+    return np.concatenate([_bits(X[part]) @ factors for part in gen_batches(len(X), 4096)]) if len(X) else factors[:0]
+
+
+def _bits(values: Any) -> np.ndarray:
+    """The bits of numbers in single precision as integers; a negative zero is a zero."""
+    return (np.asarray(values, dtype=np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)

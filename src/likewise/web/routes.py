@@ -126,6 +126,7 @@ def _response(session: Session, found: SearchResult, side: schemas.Side, began: 
         version=found.space.version,
         label=found.label,
         average_precision=found.average_precision,
+        by_heart=found.by_heart,
         milliseconds=_since(began),
         hits=list(_hits(session, found)),
     )

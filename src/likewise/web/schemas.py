@@ -112,6 +112,7 @@ class SearchResponse(BaseModel):
     version: int = Field(description="Number of lessons behind the ranking.")
     label: str | None = Field(description="The label that all wanted examples share.")
     average_precision: float | None = Field(description="Over all items, if the query's label is known.")
+    by_heart: bool = Field(description="Whether the model learned from the query: its precision is then no test.")
     milliseconds: float
     hits: list[Hit]
 

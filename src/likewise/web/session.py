@@ -4,6 +4,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +90,17 @@ class Upload:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Rows and scores, best first; the label of the query and its average precision where known."""
+    """Rows and scores, best first; the label of the query and its average precision where known.
+
+    `by_heart` says that the model learned from the query itself: its average precision says nothing about others.
+    """
 
     space: Space
     rows: np.ndarray
     scores: np.ndarray
     label: str | None
     average_precision: float | None
+    by_heart: bool = False
 
 
 class Session:
@@ -191,7 +196,14 @@ class Session:
         if labels:
             S = np.where(self.rows_labelled(labels), S, -np.inf)
         rows, scores = top_k(S, min(k, int(np.isfinite(S).sum())))
-        return SearchResult(space, rows[0], scores[0], label, precision)
+        by_heart = space is not self.raw and any(self.training_rows[ref] for ref in like if isinstance(ref, int))
+        return SearchResult(space, rows[0], scores[0], label, precision, by_heart)
+
+    @cached_property
+    def training_rows(self) -> np.ndarray:
+        """Whether the model learned from each item, as booleans."""
+        model: Any = self.index.model
+        return np.asarray(getattr(model, "base", model).learned_from(self.index.raw))
 
     def _query(self, space: Space, like: list[Reference], unlike: list[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]

@@ -72,8 +72,8 @@ function ask(side) {
 function draw(left, right) {
   fill($("grid-left"), left.hits);
   fill($("grid-right"), right.hits);
-  precision($("ap-left"), left.average_precision);
-  precision($("ap-right"), right.average_precision);
+  precision($("ap-left"), left);
+  precision($("ap-right"), right);
   $("version").textContent = right.version ? `after ${plural(right.version, "lesson")}` : "";
   $("legend").hidden = right.label === null;
   $("more").hidden = right.hits.length < state.k || state.k >= 192;
@@ -90,9 +90,15 @@ function markNew(left, right) {
   right.forEach((hit, place) => cards[place].classList.toggle("moved", !before.has(hit.row)));
 }
 
-function precision(output, value) {
+function precision(output, found) {
+  const value = found.average_precision;
   output.replaceChildren();
   if (value === null) return;
+  if (found.by_heart) {
+    output.title = "The model learned from this item and its label: how it ranks says nothing about new ones";
+    output.append("a training item");
+    return;
+  }
   const figure = document.createElement("b");
   figure.textContent = value.toFixed(3);
   output.title = "Average precision of this query over all items";
