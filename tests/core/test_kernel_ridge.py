@@ -93,7 +93,7 @@ def test_single_precision_survives_rows_that_are_all_but_equal():
     X, y = planted(600, 30, 5, 0)
     X = np.vstack([X, X[:300] + 1e-6])
     y = np.concatenate([y, y[:300]])
-    new, truth = planted(200, 30, 5, 1)
+    new, _ = planted(200, 30, 5, 1)
     both = [cosines(ExactKernel(UnitRows(MemoryEngine(X.astype(t), y, 5)), 2.0), normalize(new)) for t in (float, "f4")]
     assert np.allclose(*both, atol=0.01)
 

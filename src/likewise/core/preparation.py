@@ -16,7 +16,7 @@ from likewise.core.whitening import fixed_signs
 from likewise.utils.arrays import dense
 
 MOST_BYTES = 10**9  # for the kernel, where nobody has said otherwise
-ENOUGH_ROWS = 2_000  # for leading directions: more change nothing
+ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
 EXACT_DIRECTIONS = 512  # columns
 _TINY = 1e-300
 
@@ -81,7 +81,7 @@ class Preparation:
 def _leading_directions(X: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Singular values of X, largest first, and right singular vectors as columns."""
     if X.shape[1] > EXACT_DIRECTIONS:
-        _, values, Vt = randomized_svd(X, width, n_iter=2, random_state=0)
+        _, values, Vt = randomized_svd(X, width, n_iter=1, random_state=0)
         return values, Vt.T
     squares, V = scipy.linalg.eigh(X.T.astype(np.float64) @ X.astype(np.float64))
     return np.sqrt(np.maximum(squares[::-1][:width], 0.0)), V[:, ::-1][:, :width]

@@ -8,9 +8,8 @@ matter. So either has to win clearly, on some of the rows, without adapting.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,8 @@ from likewise.selection.search import (
     ADAPTING,
     BESIDE,
     COSTS_NOTHING,
+    FAR_BELOW,
+    FEW_RIDGES,
     KERNEL_RIDGES,
     RIDGES,
     SCALINGS,
@@ -36,8 +37,9 @@ from likewise.selection.search import (
 )
 from likewise.utils.arrays import dense, unit_rows
 
-MOST_TRAIN, MOST_HELD = 5_000, 2_000  # rows that choose between kernels at full resolution and weigh the raw part
-FEW_TRAIN, FEW_HELD = 2_000, 1_000  # that choose a kernel's ridge and width, and whether it is one
+MOST_TRAIN, MOST_HELD = 4_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
+FEW_TRAIN, FEW_HELD = 1_500, 1_000  # rows that choose the scaling, whether a kernel, its ridge and its width
+FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
 
 Told = Callable[[], None]
 
@@ -59,25 +61,25 @@ def choose_setting(
 ) -> Chosen:
     """The setting that ranks held-out rows best."""
     widths = options.widths(prepare.kernel_size is None)
-    fixed, sample = {"scaling": options.first_scaling, **options.settings()}, unit.source
-    if options.scaling == "auto":
-        fixed["scaling"] = choose_scaling(sample, splits, widths, fixed, prepare, results)
+    fixed = {"scaling": options.first_scaling, **options.settings()}
     if not splits:
         return Chosen(Setting(**fixed, width=widths[0], beside=options.beside or 0.0), None)
-    unit = unit.under(fixed["scaling"])
-    kernel, rng = None, np.random.default_rng(prepare.seed)
-    if any(map(prepare.full_resolution, widths)):
-        few = [_fewer(sample, split, FEW_TRAIN, FEW_HELD, rng) for split in splits]
-        kernel = choose_kernel(Search(unit, few, prepare, results, on_score), widths, options, fixed)
-    if kernel is not None:
-        splits = [_fewer(sample, split, MOST_TRAIN, MOST_HELD, rng) for split in splits]
+    few = FewRows(unit.source, splits, widths, prepare, results, on_score)
+    if options.scaling == "auto":
+        fixed["scaling"] = few.best_scaling(fixed)
+    kernel, unit = None, unit.under(fixed["scaling"])
+    if few.kernels:
+        kernel = choose_kernel(few.search(fixed["scaling"]), widths, options, fixed)
+    rng = np.random.default_rng(prepare.seed)
+    splits = [_fewer(unit.source, split, MOST_TRAIN, MOST_HELD, rng) for split in splits]
     search = Search(unit, splits, prepare, results, on_score)
     if kernel is None:
         widths = tuple(width for width in widths if not prepare.full_resolution(width))
-    setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed)
-    held_out = {"mAP": search.score(setting), "raw": raw_score(sample, splits), "rows": _n_held(splits)}
+    raw = raw_score(unit.source, splits)
+    setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed, raw)
+    held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits)}
     if kernel is None and "ridge" not in fixed:
-        setting = _for_all_rows(setting, splits, sample.shape[0])
+        setting = _for_all_rows(setting, splits, unit.source.shape[0])
     return Chosen(setting, held_out if np.isfinite(held_out["mAP"]) else None)
 
 
@@ -106,9 +108,14 @@ def choose_kernel(search: Search, widths: tuple[float, ...], options: Options, f
         replace(given, width=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
     )
     kernel = search.best((replace(kernel, width=width) for width in others), first=kernel)
+    if others and kernel.width in (min(others), max(others)):  # at the end of what was tried: one step beyond
+        kernel = search.best([replace(kernel, width=kernel.width**2 / first)], first=kernel)
     if 0.0 not in widths:
         return kernel
-    best = [kernel, search.best(unadapted(0.0, fixed, FEW_RIDGES))]
+    first_linear = search.best(setting for setting in unadapted(0.0, fixed, FEW_RIDGES[1:]) if not setting.lda)
+    if search.score(first_linear) < search.score(kernel) - FAR_BELOW:
+        return kernel
+    best = [kernel, search.best(unadapted(0.0, fixed, FEW_RIDGES), first=first_linear)]
     if options.posterior:
         best = [search.best(_heated(setting, fixed)) for setting in best]
     return kernel if search.score(best[0]) >= search.score(best[1]) else None
@@ -119,14 +126,17 @@ def choose_anchored(search: Search, widths: tuple[float, ...], options: Options,
 
     A width that is best for the cosine need not be best for the posterior, which is not linear by itself.
     """
-    start = search.best(setting for width in widths for setting in unadapted(width, fixed))
+    start = search.best(setting for width in widths for setting in unadapted(width, {"lda": False, **fixed}))
+    near = {start.ridge, *(ridge for ridge in RIDGES if 0.25 < ridge / start.ridge < 4)}
+    start = search.best(unadapted(start.width, {"lda": True, **fixed}, tuple(sorted(near))), first=start)
     if options.posterior and len(widths) > 1:
         first = (search.best(unadapted(width, fixed)) for width in widths)
         start = replace(search.best(heated for setting in first for heated in _heated(setting, fixed)), temperature=0.0)
-    adapted = search.best(
-        (replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)),
-        first=None if fixed.get("pull") else start,
-    )
+    pairs = [replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)]
+    first = None if fixed.get("pull") else start
+    adapted = search.best(pairs[:2], first=first)
+    if adapted != start:  # else adapting does not pay, and less or more of it will not either
+        adapted = search.best(pairs[2:], first=adapted)
     stiffer = [replace(adapted, ridge=2 * adapted.ridge)] if adapted.pull and "ridge" not in fixed else []
     return search.best(stiffer, first=adapted)
 
@@ -154,21 +164,27 @@ def _candidates(fixed: dict[str, Any], name: str, otherwise: tuple[Any, ...]) ->
 # The head
 
 
-def choose_head(search: Search, setting: Setting, options: Options, fixed: dict[str, Any]) -> Setting:
+def choose_head(
+    search: Search, setting: Setting, options: Options, fixed: dict[str, Any], raw: float = np.inf
+) -> Setting:
     """Of a chosen map: the plain cosine if it is better, a second coordinate for two classes, the temperature of a
     posterior; then the weight of the raw cosine, the largest that costs nothing.
+
+    `raw` is the score of the plain cosine as the rows came, by which a centred one is tried or not.
     """
-    setting = search.best(_coordinates(setting, search.unit.n_classes), first=setting)
+    heads = _coordinates(setting, search.unit.n_classes)
+    if raw < search.score(setting) - FAR_BELOW:
+        heads = heads[1:]
+    setting = search.best(heads, first=setting)
     if options.posterior:
         setting = search.best(_heated(replace(setting, raw=False), fixed))
     if setting.raw:
         return setting
     if options.beside is not None:
         return replace(setting, beside=options.beside)
-    weights = [*BESIDE, 0.0]
-    scores = [search.score(replace(setting, beside=weight)) for weight in weights]
-    free = next(weight for weight, score in zip(weights, scores, strict=True) if score >= max(scores) - COSTS_NOTHING)
-    return replace(setting, beside=free)
+    least = search.score(setting) - COSTS_NOTHING
+    weighed = (replace(setting, beside=weight) for weight in BESIDE)
+    return next((candidate for candidate in weighed if search.score(candidate) >= least), setting)
 
 
 def _coordinates(setting: Setting, n_classes: int) -> list[Setting]:
@@ -187,42 +203,63 @@ def _heated(setting: Setting, fixed: dict[str, Any]) -> list[Setting]:
 # ---------------------------------------------------------------------------------------------------------------------
 # The scaling
 
-SCALING_TRAIN, SCALING_HELD, SCALING_LANDMARKS = 1_500, 1_000, 400
-FEW_RIDGES = (0.01, 0.1, 1.0)
 ERRORS = 1.5  # standard errors of the mean difference over queries
 
 
-def choose_scaling(
-    sample: EngineInMemory,
-    splits: list[Split],
-    widths: tuple[float, ...],
-    fixed: dict[str, Any],
-    prepare: Preparation,
-    results: CVResults,
-) -> str:
-    """Which scaling ranks held-out rows best at its best ridge; "unit" unless another clearly does."""
-    if not splits:
-        return "unit"
-    rng = np.random.default_rng(prepare.seed)
-    parts = [_few_rows(sample, split, rng) for split in splits]
-    settings = _to_compare_scalings(widths, fixed, prepare)
-    if prepare.kernel_size is not None:
-        prepare = replace(prepare, kernel_size=min(prepare.kernel_size, SCALING_LANDMARKS))
-    names = [name for name in SCALINGS if name != "standard" or not sp.issparse(sample.X)]
-    found = {name: _best_under(name, parts, settings, prepare, results) for name in names}
-    clear = {name: _standard_errors(each - found["unit"]) for name, each in found.items()}
-    best = max(names, key=lambda name: mean_of_found(found[name]) if clear[name] > ERRORS else -np.inf)
-    return best if clear[best] > ERRORS else "unit"
+class FewRows:
+    """Some rows of each split, drawn by class, under each scaling: what they choose needs no more."""
 
+    def __init__(
+        self,
+        sample: EngineInMemory,
+        splits: list[Split],
+        widths: tuple[float, ...],
+        prepare: Preparation,
+        results: CVResults,
+        on_score: Told = lambda: None,
+    ) -> None:
+        self.kernels = [width for width in widths if prepare.full_resolution(width)]
+        self.widths = tuple(width for width in widths if width in (0.0, 1.0)) or widths
+        if prepare.kernel_size is not None:
+            prepare = replace(prepare, kernel_size=min(prepare.kernel_size, FEWER_LANDMARKS))
+        most = (FEW_TRAIN, FEW_HELD) if self.kernels else (FEWER_TRAIN, FEWER_HELD)
+        rng = np.random.default_rng(prepare.seed)
+        few = [_fewer(sample, split, *most, rng) for split in splits]
+        rows = np.unique(np.concatenate([part for split in few for part in (split.train, split.held)]))
+        self.rows = sample.select(rows)
+        self.splits = [Split(*(np.searchsorted(rows, part) for part in (split.train, split.held))) for split in few]
+        self._searched = (prepare, results, on_score)
+        self._searches: dict[str, Search] = {}
 
-def _to_compare_scalings(widths: tuple[float, ...], fixed: dict[str, Any], prepare: Preparation) -> list[Setting]:
-    """One kernel at full resolution, if there may be one; else a linear map, and one of few landmarks."""
-    kernels = [width for width in widths if prepare.full_resolution(width)]
-    if kernels:
+    def search(self, scaling: str) -> Search:
+        """The search under one scaling; what it has computed stays."""
+        if scaling not in self._searches:
+            unit = UnitRows(self.rows, scaling_of(self.rows, scaling))
+            self._searches[scaling] = Search(unit, self.splits, *self._searched)
+        return self._searches[scaling]
+
+    def best_scaling(self, fixed: dict[str, Any]) -> str:
+        """Which scaling ranks held-out rows best at its best ridge; "unit" unless another clearly does."""
+        names = [name for name in SCALINGS if name != "standard" or not sp.issparse(self.rows.X)]
+        found = {name: self._best_under(name, fixed) for name in names}
+        gains = {name: _standard_errors(each - found["unit"]) for name, each in found.items()}
+        clear = [name for name in names if gains[name] > ERRORS]
+        best = max(clear, key=lambda name: mean_of_found(found[name]), default="unit")
+        self._searches = {best: self._searches[best]}
+        return best
+
+    def _best_under(self, name: str, fixed: dict[str, Any]) -> np.ndarray:
+        """Average precision of each held-out row at the best ridge under one scaling; nan with nothing to find."""
+        search = self.search(name)
+        best = search.best(self._settings({**fixed, "scaling": name, "temperature": 0.0}))
+        return np.concatenate(search.average_precisions(best))
+
+    def _settings(self, fixed: dict[str, Any]) -> Iterator[Setting]:
+        """One kernel at full resolution, if there may be one; else linear maps, and some of few landmarks."""
+        if not self.kernels:
+            return (setting for width in self.widths for setting in unadapted(width, fixed, FEW_RIDGES))
         ridges = _candidates(fixed, "ridge", KERNEL_RIDGES[:2])
-        return [replace(Setting(**{**fixed, "temperature": 0.0}), width=kernels[0], ridge=ridge) for ridge in ridges]
-    widths = tuple(width for width in widths if width in (0.0, 1.0)) or widths
-    return [setting for width in widths for setting in unadapted(width, fixed, FEW_RIDGES)]
+        return (replace(Setting(**{**fixed, "pull": 0.0}), width=self.kernels[0], ridge=ridge) for ridge in ridges)
 
 
 def _standard_errors(gain: np.ndarray) -> float:
@@ -234,14 +271,9 @@ def _standard_errors(gain: np.ndarray) -> float:
 def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling:
     """The scaling that AnchoredSLR would choose for labelled rows, learned from all of them."""
     engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, None, np.random.default_rng(seed))
-    return scaling_of(engine, choose_scaling(engine, splits, (2.0,), {}, Preparation(seed=seed), CVResults()))
-
-
-def _few_rows(sample: Any, split: Split, rng: np.random.Generator) -> tuple[Any, Split]:
-    """Some rows of a split, drawn by class, numbered anew."""
-    few = _fewer(sample, split, SCALING_TRAIN, SCALING_HELD, rng)
-    rows = np.concatenate([few.train, few.held])
-    return sample.select(rows), Split(np.arange(len(few.train)), np.arange(len(few.train), len(rows)))
+    if not splits:
+        return Scaling()
+    return scaling_of(engine, FewRows(engine, splits, (2.0,), Preparation(seed=seed), CVResults()).best_scaling({}))
 
 
 def _fewer(sample: Engine, split: Split, most_train: int, most_held: int, rng: np.random.Generator) -> Split:
@@ -255,24 +287,6 @@ def _drawn(sample: Engine, rows: np.ndarray, most: int, rng: np.random.Generator
     codes = sample.row_codes[rows]
     order = np.argsort(codes, kind="stable")
     return np.sort(rows[order[draw_landmarks(codes[order], sample.n_classes, most, rng)]])
-
-
-def _best_under(
-    name: str, parts: list[tuple[Any, Split]], settings: list[Setting], prepare: Preparation, results: CVResults
-) -> np.ndarray:
-    """Average precision of each held-out row at the best setting under one scaling; nan where there is none to find."""
-    began, best, chosen = time.perf_counter(), list[np.ndarray](), settings[0]
-    searches = [
-        Search(UnitRows(sample, scaling_of(sample.select(split.train), name)), [split], prepare, CVResults())
-        for sample, split in parts
-    ]
-    for setting in settings:
-        values = [search.average_precisions(setting)[0] for search in searches]
-        if not best or mean_of_found(np.concatenate(values)) > mean_of_found(np.concatenate(best)):
-            best, chosen = values, setting
-    tried = {**asdict(replace(chosen, scaling=name)), "rows": searches[0].rows}
-    results.add(tried, [mean_of_found(value) for value in best], time.perf_counter() - began)
-    return np.concatenate(best)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -24,11 +24,13 @@ SCALINGS = ("unit", "roots", "standard")
 WIDTHS = {"auto": (0.0, 2.0, 1.0, 4.0), "linear": (0.0,), "rbf": (2.0, 1.0, 4.0)}  # of a kernel at full resolution
 FEW_LANDMARK_WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-KERNEL_RIDGES = (0.01, 0.1, 0.3)
+FEW_RIDGES = (0.01, 0.1, 1.0)
+KERNEL_RIDGES = (0.1, 0.01, 0.3)
 ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
 TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 BESIDE = (0.3, 0.1, 0.05, 0.02)  # weights of the raw cosine
 COSTS_NOTHING = 0.001  # of mAP
+FAR_BELOW = 0.1  # of mAP: a plain cosine so far behind is not tried
 
 
 FIXED = {
@@ -107,6 +109,7 @@ class Search:
         self.on_score = on_score
         self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
         self._width, self._folds = -1.0, list[_Fold]()
+        self._last: tuple[Setting | None, list[np.ndarray]] = (None, [])
 
     def score(self, setting: Setting) -> float:
         """Mean over the splits of the mAP of held-out rows; a setting is not tried twice."""
@@ -122,10 +125,13 @@ class Search:
 
     def average_precisions(self, setting: Setting) -> list[np.ndarray]:
         """What `score` is the mean of, for each split: every held-out row, nan where there is nothing to find."""
+        if setting == self._last[0]:
+            return self._last[1]
         folds = self._at(setting.width)  # by all BLAS threads
         # One BLAS thread where products are small: between them others would spin on our own threads' cores.
         with nullcontext() if self.prepare.full_resolution(setting.width) else single_threaded_blas():
-            return [fold.average_precisions(setting) for fold in folds]
+            self._last = setting, [fold.average_precisions(setting) for fold in folds]
+        return self._last[1]
 
     def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
         """The setting with the highest score; `first` has to be beaten."""
