@@ -25,8 +25,8 @@ Search is exact by default. --approximate builds an HNSW graph (hnsw) or inverte
 recall@10 against exact search on your own gallery.
 
 Vectors and queries are smoothed by their nearest neighbours in the gallery, which usually ranks better. By default the
-labels of the gallery choose how many; without labels it is 10, and none for fewer than 50 items or a model that is
-not a cosine.
+labels of the gallery choose how many; without labels it is 10, or none for fewer than 200 items. A model that is not
+a cosine is left as it is.
 
 [bold]Examples[/bold]
 

@@ -27,7 +27,7 @@ K = 10
 POWER = 8.0
 MOST_POWER = 64.0
 CANDIDATES = (0, 5, 10, 20)  # values of k that known labels choose from
-FEWEST_ROWS = 50  # smaller galleries are left as they are: on 20 or 30 rows the neighbours are mostly wrong
+FEWEST_ROWS = 200  # without labels, smaller galleries are left as they are: their neighbours are often wrong
 FEWEST_QUERIES = 50  # labelled rows with another of their label, for the labels to choose k
 MOST_QUERIES = 1_000
 EXACT_UP_TO = 200_000  # the neighbours of a larger gallery are found by inverted lists, if faiss is installed
@@ -161,13 +161,11 @@ def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray 
 
     Known labels choose k by the mAP of a sample of their rows; without enough of them k is 10.
     """
-    if len(V) < FEWEST_ROWS:
-        return None
     power = _suited_power(V, near.first(K))
     known = np.flatnonzero([] if labels is None else [label is not None for label in labels])
     queries, codes = _queries(known, labels)
     if len(queries) < FEWEST_QUERIES:
-        return Neighbours(K, power)
+        return Neighbours(K, power) if len(V) >= FEWEST_ROWS else None
     means = [_score(V, known, codes, queries, near, k, power) for k in CANDIDATES]
     best = CANDIDATES[int(np.argmax(means))]  # the smallest of equally good ones
     return Neighbours(best, power) if best else None

@@ -11,6 +11,7 @@ from likewise.errors import LikewiseError
 from likewise.retrieval.neighbours import (
     CANDIDATES,
     EXACT_UP_TO,
+    FEWEST_QUERIES,
     FEWEST_ROWS,
     K,
     NearestRows,
@@ -51,7 +52,7 @@ class SmoothedGallery:
     def auto(cls, V: np.ndarray, labels: Any = None, verbose: int = 0) -> Self | None:
         """Smooth a gallery as `chosen` says, if at all."""
         V = as_float32(V)
-        if len(V) < FEWEST_ROWS:
+        if len(V) < (FEWEST_ROWS if labels is None else FEWEST_QUERIES):
             return None
         near = nearest_others(finder(V), K if labels is None else max(CANDIDATES), verbose=verbose)
         choice = chosen(V, near, labels)
