@@ -219,7 +219,21 @@ def test_a_lesson_keeps_neighbours_and_learns_from_plain_vectors(index: Index, s
     assert taught.index.neighbours == smooth.neighbours
     same(taught.index, Index.build(taught.model, smooth.raw, neighbours=smooth.neighbours))
     np.testing.assert_allclose(taught.index.base_vectors, smooth.plain_vectors, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(taught.index.vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(normalize(taught.index.vectors[:, :9]), smooth.vectors, atol=1e-5)
     same(taught.index.with_model(smooth.model), smooth)
+
+
+def test_a_taught_index_is_saved_grows_and_finds_its_own_rows(smooth: Index, tmp_path: Path) -> None:
+    teacher = Teacher(smooth)
+    teacher.mark(4, 9, True)
+    taught = teacher.learn().index
+    np.testing.assert_allclose(taught.query_vectors(taught.raw[:50]), taught.vectors[:50], atol=1e-4)
+    loaded = Index.load(taught.save(tmp_path / "a.index"))
+    same(loaded, taught)
+    loaded.add(smooth.raw[:3] + 1)
+    loaded.remove([8])
+    same(loaded, Index.build(taught.model, loaded.raw, loaded.ids, neighbours=7))
 
 
 def test_another_model_keeps_neighbours_if_it_is_a_cosine(smooth: Index, fitted: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
@@ -19,7 +18,7 @@ from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float
 from likewise.retrieval.items import Items, as_items
 from likewise.retrieval.neighbours import Neighbours, is_unit
 from likewise.retrieval.search import Approximate, Exact, query_rows, result_count
-from likewise.retrieval.smoothed_gallery import SmoothedGallery, smoothed_gallery
+from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part, smoothed_gallery, with_base_part
 from likewise.retrieval.storage import read_approximate, read_index, write_index
 from likewise.retrieval.taught import Taught
 
@@ -124,11 +123,6 @@ class Index:
         return f"Index({len(self)} items, {self.raw.shape[1]} features → {self.vectors.shape[1]}, {kind})"
 
     @property
-    def vectors(self) -> np.ndarray:
-        """The vectors that are searched: `plain_vectors`, smoothed if the index has `neighbours`."""
-        return self.plain_vectors if self._smoothed is None else self._smoothed.vectors
-
-    @property
     def neighbours(self) -> Neighbours | None:
         """How vectors are smoothed; None if they are not."""
         return None if self._smoothed is None else self._smoothed.choice
@@ -172,8 +166,10 @@ class Index:
             return Q
         # An approximate engine gives candidates by their smoothed vectors; they are ranked by their plain ones.
         engine = self.engine if self.approximate else None
-        near = Approximate(self.plain_vectors, engine.kind, engine.index) if isinstance(engine, Approximate) else None
-        return self._smoothed.queries(Q, near)
+        near = None
+        if isinstance(engine, Approximate) and not isinstance(self.model, Taught):
+            near = Approximate(self.plain_vectors, engine.kind, engine.index)
+        return with_base_part(Q, self._smoothed.queries(base_part(self.model, Q), near))
 
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for query vectors from `query_vectors`."""
@@ -253,7 +249,7 @@ class Index:
         new = as_items(items, len(rows), start)
         joined = self.items.plus(new)
         vectors = embedded(self.model, rows)
-        smoothed = None if self._smoothed is None else self._smoothed.plus(vectors)
+        smoothed = None if self._smoothed is None else self._smoothed.plus(base_part(self.model, vectors))
         raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
         self._replace(raw, np.concatenate([self.plain_vectors, vectors]), joined, smoothed)
 
@@ -266,34 +262,31 @@ class Index:
         self._replace(self.raw[kept], self.plain_vectors[kept], self.items.take(kept), smoothed)
 
     def _replace(self, raw: np.ndarray, V: np.ndarray, items: Items, smoothed: SmoothedGallery | None) -> None:
-        self.raw, self.items, self._smoothed = raw, items, smoothed
-        self.plain_vectors = V if smoothed is None else smoothed.plain
+        self.raw, self.plain_vectors, self.items, self._smoothed = raw, V, items, smoothed
         self._reset()
 
     def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
         """The same gallery under another model; a base model that both share is not applied again.
 
-        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already. With
-        `neighbours`, these are found anew under that model; if it is not a cosine, its vectors stay plain.
+        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already. Neighbours
+        are those under the base: they are found anew only if it is another one, and dropped if that is not a cosine.
         """
         other = copy.copy(self)
         other.model = model
         if _base(model) is _base(self.model):
             V = self.base_vectors
-            V = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
+            other.plain_vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
         else:
-            V = embedded(model, self.raw)
-        other.plain_vectors, other._smoothed = V, _smoothed_as(self.neighbours, model, V)
-        other._lock, other._engine, other.recall = threading.Lock(), None, None
+            other.plain_vectors = embedded(model, self.raw)
+            other._smoothed = _smoothed_as(self.neighbours, model, other.plain_vectors)
+        other._forget_vectors()
+        other.recall = None
         return other
 
     @property
     def base_vectors(self) -> np.ndarray:
         """The gallery side of the model before it was taught; `plain_vectors` for any other model."""
-        if not isinstance(self.model, Taught):
-            return self.plain_vectors
-        V = self.plain_vectors[:, : len(self.model.centre_)]
-        return normalize(V) if self.model.cosine_ else V
+        return base_part(self.model, self.plain_vectors)
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
@@ -325,9 +318,15 @@ class Index:
 
     def _reset(self) -> None:
         """Drop what was derived from the rows."""
+        self._forget_vectors()
+        self._lengths: np.ndarray | None = None
+
+    def _forget_vectors(self) -> None:
+        """Drop what was derived from the plain vectors, and smooth them."""
         self._lock = threading.Lock()
         self._engine = None
-        self._lengths: np.ndarray | None = None
+        smoothed = self._smoothed
+        self.vectors = self.plain_vectors if smoothed is None else with_base_part(self.plain_vectors, smoothed.vectors)
 
     @property
     def norms(self) -> np.ndarray:

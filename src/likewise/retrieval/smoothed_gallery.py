@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
@@ -25,6 +26,7 @@ from likewise.retrieval.neighbours import (
     nearest_to,
 )
 from likewise.retrieval.search import Approximate, Exact
+from likewise.retrieval.taught import Taught
 
 _BLOCK = 1 << 24  # cosines computed at a time
 _WIDER = 3  # times as many candidates from an approximate engine, which searches by smoothed vectors
@@ -101,7 +103,8 @@ def smoothed_gallery(
 ) -> SmoothedGallery | None:
     """Smooth the vectors of a model's gallery: "auto", a number of neighbours or `Neighbours`; None for 0.
 
-    "auto" leaves vectors as they are if they are not compared by cosine.
+    "auto" leaves vectors as they are if they are not compared by cosine. Of a taught model, those of its base are
+    smoothed, so that neighbours need not be found again after each lesson.
     """
     choice = _as_choice(neighbours)
     if choice is None:
@@ -114,8 +117,24 @@ def smoothed_gallery(
             f"those of {type(model).__name__} are not: use neighbours=0"
         )
     if isinstance(choice, Neighbours):
-        return SmoothedGallery.of(V, choice, verbose)
-    return SmoothedGallery.auto(V, labels, verbose)
+        return SmoothedGallery.of(base_part(model, V), choice, verbose)
+    return SmoothedGallery.auto(base_part(model, V), labels, verbose)
+
+
+def base_part(model: SimilarityModel, V: np.ndarray) -> np.ndarray:
+    """The vectors of a model before it was taught, from those after; V itself for any other model."""
+    if not isinstance(model, Taught):
+        return V
+    V = V[:, : len(model.centre_)]
+    return np.asarray(normalize(V)) if model.cosine_ else V
+
+
+def with_base_part(V: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """V with other directions of its base part, whose lengths and the taught coordinates stay."""
+    r = directions.shape[1]
+    if r == V.shape[1]:
+        return directions
+    return np.hstack([directions * np.linalg.norm(V[:, :r], axis=1, keepdims=True), V[:, r:]])
 
 
 def _as_choice(neighbours: Any) -> Neighbours | str | None:

@@ -24,7 +24,7 @@ from likewise.persistence import load as load_model
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.items import Items
 from likewise.retrieval.neighbours import Neighbours
-from likewise.retrieval.smoothed_gallery import SmoothedGallery
+from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part
 from likewise.utils.files import atomic_write, locked, sync
 
 if TYPE_CHECKING:
@@ -178,12 +178,13 @@ def _digest(path: Path) -> str:
 
 
 def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    model = load_model(version / "model.likewise")
     raw, vectors = _mapped(version / "raw.npy"), np.array(_mapped(version / "vectors.npy"))
     items = Items.from_json((version / "items.json").read_bytes())
     if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
         raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
     return {
-        "model": load_model(version / "model.likewise"),
+        "model": model,
         "raw": raw,
         "vectors": vectors,
         "items": items,
@@ -191,7 +192,7 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
         "extractor": facts["extractor"],
         "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
         "approximate": facts["approximate"],
-        "smoothed": _read_smoothed(version, facts, vectors),
+        "smoothed": _read_smoothed(version, facts, base_part(model, vectors)),
     }
 
 
