@@ -176,6 +176,12 @@ def test_it_is_saved_and_loaded_and_still_grows(smooth: Index, tmp_path: Path) -
     assert {"vectors.npy", "smoothed.npy", "reach.npy"} <= files
 
 
+def test_numbers_of_numpy_are_saved_too(index: Index, tmp_path: Path) -> None:
+    choice = Neighbours(np.int64(3), np.float32(2))  # type: ignore[arg-type]
+    built = Index.build(index.model, index.raw, neighbours=choice)
+    assert Index.load(built.save(tmp_path / "a.index")).neighbours == Neighbours(3, 2.0)
+
+
 def test_an_index_without_neighbours_has_the_files_it_had(index: Index, tmp_path: Path) -> None:
     folder = index.save(tmp_path / "a.index")
     version = next(folder.glob("version-*"))
