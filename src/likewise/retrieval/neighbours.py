@@ -21,9 +21,9 @@ from likewise.metrics.ranking import RankingProblem, measured, whole
 from likewise.retrieval.search import Approximate, Exact, best_rows, without
 from likewise.utils.progress import progress_bar
 
-# Measured on Caltech101 (two kinds of features, raw and learned) and digits: galleries of 2, 3 and 5 items per class lose
-# nothing on average, and whole ones gain 2 to 7 points of mAP. A power of 3 loses up to a point on classes of two, and
-# counting only mutual neighbours, or those close enough, is no better than a high power.
+# Measured on Caltech101 (two kinds of features, raw and learned) and digits: galleries of 2, 3 and 5 items per class
+# lose nothing on average, and whole ones gain 2 to 7 points of mAP. A power of 3 loses up to a point on classes of two;
+# counting only mutual neighbours is no better than a high power.
 K = 10
 POWER = 8.0
 MOST_POWER = 64.0
@@ -51,6 +51,8 @@ class Neighbours:
             raise LikewiseError(f"k={self.k!r}; expected a whole number of neighbours, at least 1")
         if not 0 <= self.power <= MOST_POWER:
             raise LikewiseError(f"power={self.power!r}; expected a number from 0 to {MOST_POWER:g}")
+        object.__setattr__(self, "k", int(self.k))  # faiss and JSON take no numbers of numpy
+        object.__setattr__(self, "power", float(self.power))
 
 
 class NearestRows(NamedTuple):

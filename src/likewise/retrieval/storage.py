@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +92,8 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         "extractor": index.extractor,
         "approximate": index.approximate,
         "recall": index.recall,
-        **_neighbour_facts(index),
+        **({} if index.neighbours is None else {"neighbours": asdict(index.neighbours)}),
     }
-
-
-def _neighbour_facts(index: Index) -> dict[str, Any]:
-    chosen = index.neighbours
-    return {} if chosen is None else {"neighbours": {"k": int(chosen.k), "power": float(chosen.power)}}
 
 
 def _write_array(path: Path, values: np.ndarray) -> None:
