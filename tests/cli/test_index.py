@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.baselines import LDA
+from likewise.baselines import LDA, Euclid
 from likewise.retrieval import Index
 from likewise.tables import read_table
 
@@ -49,6 +49,7 @@ def test_labels_of_their_own_file_approximate_search_and_exports(
     ("words", "message"),
     [
         (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf or auto"),
+        (["--neighbours", "-3"], "--neighbours -3: expected auto, a number of neighbours, or 0 for none"),
         (["--export", "a.xls"], "a.xls ends with .xls; expected .faiss, .npz or .onnx"),
     ],
 )
@@ -57,6 +58,29 @@ def test_a_wrong_option_is_one_sentence_and_exits_with_2(
 ) -> None:
     result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", *words)
     assert (result.exit_code, message in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("word", "k"), [("0", 0), ("7", 7), ("auto", None)])
+def test_neighbours_are_chosen_given_or_left_out(
+    run: Any, files: Path, model: Path, tmp_path: Path, word: str, k: int | None
+) -> None:
+    result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)["neighbours"]
+    assert found == (0 if (loaded := Index.load(tmp_path / "t.index").neighbours) is None else loaded.k)
+    assert found in ((0, 5, 10, 20) if k is None else (k,))
+    text = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word).stdout
+    assert ("nearest neighbours" in text) == bool(found)
+
+
+def test_neighbours_of_a_model_that_is_no_cosine_are_one_sentence(run: Any, files: Path, tmp_path: Path) -> None:
+    table = read_table(files / "train.npz")
+    model = Euclid().fit(table.X, table.y).save(tmp_path / "e.likewise")
+    words = ["index", model, files / "test.npz", "-o", tmp_path / "t.index"]
+    result = run(*words, "--neighbours", "5")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "neighbours=5 needs vectors of unit length" in result.stderr
+    assert run(*words).exit_code == 0
 
 
 def test_a_gallery_of_another_width_is_one_sentence(run: Any, model: Path, tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from likewise.baselines import Cosine
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
 from likewise.web import Limits, create_app
+from likewise.web.session import learned_space
 from tests.web.conftest import PNG, N, found, picture, talking
 
 
@@ -96,3 +98,11 @@ def test_an_index_of_numbers_is_served_without_pictures(tmp_path: Path, digits: 
         assert hits[0]["id"].startswith("item <")
         refused = client.post("/api/uploads", content=b"x", headers={"content-type": "image/png"})
         assert refused.status_code == 422
+
+
+def test_rows_and_uploads_are_smoothed_by_the_neighbours_of_the_index(digits: Any) -> None:
+    X = np.asarray(digits[2], np.float32)
+    index = Index.build(Cosine().fit(X), X, neighbours=5)
+    space = learned_space(index)
+    np.testing.assert_array_equal(space.queries([3, 8]), index.vectors[[3, 8]])
+    np.testing.assert_allclose(space.embed(X[:2] + 1), index.query_vectors(X[:2] + 1), atol=1e-6)

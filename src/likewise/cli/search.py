@@ -128,7 +128,7 @@ def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterat
         elif before:
             rows, scores = index.search_raw(next(embedded), k)
         else:
-            rows, scores = index.search_vectors(index.model.transform_query(next(embedded)[None]), k)
+            rows, scores = index.search_vectors(index.query_vectors(next(embedded)[None]), k)
         yield rows[0], scores[0]
 
 

@@ -8,16 +8,18 @@ _MODULES = {
     "Feedback": "feedback",
     "Lesson": "teaching",
     "MilvusIndex": "milvus",
+    "Neighbours": "neighbours",
     "Taught": "taught",
     "Teacher": "teaching",
 }
 
-__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Taught", "Teacher"]
+__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Neighbours", "Taught", "Teacher"]
 
 if TYPE_CHECKING:
     from likewise.retrieval.feedback import Feedback
     from likewise.retrieval.index import Index
     from likewise.retrieval.milvus import MilvusIndex
+    from likewise.retrieval.neighbours import Neighbours
     from likewise.retrieval.taught import Taught
     from likewise.retrieval.teaching import Lesson, Teacher
 

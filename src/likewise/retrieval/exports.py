@@ -26,7 +26,10 @@ def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) 
 
 
 def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
-    """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers."""
+    """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers.
+
+    Of an index with neighbours it holds the smoothed vectors: search it by `Index.query_vectors`.
+    """
     try:
         import faiss
     except ImportError as error:
@@ -40,7 +43,7 @@ def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
 
 
 def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
-    """An .npz file with `vectors` (n, r), the gallery side, and `ids` (n,), as text unless they are integers."""
+    """An .npz file with `vectors` (n, r), as the index searches them, and `ids` (n,), as text unless integers."""
     ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
     return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
 

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.retrieval import search
 from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
 from likewise.retrieval.items import Items, as_items
+from likewise.retrieval.neighbours import Neighbours, is_unit
 from likewise.retrieval.search import Approximate, Exact, query_rows, result_count
+from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part, smoothed_gallery, with_base_part
 from likewise.retrieval.storage import read_approximate, read_index, write_index
 from likewise.retrieval.taught import Taught
 
@@ -33,7 +34,10 @@ class Index:
     ----------
     model : SimilarityModel
     raw : (n, d) array of raw features, memory-mapped after `load`
-    vectors : (n, r) float32 array, the gallery side of the rows
+    vectors : (n, r) float32 array that is searched: the gallery side of the rows, smoothed if `neighbours` says so
+    plain_vectors : (n, r) float32 array, the gallery side of the rows as the model gives it
+    neighbours : Neighbours or None
+        The number of neighbours that smooth each vector, and their weighting; None if vectors are plain.
     ids : (n,) array: row numbers, unless the items carry ids of their own
     labels : (n,) array of objects, None where a label is unknown; None if no label is known
     paths : (n,) array of picture paths relative to `root`, or None
@@ -66,9 +70,10 @@ class Index:
         extractor: dict[str, Any] | None = None,
         extractor_file: Path | None = None,
         approximate: bool | str = False,
+        smoothed: SmoothedGallery | None = None,
     ) -> None:
         self.model, self.items = model, items
-        self.raw, self.vectors = raw, vectors
+        self.raw, self.plain_vectors, self._smoothed = raw, vectors, smoothed
         self.root, self.extractor, self.extractor_file = root, extractor, extractor_file
         self.approximate = approximate
         self.recall: float | None = None
@@ -84,6 +89,7 @@ class Index:
         items: Any = None,
         *,
         approximate: bool | str = False,
+        neighbours: str | int | Neighbours = 0,
         verbose: int = 0,
     ) -> Self:
         """Index a gallery: a feature store, a path to one or to any table, an array of raw rows, or blocks of them.
@@ -92,11 +98,18 @@ class Index:
         one) stay on disk; only their vectors are held in memory. `items` names the rows: ids, or a table, data frame
         or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
         is False (exact), True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
+
+        `neighbours` smooths each vector and each query by its k nearest in the gallery, which usually ranks better; the
+        build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbours` that sets the power of
+        the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than 200
+        rows; always none for a model that is not a cosine.
         """
         found = as_gallery(gallery, model.transform)
         if items is not None:
             found = replace(found, items=as_items(items, len(found.raw)))
-        index = cls(model, vectors=embedded(model, found.raw, verbose), approximate=approximate, **vars(found))
+        V = embedded(model, found.raw, verbose)
+        smoothed = smoothed_gallery(model, V, neighbours, found.items.labels, verbose)
+        index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
         index._measure_recall()
         return index
 
@@ -108,6 +121,11 @@ class Index:
     def __repr__(self) -> str:
         kind = "exact" if not self.approximate else self.approximate
         return f"Index({len(self)} items, {self.raw.shape[1]} features → {self.vectors.shape[1]}, {kind})"
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """How vectors are smoothed; None if they are not."""
+        return None if self._smoothed is None else self._smoothed.choice
 
     @property
     def ids(self) -> np.ndarray:
@@ -138,12 +156,23 @@ class Index:
 
     def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Ids and scores, both (n, k), best first, for raw query rows; k is capped at the number of items."""
-        Q = self.model.transform_query(query_rows(queries, self.model.n_features_in_))
-        rows, scores = self.search_vectors(Q, k)
+        rows, scores = self.search_vectors(self.query_vectors(queries), k)
         return self.ids[rows], scores
 
+    def query_vectors(self, queries: Any) -> np.ndarray:
+        """Query vectors of raw rows: the query side of the model, smoothed as the gallery is."""
+        Q = self.model.transform_query(query_rows(queries, self.model.n_features_in_))
+        if self._smoothed is None:
+            return Q
+        # An approximate engine gives candidates by their smoothed vectors; they are ranked by their plain ones.
+        engine = self.engine if self.approximate else None
+        near = None
+        if isinstance(engine, Approximate) and not isinstance(self.model, Taught):
+            near = Approximate(self.plain_vectors, engine.kind, engine.index)
+        return with_base_part(Q, self._smoothed.queries(base_part(self.model, Q), near))
+
     def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for query vectors from `model.transform_query`."""
+        """Rows and scores for query vectors from `query_vectors`."""
         Q = search.query_vectors(Q, self.vectors.shape[1])
         return search.best_rows(self.engine, Q, result_count(k, len(self)))
 
@@ -211,46 +240,53 @@ class Index:
     # -- changing -----------------------------------------------------------------------------------------------------
 
     def add(self, rows: Any, items: Any = None) -> None:
-        """Append raw rows; without ids of their own they continue the numbering."""
+        """Append raw rows; without ids of their own they continue the numbering.
+
+        With `neighbours`, the rows that get a new neighbour are smoothed again: the index is as if built with all rows.
+        """
         rows = query_rows(rows, self.raw.shape[1])
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
         joined = self.items.plus(new)
         vectors = embedded(self.model, rows)
-        self.raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
-        self.vectors, self.items = np.concatenate([self.vectors, vectors]), joined
-        self._reset()
+        smoothed = None if self._smoothed is None else self._smoothed.plus(base_part(self.model, vectors))
+        raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
+        self._replace(raw, np.concatenate([self.plain_vectors, vectors]), joined, smoothed)
 
     def remove(self, ids: Any) -> None:
-        """Remove the items with these ids."""
+        """Remove the items with these ids; the rows they were neighbours of are smoothed again."""
         kept = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
         if not len(kept):
             raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
-        self.raw, self.vectors, self.items = self.raw[kept], self.vectors[kept], self.items.take(kept)
+        smoothed = None if self._smoothed is None else self._smoothed.take(kept)
+        self._replace(self.raw[kept], self.plain_vectors[kept], self.items.take(kept), smoothed)
+
+    def _replace(self, raw: np.ndarray, V: np.ndarray, items: Items, smoothed: SmoothedGallery | None) -> None:
+        self.raw, self.plain_vectors, self.items, self._smoothed = raw, V, items, smoothed
         self._reset()
 
     def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
         """The same gallery under another model; a base model that both share is not applied again.
 
-        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already.
+        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already. Neighbours
+        are those under the base: they are found anew only if it is another one, and dropped if that is not a cosine.
         """
         other = copy.copy(self)
         other.model = model
         if _base(model) is _base(self.model):
             V = self.base_vectors
-            other.vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
+            other.plain_vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
         else:
-            other.vectors = embedded(model, self.raw)
-        other._lock, other._engine, other.recall = threading.Lock(), None, None
+            other.plain_vectors = embedded(model, self.raw)
+            other._smoothed = _smoothed_as(self.neighbours, model, other.plain_vectors)
+        other._forget_vectors()
+        other.recall = None
         return other
 
     @property
     def base_vectors(self) -> np.ndarray:
-        """The gallery side of the model before it was taught; `vectors` for any other model."""
-        if not isinstance(self.model, Taught):
-            return self.vectors
-        V = self.vectors[:, : len(self.model.centre_)]
-        return normalize(V) if self.model.cosine_ else V
+        """The gallery side of the model before it was taught; `plain_vectors` for any other model."""
+        return base_part(self.model, self.plain_vectors)
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
@@ -282,9 +318,15 @@ class Index:
 
     def _reset(self) -> None:
         """Drop what was derived from the rows."""
+        self._forget_vectors()
+        self._lengths: np.ndarray | None = None
+
+    def _forget_vectors(self) -> None:
+        """Drop what was derived from the plain vectors, and smooth them."""
         self._lock = threading.Lock()
         self._engine = None
-        self._lengths: np.ndarray | None = None
+        smoothed = self._smoothed
+        self.vectors = self.plain_vectors if smoothed is None else with_base_part(self.plain_vectors, smoothed.vectors)
 
     @property
     def norms(self) -> np.ndarray:
@@ -302,6 +344,11 @@ class Index:
         assert isinstance(self.engine, Approximate)
         self.recall = search.measured_recall(self.engine, Q)
         log.info("%s: recall@10 %.1f %%", self.engine.kind, 100 * self.recall)
+
+
+def _smoothed_as(neighbours: Neighbours | None, model: SimilarityModel, V: np.ndarray) -> SmoothedGallery | None:
+    fits = neighbours is not None and model.symmetric and is_unit(V)
+    return smoothed_gallery(model, V, neighbours) if fits else None
 
 
 def _base(model: SimilarityModel) -> SimilarityModel:

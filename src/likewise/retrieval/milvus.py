@@ -19,7 +19,8 @@ class MilvusIndex:
     """A gallery in a Milvus collection, searched by raw rows through a model.
 
     The collection holds the gallery side of the model under the inner-product metric (a cosine collection would
-    normalise the vectors), with ids, labels and paths.
+    normalise the vectors), with ids, labels and paths. From an `Index` with neighbours it holds the smoothed vectors;
+    queries and rows added later stay plain.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.persistence import load as load_model
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.items import Items
+from likewise.retrieval.neighbours import Neighbours
+from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part
 from likewise.utils.files import atomic_write, locked, sync
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ _POINTER = "CURRENT"
 _PREFIX = "version-"
 _META = "meta.json"
 _APPROXIMATE = "approximate.faiss"
+_SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Writing
@@ -71,7 +75,10 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
     """Write the files of an index; return the facts that have no file of their own."""
     index.model.save(version / "model.likewise")
     atomic_write(version / "raw.npy", lambda file: write_rows(file, index.raw))
-    atomic_write(version / "vectors.npy", lambda file: np.save(file, index.vectors, allow_pickle=False))
+    _write_array(version / "vectors.npy", index.plain_vectors)
+    if index._smoothed is not None:
+        _write_array(version / _SMOOTHED, index._smoothed.vectors)
+        _write_array(version / _REACH, index._smoothed.reach)
     atomic_write(version / "items.json", index.items.to_json())
     if index.extractor_file is not None:
         shutil.copyfile(index.extractor_file, version / EXTRACTOR)
@@ -85,7 +92,12 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         "extractor": index.extractor,
         "approximate": index.approximate,
         "recall": index.recall,
+        **({} if index.neighbours is None else {"neighbours": asdict(index.neighbours)}),
     }
+
+
+def _write_array(path: Path, values: np.ndarray) -> None:
+    atomic_write(path, lambda file: np.save(file, values, allow_pickle=False))
 
 
 def _seal(version: Path, facts: dict[str, Any]) -> None:
@@ -166,12 +178,13 @@ def _digest(path: Path) -> str:
 
 
 def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    model = load_model(version / "model.likewise")
     raw, vectors = _mapped(version / "raw.npy"), np.array(_mapped(version / "vectors.npy"))
     items = Items.from_json((version / "items.json").read_bytes())
     if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
         raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
     return {
-        "model": load_model(version / "model.likewise"),
+        "model": model,
         "raw": raw,
         "vectors": vectors,
         "items": items,
@@ -179,7 +192,17 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
         "extractor": facts["extractor"],
         "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
         "approximate": facts["approximate"],
+        "smoothed": _read_smoothed(version, facts, base_part(model, vectors)),
     }
+
+
+def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
+    if facts.get("neighbours") is None:
+        return None
+    vectors, reach = np.array(_mapped(version / _SMOOTHED)), np.array(_mapped(version / _REACH))
+    if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1]):
+        raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
+    return SmoothedGallery(plain, Neighbours(**facts["neighbours"]), vectors, reach)
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from cachetools import LRUCache, cachedmethod
 
-from likewise.base import SimilarityModel
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
 from likewise.retrieval.search import NotFoundError, check_row, top_k
@@ -36,7 +35,7 @@ class Space:
     Q: np.ndarray
     G: np.ndarray
     scale: np.ndarray | None = None
-    model: SimilarityModel | None = None
+    query_vectors: Callable[[np.ndarray], np.ndarray] | None = None
     approximate: Nearest | None = None
 
     def queries(self, rows: list[int]) -> np.ndarray:
@@ -46,8 +45,8 @@ class Space:
 
     def embed(self, X: np.ndarray) -> np.ndarray:
         """Query vectors of raw feature rows."""
-        if self.model is not None:
-            return np.asarray(self.model.transform_query(X), dtype=np.float32)
+        if self.query_vectors is not None:
+            return np.asarray(self.query_vectors(X), dtype=np.float32)
         return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), _TINY), dtype=np.float32)
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
@@ -71,7 +70,7 @@ def learned_space(index: Index, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G = np.ascontiguousarray(index.vectors, dtype=np.float32)
     Q = G if index.model.symmetric else _in_blocks(index.model.transform_query, index.raw)
-    return Space(version, Q, G, None, index.model, index.search_vectors if index.approximate else None)
+    return Space(version, Q, G, None, index.query_vectors, index.search_vectors if index.approximate else None)
 
 
 def _in_blocks(side: Callable[[Any], Any], raw: np.ndarray, size: int = 8192) -> np.ndarray:
