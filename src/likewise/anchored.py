@@ -99,6 +99,7 @@ class AnchoredSLR(SimilarityModel):
     reduction_: np.ndarray | None = None  # files of earlier versions have none of these
     shift_: np.ndarray | None = None
     factor_: np.ndarray | None = None
+    roots_: bool = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
@@ -171,7 +172,7 @@ class AnchoredSLR(SimilarityModel):
         self._learn(unit, choice, saved)
         self.setting_, self.cv_results_ = choice.setting, choice.results.as_dict()
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
-        self.shift_, self.factor_ = unit.scaling.shift, unit.scaling.factor
+        self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
         return self
 
     def _open_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
@@ -195,7 +196,8 @@ class AnchoredSLR(SimilarityModel):
             warnings.warn(said, stacklevel=3)
         with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
             if self.unseen_classes:
-                return Choice(asdict(choose_shrinkage_map(unit, results, rng, advance)), 0, results)
+                scalings = ("roots",) if options.scaling == "auto" else ()
+                return Choice(asdict(choose_shrinkage_map(unit, results, rng, advance, scalings)), 0, results)
             splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
             prepare = Preparation(self.kernel_size, self.n_landmarks, int(rng.integers(2**31)))
             setting = choose_setting(unit, splits, options, prepare, results, advance)
@@ -228,7 +230,7 @@ class AnchoredSLR(SimilarityModel):
         self.head_ = {name: value for name, value in asdict(head).items() if name != "means"}
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        X = Scaling(self.shift_, self.factor_)(X)
+        X = Scaling(self.shift_, self.factor_, self.roots_)(X)
         if self.reduction_ is not None:
             X = unit_rows(project(X, self.reduction_))
         features = Features(self.landmarks_, self.gamma_)
@@ -238,7 +240,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         """Both sides of `rows` in an ONNX graph."""
-        x = Scaling(self.shift_, self.factor_).write_onnx(graph, rows)
+        x = Scaling(self.shift_, self.factor_, self.roots_).write_onnx(graph, rows)
         x = x if self.reduction_ is None else graph.unit(graph.mapped(x, self.reduction_.T))
         features = graph.kernel(x, self.landmarks_, self.gamma_)
         z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)
