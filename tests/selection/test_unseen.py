@@ -30,17 +30,17 @@ def test_a_split_scores_a_map_as_the_metric_does_its_images(shape, setting):
 
 def squared(dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose signed roots are easily told apart: their fourth powers hide all but the largest columns."""
-    X, y = planted(400, 20, 12, condition=1.0)
+    X, y = planted(400, 20, 15, condition=1.0)
     return (np.sign(X) * np.abs(30 * X) ** 4).astype(dtype), y
 
 
 def test_roots_are_taken_where_they_clearly_win() -> None:
     X, y = squared()
-    model = AnchoredSLR(unseen_classes=True).fit(X[y < 8], y[y < 8])
+    model = AnchoredSLR(unseen_classes=True).fit(X[y < 10], y[y < 10])
     assert model.setting_["scaling"] == "roots"
-    plain = AnchoredSLR(unseen_classes=True, scaling="unit").fit(X[y < 8], y[y < 8])
+    plain = AnchoredSLR(unseen_classes=True, scaling="unit").fit(X[y < 10], y[y < 10])
     assert {params["scaling"] for params in plain.cv_results_["params"]} == {"unit"}
-    assert model.score(X[y >= 8], y[y >= 8]) > plain.score(X[y >= 8], y[y >= 8])
+    assert model.score(X[y >= 10], y[y >= 10]) > plain.score(X[y >= 10], y[y >= 10])
 
 
 def test_a_model_of_roots_is_saved_and_exported(tmp_path: Any) -> None:

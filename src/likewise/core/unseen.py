@@ -76,7 +76,7 @@ def class_scatter(unit: UnitRows) -> ClassScatter:
     basis, means = _from_rows(unit) if unit.pending is None and n < d else _from_sums(unit)
     share = unit.size / unit.size.sum()
     B = np.sqrt(share)[:, None] * (means - share @ means)
-    B = B[unit.size > 0] if len(B) <= d else np.linalg.qr(B, mode="r")
+    B = B[unit.size > 0] if len(B) <= d else np.asarray(np.linalg.qr(B, mode="r"))
     return ClassScatter(basis.g / unit.size.sum(), basis.V, B)
 
 
