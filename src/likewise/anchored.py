@@ -56,7 +56,8 @@ class AnchoredSLR(SimilarityModel):
     scaling : {"auto", "unit", "standard"}, default="auto"
         "unit" keeps the direction of a row; "standard" standardises every column first, for columns in units of their
         own. "auto" is "unit" unless held-out rows are clearly ranked better the other way; it is "unit" for sparse
-        rows and with `unseen_classes`.
+        rows. With `unseen_classes` it is "unit", or signed square roots of the columns if held-out classes are clearly
+        ranked better by them.
     whitening_width : int or None, default=None
         Learn in so many leading directions of the unit rows. None keeps all, but 1,000 for sparse X of more than 4,096
         rows and columns, which is never made dense.
