@@ -213,7 +213,9 @@ class AnchoredSLR(SimilarityModel):
             warnings.warn(said, stacklevel=3)
         with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
             if self.unseen_classes:
-                return Choice(asdict(choose_shrinkage_map(unit, results, rng, advance)), 0, results)
+                scalings = ("roots",) if options.scaling == "auto" else ()
+                found = asdict(choose_shrinkage_map(unit, results, rng, advance, scalings))
+                return Choice(found, 0, results, _worth(results, found, rows.n_rows))
             splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
             prepare = self._preparation(rows, int(rng.integers(2**31)))
             chosen = choose_setting(unit, splits, options, prepare, results, advance)
@@ -269,3 +271,9 @@ class AnchoredSLR(SimilarityModel):
         features = graph.kernel(x, self.landmarks_, self.gamma_)
         z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)
         return 2 * (self._head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre_))),)
+
+
+def _worth(results: CVResults, found: dict[str, Any], n_rows: int) -> dict[str, float] | None:
+    """What a map for unseen classes is worth on held-out ones; None if there were too few to hold out."""
+    scores = [results.score(setting) for setting in (found, asdict(ShrinkageMap()))]
+    return None if None in scores else {"mAP": scores[0], "raw": scores[1], "rows": n_rows}  # type: ignore[dict-item]

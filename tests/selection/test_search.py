@@ -60,7 +60,7 @@ def test_units_of_the_columns_do_not_matter_where_they_hide_the_rest(digits: Any
     )
     assert plain.setting_["scaling"] == "unit"
     assert found.setting_["scaling"] == "standard"
-    assert {row["scaling"] for row in found.cv_results_["params"][:3]} == {"unit", "roots", "standard"}
+    assert {row["scaling"] for row in found.cv_results_["params"]} == {"unit", "roots", "standard"}
     assert found.score(X_test * wild, y_test) > lost.score(X_test * wild, y_test) + 0.05
     assert found.score(X_test * wild, y_test) == pytest.approx(plain.score(X_test, y_test), abs=0.03)
 

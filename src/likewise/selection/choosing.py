@@ -130,11 +130,10 @@ def choose_anchored(search: Search, widths: tuple[float, ...], options: Options,
     near = {start.ridge, *(ridge for ridge in RIDGES if 0.25 < ridge / start.ridge < 4)}
     start = search.best(unadapted(start.width, {"lda": True, **fixed}, tuple(sorted(near))), first=start)
     if options.posterior and len(widths) > 1:
-        first = (search.best(unadapted(width, fixed)) for width in widths)
-        start = replace(search.best(heated for setting in first for heated in _heated(setting, fixed)), temperature=0.0)
+        best = (search.best(unadapted(width, fixed)) for width in widths)
+        start = replace(search.best(heated for setting in best for heated in _heated(setting, fixed)), temperature=0.0)
     pairs = [replace(start, pull=pull, confidence=confidence) for confidence, pull in _adapting(fixed)]
-    first = None if fixed.get("pull") else start
-    adapted = search.best(pairs[:2], first=first)
+    adapted = search.best(pairs[:2], first=None if fixed.get("pull") else start)
     if adapted != start:  # else adapting does not pay, and less or more of it will not either
         adapted = search.best(pairs[2:], first=adapted)
     stiffer = [replace(adapted, ridge=2 * adapted.ridge)] if adapted.pull and "ridge" not in fixed else []
