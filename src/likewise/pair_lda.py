@@ -55,10 +55,11 @@ class PairLDA(SimilarityModel):
     learned_ : bool
         False if the similarity is the raw cosine.
     held_out_ : dict or None
-        mAP of the held-out queries by the raw cosine ("cosine") and by the learned map ("learned"), and how many there
-        are ("n_queries"); None if there were too few to judge.
+        mAP of the held-out queries by the raw cosine ("cosine") and by the learned map ("learned"), how many there are
+        ("n_queries") and whether they gain ("accepted"); None if there were too few to judge.
     setting_, cv_results_ : dict
-        Kernel, shrinkage and power used, and all that were tried, in the schema of scikit-learn.
+        Kernel, shrinkage and power used (None for the raw cosine), and all that were tried, in the schema of
+        scikit-learn.
     projection_, offset_, landmarks_, gamma_, reduction_ : the map, where there is one.
     n_samples_, n_pairs_, n_features_in_ : int
         Queries and relevant pairs learned from, and columns.
@@ -77,6 +78,9 @@ class PairLDA(SimilarityModel):
     >>> PairLDA().fit(Q, clicks, gallery=G).learned_
     True
     """
+
+    projection_: Any
+    offset_: Any
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions({"auto", "linear", "rbf"})],
@@ -119,9 +123,7 @@ class PairLDA(SimilarityModel):
 
     def _read(self, X: Any, y: Any, gallery: Any) -> Supervision:
         if not isinstance(y, Relevance) and not (sp.issparse(y) or (np.ndim(y) == 2 and np.shape(y)[1] > 1)):
-            raise LikewiseError(
-                f"y is of type {type(y).__name__}: expected a Relevance; AnchoredSLR learns from labels"
-            )
+            raise LikewiseError(f"y is of type {type(y).__name__}: expected a Relevance; for labels use AnchoredSLR")
         given = read_related(self, to_host(X), y, None, to_host(gallery))
         if given.X.shape[1] != given.gallery.shape[1]:
             raise LikewiseError(

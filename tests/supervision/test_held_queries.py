@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 from tests.clicked import clicked
@@ -42,9 +43,8 @@ def test_nothing_of_a_held_out_query_is_learned_from() -> None:
 def test_within_one_set_held_out_queries_are_not_learned_from_as_items_either() -> None:
     rng = np.random.default_rng(0)
     X = normalize(rng.standard_normal((200, 5)))
-    pairs = Relevance.from_pairs(rng.permutation(200)[:100].reshape(50, 2).repeat(1, axis=0), n=200)
-    ring = Relevance(sp.csr_array(pairs.R + sp.eye_array(200, k=1) + sp.eye_array(200, k=-1) > 0).astype(float))
-    folds = query_folds(ring, X, X, rng, np.arange(200))
+    chain = Relevance(sp.csr_array(sp.eye_array(200, k=1) + sp.eye_array(200, k=-1)))
+    folds = query_folds(chain, X, X, rng, np.arange(200))
     assert len(folds) == 2
     for fold in folds:
         assert fold.seen[fold.queries].nnz == 0
@@ -66,4 +66,4 @@ def test_a_fold_is_judged_by_the_setting_chosen_on_the_other() -> None:
     raw = [np.zeros(4), np.zeros(4)]
     first, second = [np.full(4, 0.9), np.full(4, 0.1)], [np.full(4, 0.2), np.full(4, 0.8)]
     _, verdict = decide(raw, [first, second])
-    assert verdict.learned == 0.15  # the lucky halves are not counted
+    assert verdict.learned == pytest.approx(0.15)  # the lucky halves are not counted

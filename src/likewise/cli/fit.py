@@ -49,8 +49,8 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda (from --relevance), or a baseline like "
-            "lda. [dim]Default: anchored; with --relevance pair-lda, or slr for grades and with its options.[/]"
+            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda (from --relevance), or a baseline "
+            "such as lda. [dim]Default: anchored; with --relevance pair-lda, or slr for grades and with its options.[/]"
         ),
     ] = None,
     relevance: options.Relevance = None,
