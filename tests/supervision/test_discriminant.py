@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted
 
+from likewise.errors import LikewiseError
 from likewise.supervision.discriminant import WIDTH, PairSetting, PairSpace, Reduction, pair_map, pair_scatter
 
 X, Y = planted(120, 6, 4)
@@ -69,3 +70,8 @@ def test_sparse_rows_are_reduced_and_of_unit_length() -> None:
     U = reduction(rows)
     assert U.shape == (800, WIDTH)
     np.testing.assert_allclose(np.linalg.norm(U, axis=1), 1, atol=1e-6)
+
+
+def test_rows_that_are_all_alike_get_a_sentence() -> None:
+    with pytest.raises(LikewiseError, match="the rows of the gallery all point the same way"):
+        PairSpace.of(np.tile([[1.0, 0.0]], (20, 1)), "linear", np.random.default_rng(0))

@@ -67,3 +67,13 @@ def test_a_fold_is_judged_by_the_setting_chosen_on_the_other() -> None:
     first, second = [np.full(4, 0.9), np.full(4, 0.1)], [np.full(4, 0.2), np.full(4, 0.8)]
     _, verdict = decide(raw, [first, second])
     assert verdict.learned == pytest.approx(0.15)  # the lucky halves are not counted
+
+
+def test_halves_without_a_pair_to_learn_from_are_no_folds() -> None:
+    rng = np.random.default_rng(0)
+    X, n = normalize(rng.standard_normal((80, 5))), 40
+    pairs = Relevance.from_pairs(np.stack([np.arange(n), np.arange(n) + n], axis=1), n=2 * n)
+    folds = query_folds(pairs, X, X, rng, np.arange(2 * n))
+    assert all(fold.seen.data.any() for fold in folds)
+    one = Relevance.from_pairs([(0, 1)], n=80)
+    assert query_folds(one, X, X, rng, np.arange(80)) == []

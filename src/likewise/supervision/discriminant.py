@@ -18,6 +18,7 @@ from likewise.core.kernels import Basis, Features, gram_basis, mean_square_dista
 from likewise.core.labels import sample_rows
 from likewise.core.truncated_whitening import leading_directions
 from likewise.core.unseen import Directions, directions
+from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 
 WIDTH = 500  # directions that are learned in, and landmarks of the kernel
@@ -75,6 +76,8 @@ class PairSpace:
             features = Features(landmarks, 1 / max(mean_square_distance(G, None), 1e-12))
         phi = features(G).astype(np.float64)
         basis = gram_basis(phi.T @ phi, phi.mean(axis=0), len(phi), features.metric())
+        if not len(basis.g):
+            raise LikewiseError("the rows of the gallery all point the same way: there is nothing to tell apart")
         return cls(features, replace(basis, V=basis.V[:, :WIDTH], g=basis.g[:WIDTH], offset=basis.offset[:WIDTH]))
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
