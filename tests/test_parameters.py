@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import make_constraint
 
-from likewise import SLR, AnchoredSLR, SimilarityModel, baselines
+from likewise import SLR, AnchoredSLR, PairLDA, SimilarityModel, baselines
 from likewise.mapping import EmbeddingMap
 from likewise.retrieval import Taught
 from tests.planted import planted
@@ -25,6 +25,7 @@ class Nonsense:
 MODELS: list[type[SimilarityModel]] = [
     SLR,
     AnchoredSLR,
+    PairLDA,
     EmbeddingMap,
     Taught,
     *(getattr(baselines, name) for name in baselines.__all__),

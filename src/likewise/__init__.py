@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "AnchoredSLR": "anchored",
+    "PairLDA": "pair_lda",
     "SLR": "slr",
     "SimilarityModel": "base",
     "compare": "comparison",
@@ -16,7 +17,18 @@ _WHERE = {
     "open_rows": "data.rows",
 }
 
-__all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "fit_map", "load", "merge", "open_rows"]
+__all__ = [
+    "SLR",
+    "AnchoredSLR",
+    "PairLDA",
+    "SimilarityModel",
+    "__version__",
+    "compare",
+    "fit_map",
+    "load",
+    "merge",
+    "open_rows",
+]
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
+    from likewise.pair_lda import PairLDA
     from likewise.persistence import load
     from likewise.slr import SLR
 

@@ -107,6 +107,7 @@ def _checksum(tensors: Tensors, text: str) -> str:
 _HOMES = {
     "AnchoredSLR": "likewise.anchored",
     "EmbeddingMap": "likewise.mapping",
+    "PairLDA": "likewise.pair_lda",
     "SLR": "likewise.slr",
     "Taught": "likewise.retrieval.taught",
 }

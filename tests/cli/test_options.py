@@ -98,7 +98,11 @@ def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path
     [
         (("--gallery", "items.npz"), "--gallery has a meaning only with --relevance"),
         (("--relevance", "grades.csv"), "item ids of the relevance match no row: 'item"),
-        (("--relevance", "grades.csv", "--method", "anchored"), "--relevance is for the methods slr and slr-fixed"),
+        (
+            ("--relevance", "grades.csv", "--method", "anchored"),
+            "--relevance is for the methods pair-lda, slr and slr-fixed",
+        ),
+        (("--method", "pair-lda"), "--method pair-lda needs --relevance: it learns from pairs, not from labels"),
         (("--relevance", "none.csv"), "none.csv does not exist"),
         (("--relevance", "grades.csv", "--gallery", "items.npz", "--unstored", "maybe"), "unstored='maybe': expected"),
         (("--relevance", "grades.csv", "--gallery", "items.npz", "--prior", "identity"), "two sides of one width"),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli import options
+from likewise.cli import options, related
 from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
@@ -27,7 +27,8 @@ Rows without a label are left out. Ctrl-C stops the learning, keeps the last ful
   likewise fit big.features -o big.likewise --memory-limit 1GB
   likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
   likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
-  likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise --sides query --prior identity
+  likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise
+  likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
   cat train.csv | likewise fit - -o model.likewise --json
 """
 
@@ -48,8 +49,8 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="anchored (recommended), slr (the paper's), slr-fixed, or a baseline such as lda. "
-            "[dim]Default: anchored; slr with --relevance.[/]"
+            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda (from --relevance), or a baseline "
+            "such as lda. [dim]Default: anchored; with --relevance pair-lda, or slr for grades and with its options.[/]"
         ),
     ] = None,
     relevance: options.Relevance = None,
@@ -112,15 +113,17 @@ def fit(
         "sides": sides,
         "prior": prior,
     }
-    method = method or ("anchored" if relevance is None else "slr")
-    model = _model(method, {name: value for name, value in asked.items() if value is not None}, whole)
+    asked = {name: value for name, value in asked.items() if value is not None}
+    related.check_method(method, relevance)
     options.check_writable(output)
     if relevance is None:
         if gallery is not None:
             raise LikewiseError("--gallery has a meaning only with --relevance")
+        model = _model(method := method or "anchored", asked, whole)
         rows = options.training_rows(model, options.load_rows(data, labels, label_column, features), memory_limit, dask)
     else:
-        rows = options.related_rows(model, data, gallery, features, relevance, unstored)
+        rows = options.related_rows(data, gallery, features, relevance, unstored)
+        model = _model(method := method or related.usual_method(rows, asked, whole), asked, whole)
     seconds, stopped = _fit(model, rows)
     tested = None if test is None else options.load_table(test, None, label_column, features, rows.shape[1])
     metrics = {} if tested is None else _measured(model, tested)
@@ -145,9 +148,14 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
 
 def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """The methods that need no baseline to be imported."""
-    from likewise import SLR, AnchoredSLR
+    from likewise import SLR, AnchoredSLR, PairLDA
 
-    return {"anchored": (AnchoredSLR, {}), "slr": (SLR, {}), "slr-fixed": (SLR, {"adaptive": False})}
+    return {
+        "anchored": (AnchoredSLR, {}),
+        "slr": (SLR, {}),
+        "slr-fixed": (SLR, {"adaptive": False}),
+        "pair-lda": (PairLDA, {}),
+    }
 
 
 _OPTIONS = {"random_state": "seed", "output": "posterior", "rows": "memory-limit"}
@@ -214,6 +222,7 @@ def _summary(
         "loss": history[-1]["loss"] if history else None,
         "seconds": round(seconds, 3),
         "held_out": getattr(model, "held_out_", None),
+        "refused": related.refusal(model),
         "mAP": metrics.get("mAP"),
     }
 
@@ -234,6 +243,8 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     if summary["held_out"]:
         worth = summary["held_out"]
         console.print(f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows")
+    if summary["refused"]:
+        console.print(summary["refused"], markup=False, highlight=False)
     if summary["mAP"] is not None:
         console.print(f"test mAP {summary['mAP']:.4f}")
     console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)

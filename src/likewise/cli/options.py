@@ -186,15 +186,10 @@ Prior = Annotated[
 ]
 
 
-def related_rows(
-    model: Any, data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str
-) -> TrainingRows:
+def related_rows(data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str) -> TrainingRows:
     """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
     from likewise.data import read_relevance
-    from likewise.slr import SLR
 
-    if not isinstance(model, SLR):
-        raise LikewiseError("--relevance is for the methods slr and slr-fixed: the others learn from labels")
     table = load_table(data, features=features)
     items = table if gallery is None else load_table(gallery, features=features)
     known = read_relevance(

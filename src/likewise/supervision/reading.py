@@ -58,7 +58,7 @@ def read_supervision(model: Any, X: Any, y: Any, sample_weight: Any, gallery: An
 
 def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
     if gallery is not None or isinstance(y, Relevance):
-        return _read_relevance(model, X, y, sample_weight, gallery)
+        return read_related(model, X, y, sample_weight, gallery)
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
         return _read_shared(model, X, y, sample_weight)
     X, y = validate_data(model, X, _with_none(np.asarray(y)), ensure_min_samples=2, **NUMERIC_ROWS)
@@ -98,7 +98,8 @@ def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Supervision:
     return Supervision(X, X, known, _weights(sample_weight, X), np.arange(c))
 
 
-def _read_relevance(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
+def read_related(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Supervision:
+    """Check queries, gallery and the relevance between them, and set `n_features_in_` of the model."""
     if not isinstance(y, Relevance) and not (sp.issparse(y) or _is_matrix(y)):
         raise LikewiseError(
             f"gallery is given with a y of type {type(y).__name__}: expected a Relevance between X and gallery"
