@@ -44,6 +44,8 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
 
+_USED = "what was used; `cv_results_` has all that was tried, in scikit-learn's schema."
+
 DENSE_LIMIT = 4 * 2**30
 """Models that need dense rows refuse a sparse matrix that would take more bytes than this."""
 
@@ -53,8 +55,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 @dataclass_transform(eq_default=False)
 def estimator(cls: Model) -> Model:
-    """A class whose fields are its parameters; completes `_parameter_constraints` by name."""
+    """A class whose fields are its parameters; completes `_parameter_constraints` by name, and its docstring."""
     dataclass(eq=False, repr=False)(cls)
+    doc = (cls.__doc__ or "").rstrip()
+    section = "" if "    Attributes\n" in doc else "\n    Attributes\n    ----------\n"
+    cls.__doc__ = f"{doc}\n{section}    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}\n    "
     own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     names = inspect.signature(cls).parameters
     cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
@@ -92,6 +97,12 @@ class Baseline(SimilarityModel):
         self.cv_results_ = results.as_dict()
         return results.best_params
 
+    def _keep(self, chosen: Params) -> Params:
+        """Set each setting as an attribute whose name ends in an underscore."""
+        for name, value in chosen.items():
+            setattr(self, f"{name}_", value)
+        return chosen
+
     def _settings(self) -> list[Params]:
         """Every combination of the values to try."""
         values = [self._values(name) for name in self._grids]
@@ -124,6 +135,13 @@ class LinearBaseline(Baseline):
     def symmetric(self) -> bool:
         """Whether the query side of a row equals its gallery side: under the cosine."""
         return self.metric_ == "cosine"
+
+    def _centred_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Centred (unit) rows, class codes, and the mean."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        mean = rows.mean(axis=0)
+        return rows - mean, codes, mean
 
     def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
         """Compare by the distance after the map L (r, d) of centred rows."""
@@ -216,6 +234,18 @@ def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state:
     """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
     gamma = width / max(mean_square_distance(rows, None), 1e-12)
     return Features(rows[sample_rows(len(rows), size, generator(random_state))], gamma)
+
+
+def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:
+    """The same, but the result for the last argument is kept: settings that share features rank the same rows."""
+    last: list[Any] = [None, None]
+
+    def call(X: Any) -> np.ndarray:
+        if last[0] is not X:
+            last[:] = X, function(X)
+        return np.asarray(last[1])
+
+    return call
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -50,11 +50,6 @@ class FRML(LinearBaseline):
         Share of `n_iter` that each of them is tried for.
     random_state : int, RandomState or None, default=None
         Seed of the draws and of the holdout.
-
-    Attributes
-    ----------
-    step_ : float
-        Step used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"step": "grid"}
@@ -75,15 +70,13 @@ class FRML(LinearBaseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        mean = rows.mean(axis=0)
+        rows, codes, mean = self._centred_data(X, y)
         scale = neighbour_scale(rows) if self.rescale else 1.0
-        scaled = (rows - mean) * rows.dtype.type(scale)
+        scaled = rows * rows.dtype.type(scale)
         pilot = partial(self._learn, n_iter=max(1, round(self.pilot * self.n_iter)))
-        self.step_ = float(self._best(by_distance(pilot), scaled, codes)["step"])
-        L = self._learn(scaled, codes, self.step_, self.n_iter) * scale
-        self._set_distance(np.ascontiguousarray(L, dtype=X.dtype), mean)
+        best = self._keep(self._best(by_distance(pilot), scaled, codes))
+        L = self._learn(scaled, codes, **best, n_iter=self.n_iter) * scale
+        self._set_distance(np.ascontiguousarray(L, dtype=rows.dtype), mean)
         return self
 
     def _learn(self, X: np.ndarray, y: np.ndarray, step: float, n_iter: int) -> np.ndarray:
