@@ -1,7 +1,7 @@
 """What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import product
@@ -22,24 +22,24 @@ from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions
 
 _AUTO = StrOptions({"auto"})
-_COUNT = Interval(Integral, 1, None, closed="left")
+COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="both")
-_COUNTS = "batch max_impostors max_iter n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
+_COUNTS = "batch max_impostors max_iter n_hidden n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    **{name: [_COUNT] for name in _COUNTS.split()},
-    **{name: [_COUNT, None] for name in ("max_rows", "n_components")},
+    **{name: [COUNT] for name in _COUNTS.split()},
+    **{name: [COUNT, None] for name in ("max_rows", "n_components")},
     **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
     **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
-    **{name: [_SHARE] for name in ("effort", "lam")},
+    **{name: [_SHARE] for name in ("dropout", "effort", "lam")},
     **{name: [_POSITIVE] for name in ("pilot", "trust")},
     **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
     "alpha": [_NOT_NEGATIVE, _AUTO],
     "decay": [_NOT_NEGATIVE],
     "holdout": [StrOptions({"rows", "classes"})],
-    "k": [_COUNT, _AUTO],
+    "k": [COUNT, _AUTO],
     "random_state": ["random_state"],
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
@@ -74,6 +74,7 @@ class Baseline(SimilarityModel):
     """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
 
     normalize: bool = True
+    output: str = "posterior"  # a cosine has no temperature
     random_state: Any
     cv_results_: dict[str, Any]
 
@@ -105,13 +106,14 @@ class Baseline(SimilarityModel):
 
     def _settings(self) -> list[Params]:
         """Every combination of the values to try."""
-        values = [self._values(name) for name in self._grids]
-        return [dict(zip(self._grids, chosen, strict=True)) for chosen in product(*values)]
+        names = [name for name in self._grids if name != "temperature" or self.output == "posterior"]
+        values = [self._values(name) for name in names]
+        return [dict(zip(names, chosen, strict=True)) for chosen in product(*values)]
 
     def _values(self, name: str) -> list[Any]:
         """The value that was given, or the grid if that is "auto"."""
         given, grid = getattr(self, name), self._grids[name]
-        if not isinstance(given, str):
+        if not isinstance(given, str) or given != "auto":
             return [given]
         values = getattr(self, grid)
         values = values.tolist() if isinstance(values, np.ndarray) else list(values)
@@ -234,6 +236,16 @@ def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state:
     """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
     gamma = width / max(mean_square_distance(rows, None), 1e-12)
     return Features(rows[sample_rows(len(rows), size, generator(random_state))], gamma)
+
+
+def batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """`size` rows at a time, from one random order after the other."""
+    left = rng.permutation(rows)
+    while True:
+        while len(left) < size:
+            left = np.concatenate([left, rng.permutation(rows)])
+        yield left[:size]
+        left = left[size:]
 
 
 def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:

@@ -6,7 +6,6 @@ with respect to M = LLᵀ is then a sum of a few dyads, Σ δ q qᵀ, and the st
 on the positive semidefinite matrices of rank r.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from likewise.baselines.closed_forms import principal_directions
-from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
+from likewise.baselines.common import LinearBaseline, batches, by_distance, compiled, estimator, neighbour_scale
 from likewise.core.labels import generator
 
 
@@ -87,23 +86,13 @@ class FRML(LinearBaseline):
         sizes = np.bincount(y)
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
-        batches = _batches(np.flatnonzero(size > 1), self.batch, rng)
+        drawn = batches(np.flatnonzero(size > 1), self.batch, rng)
         with threadpool_limits(1, "blas"):  # threads only slow down products this small
             for t in range(n_iter):
-                q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
+                q, z, weights = draw(L, X, first, size, phi, next(drawn), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
                 retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
         return L.T
-
-
-def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """`size` rows at a time, from one random order after the other."""
-    left = rng.permutation(rows)
-    while True:
-        while len(left) < size:
-            left = np.concatenate([left, rng.permutation(rows)])
-        yield left[:size]
-        left = left[size:]
 
 
 @compiled
