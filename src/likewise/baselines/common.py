@@ -74,7 +74,7 @@ class Baseline(SimilarityModel):
     """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
 
     normalize: bool = True
-    output: str = "posterior"  # a cosine has no temperature
+    output: str = ""  # "cosine" has no temperature
     random_state: Any
     cv_results_: dict[str, Any]
 
@@ -106,9 +106,10 @@ class Baseline(SimilarityModel):
 
     def _settings(self) -> list[Params]:
         """Every combination of the values to try."""
-        names = [name for name in self._grids if name != "temperature" or self.output == "posterior"]
-        values = [self._values(name) for name in names]
-        return [dict(zip(names, chosen, strict=True)) for chosen in product(*values)]
+        values = {name: self._values(name) for name in self._grids}
+        if self.output == "cosine":
+            values.pop("temperature")
+        return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     def _values(self, name: str) -> list[Any]:
         """The value that was given, or the grid if that is "auto"."""
