@@ -8,6 +8,7 @@ from likewise.baselines import KernelRidge, kernel_ridge
 from likewise.baselines.kernel_ridge import _KernelProblem
 from likewise.errors import LikewiseError
 from tests.planted import planted
+from tests.retrieval.test_exports import assert_the_graph_agrees
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +77,11 @@ def test_too_many_rows_are_refused_in_a_sentence(rows, monkeypatch):
     message = r"X has 80 rows, and KernelRidge needs their 80 × 80 kernel matrix of 0.0 GiB: expected at most 0.0 GiB"
     with pytest.raises(LikewiseError, match=message):
         KernelRidge().fit(*rows)
+
+
+@pytest.mark.parametrize("setting", [{"scaling": "standard"}, {"output": "posterior", "scaling": "roots"}])
+def test_the_graph_gives_the_same_rows_for_two_classes_too(rows, setting):
+    pytest.importorskip("onnx")
+    X, y = rows
+    for labels in (y, y % 2):
+        assert_the_graph_agrees(KernelRidge(width=1.0, alpha=0.1, **setting).fit(X, labels), X)

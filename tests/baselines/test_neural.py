@@ -10,6 +10,7 @@ from sklearn.preprocessing import normalize
 from likewise.baselines import NeuralHead
 from likewise.errors import MissingExtraError
 from tests.planted import planted
+from tests.retrieval.test_exports import assert_the_graph_agrees
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,10 @@ def test_without_torch_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"fitting a NeuralHead needs the extra 'torch': pip install"):
         NeuralHead().fit(*planted(30, 4, 3))
+
+
+@pytest.mark.parametrize("output", ["cosine", "posterior"])
+def test_the_graph_gives_the_same_rows(rows, output):
+    pytest.importorskip("onnx")
+    X, y = rows
+    assert_the_graph_agrees(NeuralHead(output, n_hidden=16, n_steps=20, scale=8.0).fit(X, y), X)

@@ -54,12 +54,9 @@ class KernelRidge(Baseline):
     landmarks_, gamma_, components_, offset_ : the training rows, γ, and the coefficients with their offset.
     """
 
-    _grids: ClassVar[dict[str, str]] = {
-        "scaling": "scalings",
-        "width": "widths",
-        "alpha": "grid",
-        "temperature": "temperatures",
-    }
+    _grids: ClassVar[dict[str, str]] = dict(
+        scaling="scalings", width="widths", alpha="grid", temperature="temperatures"
+    )
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "output": [StrOptions({"cosine", "posterior"})],
         "scaling": [StrOptions({"unit", "roots", "standard"}), StrOptions({"auto"})],
@@ -88,7 +85,7 @@ class KernelRidge(Baseline):
         self.landmarks_, self.gamma_ = problem.features.landmarks, problem.features.gamma
         dual, self.offset_, head = problem.solved(self.alpha_, self.output == "posterior", last=True)
         self.components_ = np.ascontiguousarray(dual.T, X.dtype)
-        self.scale_, self.constant_, self.means_ = head.scale, head.constant, head.means
+        self.length_, self.constant_, self.means_ = head.scale, head.constant, head.means
         return self
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
@@ -116,12 +113,12 @@ class KernelRidge(Baseline):
 
     def _head(self) -> Head:
         temperature = getattr(self, "temperature_", 0.0)
-        return Head(self.scale_, constant=self.constant_, means=self.means_, temperature=temperature)
+        return Head(self.length_, constant=self.constant_, means=self.means_, temperature=temperature)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         features, scaling = Features(self.landmarks_, self.gamma_), self._scaling()
-        blocks = [project(features(scaling(X[part])), self.components_) for part in gen_batches(X.shape[0], 2048)]
-        Z = np.vstack(blocks)
+        parts = (X[part] for part in gen_batches(X.shape[0], 2048))
+        Z = np.vstack([project(features(scaling(rows)), self.components_) for rows in parts])
         return self._head()(Z - self.offset_.astype(Z.dtype), _no_rows)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
@@ -159,11 +156,8 @@ class _KernelProblem:
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> _KernelProblem:
-        scale = (
-            Scaling.standard(X.mean(axis=0), X.var(axis=0))
-            if scaling == "standard"
-            else Scaling(roots=scaling == "roots")
-        )
+        moments = X.mean(axis=0), X.var(axis=0)
+        scale = Scaling.standard(*moments) if scaling == "standard" else Scaling(roots=scaling == "roots")
         rows = scale(X)
         features = drawn_kernel(rows, width, None, None)
         K = features(rows).astype(np.float64)
@@ -181,7 +175,7 @@ class _KernelProblem:
         class means are those of rows to come.
         """
         A = self.K if last else self.K.copy()
-        ridge = max(alpha, 1e-10) * max(np.trace(A) / len(A), 1e-12)
+        ridge = max(alpha, 1e-5) * max(np.trace(A) / len(A), 1e-12)  # float32 kernels: below is only rounding
         A.flat[:: len(A) + 1] += ridge
         L = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
         dual = cho_solve((L, True), self.P, check_finite=False)
@@ -191,9 +185,6 @@ class _KernelProblem:
         if posterior:
             inverse = dtrtri(L, lower=1, overwrite_c=1)[0]
             apart = head(self.P - dual / np.einsum("ij,ij->j", inverse, inverse)[:, None], _no_rows)
-            head = replace(head, means=_class_means(apart, self.codes))
+            sums = class_sums(apart, self.codes, None, self.P.shape[1])
+            head = replace(head, means=sums / np.bincount(self.codes)[:, None])
         return dual, self.mean @ dual, head
-
-
-def _class_means(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return class_sums(Z, y, None, int(y.max()) + 1) / np.bincount(y)[:, None]

@@ -219,7 +219,7 @@ class Standing:
         """The narrower of two as good, which takes less room and time to search; at about one width the better."""
         pair = (self._labelled(final.one), self._labelled(final.other))
         narrow, wide = sorted(pair, key=lambda outcome: outcome.width)
-        if 10 * wide.width <= 11 * narrow.width:
+        if wide.width <= 1.25 * narrow.width:
             narrow, wide = sorted(pair, key=lambda outcome: outcome.mean_average_precision, reverse=True)
             why, what = "better", "about as wide"
         else:
