@@ -54,9 +54,12 @@ class KernelRidge(Baseline):
     landmarks_, gamma_, components_, offset_ : the training rows, γ, and the coefficients with their offset.
     """
 
-    _grids: ClassVar[dict[str, str]] = dict(
-        scaling="scalings", width="widths", alpha="grid", temperature="temperatures"
-    )
+    _grids: ClassVar[dict[str, str]] = {
+        "scaling": "scalings",
+        "width": "widths",
+        "alpha": "grid",
+        "temperature": "temperatures",
+    }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "output": [StrOptions({"cosine", "posterior"})],
         "scaling": [StrOptions({"unit", "roots", "standard"}), StrOptions({"auto"})],

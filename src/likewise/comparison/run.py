@@ -206,11 +206,14 @@ class _Job:
     def _steps(self) -> list[tuple[int, float, str, int]]:
         """Split, cost, table and place of the method, in the order in which they are run."""
         return sorted(
-            (number, method.cost, name, place)
+            (number, 0.01 if method.obstacle(self._size(part)) else method.cost, name, place)
             for name, (methods, parts) in self.tables.items()
-            for number in range(len(parts))
+            for number, part in enumerate(parts)
             for place, method in enumerate(methods)
         )
+
+    def _size(self, part: Part) -> Size:
+        return Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
 
     def _standing(self, outcomes: list[Outcome], parts: list[Part]) -> Standing:
         classes = [len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test)]
@@ -220,7 +223,7 @@ class _Job:
         """The outcome with one more split; a failure ends this method, not the comparison."""
         if outcome.failed:
             return outcome
-        size = Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
+        size = self._size(part)
         remarks = dict.fromkeys([*outcome.remarks, *filter(None, [method.remark(size)])])
         error, runs = method.obstacle(size), outcome.runs
         if error is None:
