@@ -2,7 +2,7 @@
 
 usage: python -m benchmarks.comparisons prepare DIR              write the available data sets as DIR/*.npz
        python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores
-       python -m benchmarks.comparisons table DIR [--unseen]     print the results as Markdown
+       python -m benchmarks.comparisons table DIR [--unseen] [--neighbours]    print the results as Markdown
 
 Digits, wine and breast-cancer come with scikit-learn; newsgroups is read from LIKEWISE_DATA/newsgroups20.npz,
 Fashion-MNIST from the Debian package dataset-fashion-mnist; missing ones are skipped. `run` takes five splits for known
@@ -83,10 +83,10 @@ def run(folder: Path, stores: Iterable[str]) -> None:
                 atomic_write(result, done.stdout)
 
 
-def table(folder: Path, kind: str) -> str:
+def table(folder: Path, kind: str, neighbours: bool = False) -> str:
     """One row per method and one column per data set; bold: best of its kind, "=": tie with ours by the paired test."""
     files = sorted(folder.glob(f"*.{kind}.json"))
-    sets = {path.name.removesuffix(f".{kind}.json"): _outcomes(path, kind) for path in files}
+    sets = {path.name.removesuffix(f".{kind}.json"): _outcomes(path, kind, neighbours) for path in files}
     labels: dict[str, str] = {}
     for outcomes in sets.values():
         labels |= {label: outcome["kind"] for label, outcome in outcomes.items()}
@@ -101,8 +101,9 @@ def table(folder: Path, kind: str) -> str:
 _KINDS = ("linear", "kernel", "posterior")
 
 
-def _outcomes(path: Path, kind: str) -> dict[str, dict[str, Any]]:
-    methods = json.loads(path.read_text())[kind]["methods"]
+def _outcomes(path: Path, kind: str, neighbours: bool) -> dict[str, dict[str, Any]]:
+    found = json.loads(path.read_text())[kind]
+    methods = ((found.get("with_neighbours") or {}) if neighbours else found).get("methods", [])
     return {method["label"]: method for method in methods if method.get("mAP") is not None}
 
 
@@ -124,7 +125,7 @@ def main() -> None:
         case ["run", folder, *stores]:
             run(Path(folder), stores)
         case ["table", folder, *rest]:
-            print(table(Path(folder), "unseen" if "--unseen" in rest else "seen"))
+            print(table(Path(folder), "unseen" if "--unseen" in rest else "seen", "--neighbours" in rest))
         case _:
             sys.exit(__doc__)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,8 +24,10 @@ from likewise.baselines import (
     Cosine,
     Euclid,
     Kernelised,
+    KernelRidge,
     LDAPosterior,
     LogisticPosterior,
+    NeuralHead,
     RidgeOneHot,
     SVMPosterior,
     Whitening,
@@ -52,12 +56,17 @@ MODELS: list[SimilarityModel] = [
     Kernelised("ridge", n_landmarks=30, grid=(0.01, 0.1)),
     Kernelised("logistic", n_landmarks=30, grid=(0.1,), widths=(1.0,)),
     SVMPosterior(grid=(10.0,), widths=(1.0,), temperatures=(0.1, 0.2)),
+    KernelRidge(grid=(0.01, 0.1), widths=(1.0,), scalings=("unit", "standard")),
+    KernelRidge("posterior", grid=(0.01, 0.1), widths=(1.0,), scaling="roots", max_rows=60),
     WithInput("ridge", weights=(0.5,), holdout="rows"),
     NCA(grid=(0.3, 1.0), max_iter=3),
     OASIS(n_steps=500),
     FRML(rank=3, n_iter=20, grid=(0.1, 1.0)),
     LMNN(rank=3, n_rounds=2, n_iter=4, k=2, n_pilot=1),
 ]
+if find_spec("torch"):
+    MODELS.append(NeuralHead(n_hidden=20, scale=8.0, steps=(5, 10)))
+    MODELS.append(NeuralHead("posterior", n_hidden=20, scale=8.0, n_steps=20, temperatures=(0.5, 1.0)))
 LEARNED = [model for model in MODELS if not isinstance(model, Euclid | Cosine)]
 SEEDED = [model for model in LEARNED if "random_state" in model.get_params()]
 SEARCHED = [model for model in LEARNED if isinstance(model, Baseline)]

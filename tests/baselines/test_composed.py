@@ -7,7 +7,8 @@ import pytest
 from sklearn.preprocessing import normalize
 
 from likewise.baselines import LDA, Cosine, Kernelised, RidgeOneHot, WithInput
-from likewise.core.kernels import mean_square_distance
+from likewise.baselines.common import drawn_kernel
+from likewise.core.kernels import Features, mean_square_distance
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -67,3 +68,16 @@ def test_fewer_than_four_classes_are_chosen_by_rows() -> None:
     for name in ("params", "split0_test_score", "mean_test_score", "rank_test_score"):
         np.testing.assert_array_equal(by_class.cv_results_[name], by_row.cv_results_[name])
     assert "split1_test_score" not in by_class.cv_results_
+
+
+def test_landmarks_of_the_search_are_rows_to_learn_from_alone(some: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, *_ = some
+    drawn_from: list[int] = []
+
+    def drawn(rows: np.ndarray, *setting: float) -> Features:
+        drawn_from.append(len(rows))
+        return drawn_kernel(rows, *setting)
+
+    monkeypatch.setattr("likewise.baselines.composed.drawn_kernel", drawn)
+    Kernelised("ridge", widths=(1.0, 2.0), random_state=0).fit(X, y)
+    assert drawn_from == [210, 210, 300]

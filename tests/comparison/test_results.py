@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,13 +49,25 @@ def test_a_rival_that_wins_is_recommended_as_plainly() -> None:
     assert found.contests()["linear"].verdict == "behind"
 
 
-def test_a_tie_goes_to_the_cheaper_and_at_like_cost_to_the_narrower() -> None:
-    ours = outcome("AnchoredSLR", 0.0510, ours=True, seconds=3.0, width=9)
-    found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=0.5)).recommendation()
+def test_a_tie_goes_to_the_narrower_and_at_like_width_to_the_better_whatever_their_seconds() -> None:
+    ours = outcome("AnchoredSLR", 0.0510, ours=True, seconds=3.0, width=20)
+    found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=0.5, width=10)).recommendation()
     assert found.startswith("a tie between AnchoredSLR at ")
-    assert "take the cheaper, LDA + cosine (0.5 s to fit and 10 wide against 3 s to fit and 9 wide)" in found
-    found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=2.9)).recommendation()
-    assert "take the cheaper, AnchoredSLR (3 s to fit and 9 wide" in found
+    assert "take the narrower, LDA + cosine (10 wide against 20)" in found
+    for seconds in (0.1, 30.0):
+        found = standing(ours, outcome("LDA + cosine", 0.0505, seconds=seconds, width=19)).recommendation()
+        assert found.endswith("take the better, AnchoredSLR (about as wide)")
+
+
+def test_with_neighbours_is_a_block_of_the_cosines_alone() -> None:
+    one, other = outcome("cosine", 0.0), outcome("OASIS", 0.05)
+    run = MethodRun(0.9, 1.0, 10, {}, one.average_precision + 0.1)
+    block = standing(replace(one, runs=[replace(one.runs[0], with_neighbours=run)]), other).with_neighbours
+    assert block
+    assert [o.label for o in block.outcomes] == ["cosine"]
+    assert block.outcomes[0].mean_average_precision == pytest.approx(one.mean_average_precision + 0.1)
+    assert block.with_neighbours is None
+    assert standing(other).with_neighbours is None
 
 
 def test_a_posterior_comes_with_a_warning_and_gives_way_to_a_cosine_as_good() -> None:

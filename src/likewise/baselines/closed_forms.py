@@ -172,20 +172,18 @@ class SearchedLinear(LinearBaseline):
         """Learn from rows X and labels y; "auto" is chosen on held-out training rows."""
         X, codes = self._training_data(X, y)
         rows = self._rows(X)
-        self.metric_ = self._metric()
-        (name,) = self._grids
-        chosen = float(self._best(self._candidates, rows, codes, self.holdout)[name])
-        setattr(self, f"{name}_", chosen)
+        self.metric_ = self._metric(len(self.classes_))
+        (chosen,) = self._keep(self._best(self._candidates, rows, codes, self.holdout)).values()
         components, offset = self._solver(rows, codes)(chosen)
         self.components_, self.offset_ = components.astype(X.dtype), offset.astype(X.dtype)
         return self
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        solve = self._solver(X, y)
+        solve, metric = self._solver(X, y), self._metric(int(y.max()) + 1)
         (name,) = self._grids
-        return lambda params: linear_sides(*solve(params[name]), self.metric_)
+        return lambda params: linear_sides(*solve(params[name]), metric)
 
-    def _metric(self) -> str:
+    def _metric(self, n_classes: int) -> str:
         return "cosine"
 
     def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
@@ -207,7 +205,7 @@ class _Whitener(SearchedLinear):
     random_state: Any = None
     holdout: str = "rows"
 
-    def _metric(self) -> str:
+    def _metric(self, n_classes: int) -> str:
         return self.metric
 
     def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
@@ -275,11 +273,6 @@ class LDA(SearchedLinear):
     n_components : int or None, default=None
         Directions kept, at most the number of classes minus one; None keeps all of them.
     normalize, grid, random_state, holdout : as in `Whitening`.
-
-    Attributes
-    ----------
-    shrinkage_ : float
-        Shrinkage used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid"}
@@ -291,8 +284,8 @@ class LDA(SearchedLinear):
     random_state: Any = None
     holdout: str = "rows"
 
-    def _metric(self) -> str:
-        return "cosine" if len(self.classes_) > 2 else "distance"
+    def _metric(self, n_classes: int) -> str:
+        return "cosine" if n_classes > 2 else "distance"
 
     def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
         classes = scatter(X, y)
@@ -324,11 +317,6 @@ class RidgeOneHot(SearchedLinear):
         Ridge in units of the mean eigenvalue of the covariance. "auto" takes the best of `grid` on held-out training
         rows.
     normalize, grid, random_state, holdout : as in `Whitening`.
-
-    Attributes
-    ----------
-    alpha_ : float
-        Ridge used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"alpha": "grid"}

@@ -1,7 +1,7 @@
 """What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import product
@@ -22,27 +22,29 @@ from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions
 
 _AUTO = StrOptions({"auto"})
-_COUNT = Interval(Integral, 1, None, closed="left")
+COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="both")
-_COUNTS = "batch max_impostors max_iter n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
+_COUNTS = "batch max_impostors max_iter n_hidden n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
 
 CONSTRAINTS: dict[str, list[Any]] = {
-    **{name: [_COUNT] for name in _COUNTS.split()},
-    **{name: [_COUNT, None] for name in ("max_rows", "n_components")},
+    **{name: [COUNT] for name in _COUNTS.split()},
+    **{name: [COUNT, None] for name in ("max_rows", "n_components")},
     **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
     **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
-    **{name: [_SHARE] for name in ("effort", "lam")},
+    **{name: [_SHARE] for name in ("dropout", "effort", "lam")},
     **{name: [_POSITIVE] for name in ("pilot", "trust")},
     **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
     "alpha": [_NOT_NEGATIVE, _AUTO],
     "decay": [_NOT_NEGATIVE],
     "holdout": [StrOptions({"rows", "classes"})],
-    "k": [_COUNT, _AUTO],
+    "k": [COUNT, _AUTO],
     "random_state": ["random_state"],
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
+
+_USED = "what was used; `cv_results_` has all that was tried, in scikit-learn's schema."
 
 DENSE_LIMIT = 4 * 2**30
 """Models that need dense rows refuse a sparse matrix that would take more bytes than this."""
@@ -53,8 +55,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 @dataclass_transform(eq_default=False)
 def estimator(cls: Model) -> Model:
-    """A class whose fields are its parameters; completes `_parameter_constraints` by name."""
+    """A class whose fields are its parameters; completes `_parameter_constraints` by name, and its docstring."""
     dataclass(eq=False, repr=False)(cls)
+    doc = (cls.__doc__ or "").rstrip()
+    section = "" if "    Attributes\n" in doc else "\n    Attributes\n    ----------\n"
+    cls.__doc__ = f"{doc}\n{section}    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}\n    "
     own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     names = inspect.signature(cls).parameters
     cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
@@ -69,6 +74,7 @@ class Baseline(SimilarityModel):
     """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
 
     normalize: bool = True
+    output: str = ""  # "cosine" has no temperature
     random_state: Any
     cv_results_: dict[str, Any]
 
@@ -92,15 +98,23 @@ class Baseline(SimilarityModel):
         self.cv_results_ = results.as_dict()
         return results.best_params
 
+    def _keep(self, chosen: Params) -> Params:
+        """Set each setting as an attribute whose name ends in an underscore."""
+        for name, value in chosen.items():
+            setattr(self, f"{name}_", value)
+        return chosen
+
     def _settings(self) -> list[Params]:
         """Every combination of the values to try."""
-        values = [self._values(name) for name in self._grids]
-        return [dict(zip(self._grids, chosen, strict=True)) for chosen in product(*values)]
+        values = {name: self._values(name) for name in self._grids}
+        if self.output == "cosine":
+            values.pop("temperature")
+        return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     def _values(self, name: str) -> list[Any]:
         """The value that was given, or the grid if that is "auto"."""
         given, grid = getattr(self, name), self._grids[name]
-        if not isinstance(given, str):
+        if not isinstance(given, str) or given != "auto":
             return [given]
         values = getattr(self, grid)
         values = values.tolist() if isinstance(values, np.ndarray) else list(values)
@@ -124,6 +138,13 @@ class LinearBaseline(Baseline):
     def symmetric(self) -> bool:
         """Whether the query side of a row equals its gallery side: under the cosine."""
         return self.metric_ == "cosine"
+
+    def _centred_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Centred (unit) rows, class codes, and the mean."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        mean = rows.mean(axis=0)
+        return rows - mean, codes, mean
 
     def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
         """Compare by the distance after the map L (r, d) of centred rows."""
@@ -216,6 +237,28 @@ def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state:
     """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
     gamma = width / max(mean_square_distance(rows, None), 1e-12)
     return Features(rows[sample_rows(len(rows), size, generator(random_state))], gamma)
+
+
+def batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """`size` rows at a time, from one random order after the other."""
+    left = rng.permutation(rows)
+    while True:
+        while len(left) < size:
+            left = np.concatenate([left, rng.permutation(rows)])
+        yield left[:size]
+        left = left[size:]
+
+
+def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:
+    """The same, but the result for the last argument is kept: settings that share features rank the same rows."""
+    last: list[Any] = [None, None]
+
+    def call(X: Any) -> np.ndarray:
+        if last[0] is not X:
+            last[:] = X, function(X)
+        return np.asarray(last[1])
+
+    return call
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Baselines made of another: on the features of an RBF kernel, or with the input beside the embedding."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,10 +9,10 @@ import scipy.linalg
 from sklearn.preprocessing import normalize
 
 from likewise.baselines.closed_forms import LDA, RidgeOneHot, SearchedLinear
-from likewise.baselines.common import Baseline, drawn_kernel, estimator, linear_sides
+from likewise.baselines.common import Baseline, drawn_kernel, estimator, linear_sides, remembering
 from likewise.baselines.posteriors import LogisticPosterior
 from likewise.core.kernels import Features
-from likewise.selection.holdout import CVResults, Params, Sides
+from likewise.selection.holdout import Params, Sides
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
@@ -36,7 +37,7 @@ class Kernelised(Baseline):
         The baseline on the kernel features: `LDA`, `RidgeOneHot` or `LogisticPosterior`, with its own settings tuned.
     width : float or "auto", default="auto"
         γ in units of 1 / mean squared distance. "auto" takes the one of `widths` whose baseline, at its best setting,
-        ranks held-out training rows best.
+        ranks held-out training rows best; landmarks are then drawn from the other training rows alone.
     n_landmarks : int, default=1500
         Training rows, drawn at random, that span the features; all rows if there are fewer.
     widths : sequence of float
@@ -50,8 +51,6 @@ class Kernelised(Baseline):
     ----------
     base_ : the fitted baseline.
     landmarks_, gamma_, whitener_ : the kernel features.
-    width_ : float
-        Width used; `cv_results_` has all settings tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"width": "widths"}
@@ -60,29 +59,48 @@ class Kernelised(Baseline):
     base: str = "lda"
     width: float | str = "auto"
     n_landmarks: int = 1500
-    widths: tuple[float, ...] = (0.5, 1.0)
+    widths: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0)
     grid: tuple[float, ...] | None = None
     random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose the width and the baseline's settings, and learn from all rows."""
+        """Choose the width and the baseline's settings together, and learn from all rows."""
         X, codes = self._training_data(X, y)
         rows = self._rows(X)
-        tried, best = CVResults(), -np.inf
-        for width in map(float, self._values("width")):
-            features = drawn_kernel(rows, width, self.n_landmarks, self.random_state)
-            whitener = _whitener(features).astype(rows.dtype)
-            base: Baseline = self._unfitted().fit(features(rows) @ whitener, codes)
-            score = float(np.nan_to_num(tried.extend(base.cv_results_, width=width)))  # nothing held out: the first
-            if score > best:
-                best, self.width_, self.base_ = score, width, base
-                self.landmarks_, self.gamma_, self.whitener_ = features.landmarks, features.gamma, whitener
-        self.cv_results_ = tried.as_dict()
+        chosen = self._best(self._candidates, rows, codes)
+        self.width_ = float(chosen.pop("width"))
+        features, self.whitener_ = self._kernel(rows, self.width_)
+        self.landmarks_, self.gamma_ = features.landmarks, features.gamma
+        self.base_ = self._base(**chosen).fit(features(rows) @ self.whitener_, codes)
         return self
 
-    def _unfitted(self) -> Any:
+    def _kernel(self, rows: np.ndarray, width: float) -> tuple[Features, np.ndarray]:
+        features = drawn_kernel(rows, width, self.n_landmarks, self.random_state)
+        return features, _whitener(features).astype(rows.dtype)
+
+    def _settings(self) -> list[Params]:
+        own = self._base()._settings()
+        return [{"width": width, **setting} for width in self._values("width") for setting in own]
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        """Landmarks and whitening come from the rows to learn from alone; widths vary slowest and share them."""
+
+        @lru_cache(maxsize=1)
+        def prepared(width: float) -> tuple[Callable[[Any], np.ndarray], Callable[[Params], Sides]]:
+            features, whitener = self._kernel(X, width)
+            mapped = remembering(lambda rows: features(rows) @ whitener)
+            return mapped, self._base()._candidates(mapped(X), y)
+
+        def candidate(params: Params) -> Sides:
+            features, fit = prepared(params["width"])
+            sides = fit({name: value for name, value in params.items() if name != "width"})
+            return lambda rows: sides(features(rows))
+
+        return candidate
+
+    def _base(self, **settings: Any) -> Any:
         grid = _KERNEL_GRIDS[self.base] if self.grid is None else self.grid
-        return _BASES[self.base](normalize=False, grid=grid, random_state=self.random_state)
+        return _BASES[self.base](**settings, normalize=False, grid=grid, random_state=self.random_state)
 
     @property
     def symmetric(self) -> bool:
@@ -129,11 +147,6 @@ class WithInput(Baseline):
         What is held out of the training data for the search.
     random_state : int, RandomState or None, default=None
         Seed of the holdout.
-
-    Attributes
-    ----------
-    weight_ : float
-        Weight used; `cv_results_` has all settings tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"weight": "weights"}
@@ -162,12 +175,11 @@ class WithInput(Baseline):
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         base = _LINEAR[self.base]()
-        base.metric_ = "cosine"
-        embed = base._candidates(X, y)
-        mean = X.mean(axis=0)
+        solve, mean = base._solver(X, y), X.mean(axis=0)
+        (name,) = base._grids
 
         def candidate(params: Params) -> Sides:
-            sides = embed(params)
+            sides = linear_sides(*solve(params[name]), "cosine")
             return lambda rows: 2 * (_beside(sides(rows)[1], rows - mean, params["weight"]),)
 
         return candidate

@@ -6,7 +6,6 @@ with respect to M = LLᵀ is then a sum of a few dyads, Σ δ q qᵀ, and the st
 on the positive semidefinite matrices of rank r.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from likewise.baselines.closed_forms import principal_directions
-from likewise.baselines.common import LinearBaseline, by_distance, compiled, estimator, neighbour_scale
+from likewise.baselines.common import LinearBaseline, batches, by_distance, compiled, estimator, neighbour_scale
 from likewise.core.labels import generator
 
 
@@ -50,11 +49,6 @@ class FRML(LinearBaseline):
         Share of `n_iter` that each of them is tried for.
     random_state : int, RandomState or None, default=None
         Seed of the draws and of the holdout.
-
-    Attributes
-    ----------
-    step_ : float
-        Step used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"step": "grid"}
@@ -75,15 +69,13 @@ class FRML(LinearBaseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        mean = rows.mean(axis=0)
+        rows, codes, mean = self._centred_data(X, y)
         scale = neighbour_scale(rows) if self.rescale else 1.0
-        scaled = (rows - mean) * rows.dtype.type(scale)
+        scaled = rows * rows.dtype.type(scale)
         pilot = partial(self._learn, n_iter=max(1, round(self.pilot * self.n_iter)))
-        self.step_ = float(self._best(by_distance(pilot), scaled, codes)["step"])
-        L = self._learn(scaled, codes, self.step_, self.n_iter) * scale
-        self._set_distance(np.ascontiguousarray(L, dtype=X.dtype), mean)
+        best = self._keep(self._best(by_distance(pilot), scaled, codes))
+        L = self._learn(scaled, codes, **best, n_iter=self.n_iter) * scale
+        self._set_distance(np.ascontiguousarray(L, dtype=rows.dtype), mean)
         return self
 
     def _learn(self, X: np.ndarray, y: np.ndarray, step: float, n_iter: int) -> np.ndarray:
@@ -94,23 +86,13 @@ class FRML(LinearBaseline):
         sizes = np.bincount(y)
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
-        batches = _batches(np.flatnonzero(size > 1), self.batch, rng)
+        drawn = batches(np.flatnonzero(size > 1), self.batch, rng)
         with threadpool_limits(1, "blas"):  # threads only slow down products this small
             for t in range(n_iter):
-                q, z, weights = draw(L, X, first, size, phi, next(batches), self.lam, self.effort, rng)
+                q, z, weights = draw(L, X, first, size, phi, next(drawn), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)
                 retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
         return L.T
-
-
-def _batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """`size` rows at a time, from one random order after the other."""
-    left = rng.permutation(rows)
-    while True:
-        while len(left) < size:
-            left = np.concatenate([left, rng.permutation(rows)])
-        yield left[:size]
-        left = left[size:]
 
 
 @compiled

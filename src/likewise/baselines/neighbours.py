@@ -42,11 +42,6 @@ class NCA(LinearBaseline):
         Scales to try.
     random_state : int, RandomState or None, default=None
         Seed of the sample and of the holdout.
-
-    Attributes
-    ----------
-    scale_ : float
-        Scale used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
@@ -62,16 +57,14 @@ class NCA(LinearBaseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        mean = rows.mean(axis=0)
-        directions = principal_directions(rows - mean, self.n_inputs)
-        Z = (rows - mean) @ directions.T
+        rows, codes, mean = self._centred_data(X, y)
+        directions = principal_directions(rows, self.n_inputs)
+        Z = rows @ directions.T
         Z *= neighbour_scale(Z)
         subset = sample_by_class(codes, self.max_rows, generator(self.random_state))
-        self.scale_ = float(self._best(by_distance(self._learn), Z[subset], codes[subset])["scale"])
-        L = self._learn(Z[subset], codes[subset], self.scale_)
-        self._set_distance((L @ directions).astype(X.dtype), mean)
+        best = self._keep(self._best(by_distance(self._learn), Z[subset], codes[subset]))
+        L = self._learn(Z[subset], codes[subset], **best)
+        self._set_distance((L @ directions).astype(rows.dtype), mean)
         return self
 
     def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
@@ -118,11 +111,6 @@ class LMNN(LinearBaseline):
         Rounds that each of them is tried for.
     random_state : int, RandomState or None, default=None
         Seed of the draws and of the holdout.
-
-    Attributes
-    ----------
-    k_, mu_ : int and float
-        Values used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
@@ -142,13 +130,10 @@ class LMNN(LinearBaseline):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        mean = rows.mean(axis=0)
-        best = self._best(by_distance(partial(self._learn, n_rounds=self.n_pilot)), rows - mean, codes)
-        self.k_, self.mu_ = int(best["k"]), float(best["mu"])
-        L = self._learn(rows - mean, codes, self.k_, self.mu_, self.n_rounds)
-        self._set_distance(L.astype(X.dtype), mean)
+        rows, codes, mean = self._centred_data(X, y)
+        best = self._keep(self._best(by_distance(partial(self._learn, n_rounds=self.n_pilot)), rows, codes))
+        L = self._learn(rows, codes, **best, n_rounds=self.n_rounds)
+        self._set_distance(L.astype(rows.dtype), mean)
         return self
 
     def _learn(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, n_rounds: int) -> np.ndarray:

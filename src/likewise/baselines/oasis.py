@@ -57,8 +57,6 @@ class OASIS(Baseline):
     ----------
     W_ : (d, d) array
         The bilinear form.
-    C_ : float
-        Aggressiveness used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid"}

@@ -43,6 +43,18 @@ class _Posterior(Baseline):
     temperature_: float
     landmarks_: np.ndarray | None = None
     gamma_: float = 0.0
+    mean_: np.ndarray | None = None  # in files of logistic regressions whose intercept is for centred rows
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the settings on held-out training rows, and learn from all rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        best = self._keep(self._best(self._candidates, rows, codes))
+        self._take(self._scorer(rows, codes)(*list(best.values())[:-1]))
+        return self
+
+    def _take(self, scores: _ClassScores) -> None:
+        self.components_, self.intercept_, _ = scores
 
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[..., _ClassScores]:
         """Fit for any setting but the temperature; what all settings share is computed here, once."""
@@ -58,7 +70,7 @@ class _Posterior(Baseline):
         return candidate
 
     def _bias(self) -> np.ndarray:
-        return self.intercept_
+        return self.intercept_ if self.mean_ is None else self.intercept_ - self.components_ @ self.mean_
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         features = Features(self.landmarks_, self.gamma_)(self._rows(X))
@@ -87,11 +99,6 @@ class LDAPosterior(_Posterior):
         Shrinkages and temperatures to try.
     random_state : int, RandomState or None, default=None
         Seed of the holdout.
-
-    Attributes
-    ----------
-    shrinkage_, temperature_ : float
-        Values used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"shrinkage": "grid", "temperature": "temperatures"}
@@ -102,15 +109,6 @@ class LDAPosterior(_Posterior):
     grid: tuple[float, ...] = (0.1, 0.001, 0.01, 0.03, 0.3, 0.5, 0.7)
     temperatures: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0, 8.0)
     random_state: Any = None
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the classes' means and their covariance from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        best = self._best(self._candidates, rows, codes)
-        self.shrinkage_, self.temperature_ = float(best["shrinkage"]), float(best["temperature"])
-        self.components_, self.intercept_, _ = self._scorer(rows, codes)(self.shrinkage_)
-        return self
 
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[[float], _ClassScores]:
         classes = scatter(X, y)
@@ -145,11 +143,6 @@ class LogisticPosterior(_Posterior):
     max_iter : int, default=200
         L-BFGS iterations of the regression, at most.
     normalize, random_state : as in `LDAPosterior`.
-
-    Attributes
-    ----------
-    C_, temperature_ : float
-        Values used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"C": "grid", "temperature": "temperatures"}
@@ -162,34 +155,21 @@ class LogisticPosterior(_Posterior):
     max_iter: int = 200
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the regression from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        self.mean_ = rows.mean(axis=0)
-        scale = float(np.sqrt(np.mean((rows - self.mean_) ** 2))) or 1.0
-        rows = (rows - self.mean_) / rows.dtype.type(scale)
-        best = self._best(self._candidates, rows, codes)
-        self.C_, self.temperature_ = float(best["C"]), float(best["temperature"])
-        weights, self.intercept_, _ = self._scorer(rows, codes)(self.C_)
-        self.components_ = weights / rows.dtype.type(scale)
-        return self
-
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[[float], _ClassScores]:
+        mean = X.mean(axis=0)
+        scale = X.dtype.type(np.sqrt(np.mean((X - mean) ** 2)) or 1.0)
+        rows = (X - mean) / scale
+
         def scores(C: float) -> _ClassScores:
             # The penalty is per row, so that C means the same for a part of the rows and for all of them.
-            model = LogisticRegression(C=C * 1000 / len(y), max_iter=self.max_iter, tol=1e-3).fit(X, y)
+            model = LogisticRegression(C=C * 1000 / len(y), max_iter=self.max_iter, tol=1e-3).fit(rows, y)
             self.n_iter_ = int(model.n_iter_.max())
-            weights, bias = model.coef_, model.intercept_
+            weights, bias = model.coef_ / scale, model.intercept_
             if len(weights) == 1:  # two classes
                 weights, bias = np.vstack([-weights, weights]) / 2, np.hstack([-bias, bias]) / 2
-            return _ClassScores(weights, bias).astype(X.dtype)
+            return _ClassScores(weights, bias - weights @ mean).astype(X.dtype)
 
         return scores
-
-    def _bias(self) -> np.ndarray:
-        """Intercepts for rows that are not centred."""
-        return self.intercept_ - self.components_ @ self.mean_
 
 
 @estimator
@@ -208,11 +188,6 @@ class SVMPosterior(_Posterior):
         Values of C, widths and temperatures to try.
     random_state : int, RandomState or None, default=None
         Seed of the holdout.
-
-    Attributes
-    ----------
-    C_, width_, temperature_ : float
-        Values used; `cv_results_` has all that were tried, in scikit-learn's schema.
     """
 
     _grids: ClassVar[dict[str, str]] = {"width": "widths", "C": "grid", "temperature": "temperatures"}
@@ -225,17 +200,10 @@ class SVMPosterior(_Posterior):
     temperatures: tuple[float, ...] = (0.2, 0.02, 0.05, 0.1, 0.5)
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the settings and learn from all rows."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        best = self._best(self._candidates, rows, codes)
-        self.C_, self.width_, self.temperature_ = (float(best[name]) for name in ("C", "width", "temperature"))
-        weights, self.intercept_, features = self._scorer(rows, codes)(self.width_, self.C_)
-        support = np.any(weights, axis=0)
-        self.landmarks_, self.gamma_ = rows[support], features.gamma
-        self.components_ = np.ascontiguousarray(weights[:, support])
-        return self
+    def _take(self, scores: _ClassScores) -> None:
+        support = np.any(scores.weights, axis=0)
+        self.landmarks_, self.gamma_ = scores.features.landmarks[support], scores.features.gamma
+        self.components_, self.intercept_ = np.ascontiguousarray(scores.weights[:, support]), scores.bias
 
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[[float, float], _ClassScores]:
         """Each class against the rest; the landmarks are all rows."""

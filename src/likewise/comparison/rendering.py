@@ -15,12 +15,13 @@ from likewise.reporting import report
 from likewise.reporting.words import short
 
 _TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
+_NEIGHBOURS = "With neighbours: every cosine, each row averaged with its 10 nearest among the searched rows"
 _NOTES = (
     "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "
     "tuning included; width is the number of columns in an index. Every method tuned its settings on training rows "
-    "only. Lead is AnchoredSLR's lead over the method in points of mAP, linear against linear, kernel against kernel, "
-    "posterior against posterior; p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than 0.3 "
-    "points; a loss is marked."
+    "only. Lead is AnchoredSLR's lead over the method in points of mAP, linear against linear, kernel (any map that is "
+    "not linear) against kernel, posterior against posterior; p is from a paired sign-flip test over queries. A "
+    "tie is p > 0.05 or less than 0.3 points; a loss is marked."
 )
 _OVERLAP = "Rows recur as queries in several splits, so the pooled p-values are somewhat too small."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
@@ -62,6 +63,10 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(_grid(comparison, standing, wide=console.width >= 105))
         for words in _remarks(standing):
             console.print(Text(words, style="dim"))
+        if standing.with_neighbours:
+            console.print(Text(_NEIGHBOURS, style="bold"))
+            console.print(_grid(comparison, standing.with_neighbours, wide=console.width >= 105))
+            console.print(Text(f"Here: {standing.with_neighbours.recommendation()}."))
         console.print()
     for remark in comparison.remarks:
         console.print(Text(f"Note: {remark}."))
@@ -147,6 +152,9 @@ def html_parts(comparison: Comparison) -> list[str]:
             _html_table(comparison, standing),
             *(report.paragraph(words) for words in [*_remarks(standing), *_contest_words(standing)]),
         ]
+        if standing.with_neighbours:
+            parts += [report.paragraph(f"{_NEIGHBOURS}."), _html_table(comparison, standing.with_neighbours)]
+            parts += map(report.paragraph, _contest_words(standing.with_neighbours))
         settings = _settings(standing)
         if settings:
             parts += [

@@ -1,6 +1,6 @@
 """The results of a comparison: figures per method, paired tests between methods, and a recommendation."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,17 @@ TIE_P = 0.05
 
 @dataclass(frozen=True, eq=False)
 class MethodRun:
-    """One method on one split; `average_precision` is that of each query."""
+    """One method on one split; `average_precision` is that of each query.
+
+    `with_neighbours` is the same for rows averaged with their neighbours among the searched rows, if it is a cosine.
+    """
 
     precision_at_1: float
     seconds: float
     width: int
     setting: dict[str, Any]
     average_precision: np.ndarray
+    with_neighbours: "MethodRun | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +143,13 @@ class Standing:
         """Best first; methods that failed come last."""
         return sorted(self.outcomes, key=lambda o: -np.inf if o.failed else o.mean_average_precision, reverse=True)
 
+    @cached_property
+    def with_neighbours(self) -> "Standing | None":
+        """The cosines, with each row averaged with its neighbours among the searched rows; None if there are none."""
+        runs = {o.name: [run.with_neighbours for run in o.runs if run.with_neighbours] for o in self.outcomes}
+        kept = [replace(o, runs=runs[o.name], remarks=[]) for o in self.outcomes if not o.failed and runs[o.name]]
+        return replace(self, outcomes=kept) if kept else None
+
     def contest(self, one: Outcome, other: Outcome) -> Contest:
         """The paired test of two methods over the queries of all splits."""
         key = (one.name, other.name)
@@ -197,6 +208,7 @@ class Standing:
             "contests": {kind: contest.to_dict() for kind, contest in self.contests().items()},
             "final": None if final is None else final.to_dict(),
             "recommendation": self.recommendation(),
+            "with_neighbours": self.with_neighbours and self.with_neighbours.to_dict(),
         }
 
     def _row(self, outcome: Outcome) -> dict[str, Any]:
@@ -204,15 +216,17 @@ class Standing:
         return {**outcome.to_dict(), "against_ours": None if contest is None else contest.to_dict()}
 
     def _tie(self, final: Contest) -> str:
+        """The narrower of two as good, which takes less room and time to search; at about one width the better."""
         pair = (self._labelled(final.one), self._labelled(final.other))
-        cheap, dear = sorted(pair, key=lambda outcome: outcome.seconds)
-        if dear.seconds < 1.25 * cheap.seconds:  # within timing noise: then the narrower one, which searches faster
-            cheap, dear = sorted(pair, key=lambda outcome: outcome.width)
+        narrow, wide = sorted(pair, key=lambda outcome: outcome.width)
+        if wide.width <= 1.25 * narrow.width:
+            narrow, wide = sorted(pair, key=lambda outcome: outcome.mean_average_precision, reverse=True)
+            why, what = "better", "about as wide"
+        else:
+            why, what = "narrower", f"{narrow.width} wide against {wide.width}"
         scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
-        costs = " against ".join(f"{max(o.seconds, 0.01):.2g} s to fit and {o.width} wide" for o in (cheap, dear))
         apart = f"{abs(100 * final.difference):.2f} points apart, {final.p}"
-        words = f"a tie between {scores} ({apart}): take the cheaper, {cheap.label} ({costs})"
-        return words + self._warning(cheap)
+        return f"a tie between {scores} ({apart}): take the {why}, {narrow.label} ({what}){self._warning(narrow)}"
 
     def _warning(self, taken: Outcome) -> str:
         """A posterior only knows the classes of training."""

@@ -1,5 +1,6 @@
 """Fit every method on the same splits and evaluate it on the same queries; a failure becomes a row of the table."""
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from likewise.comparison.methods import MethodSpec, Size, check_names, own_methods, seen_methods, select, unseen_methods
+from likewise.comparison.neighbours import smoothed
 from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
 from likewise.core.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.errors import LikewiseError
@@ -18,8 +20,10 @@ from likewise.selection.choosing import scaling_for
 from likewise.utils.progress import Advance, progress_bar
 
 STANDARDISED = "columns are standardised first, as AnchoredSLR chooses to here"
+ROOTS = "signed roots of the columns are taken first, as AnchoredSLR chooses to here"
+Tell = Callable[[Outcome, float], None]
 # Settings that models choose; each is an attribute with an underscore.
-_CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight")
+_CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight", "scaling", "n_steps")
 
 
 def compare(
@@ -62,7 +66,8 @@ def compare(
     random_state : int
         Seed of the sample, the splits and every method.
     verbose : int
-        1 shows a progress bar.
+        1 prints each method as it finishes, cheap ones first, with the time left, and a progress bar; on standard
+        error.
 
     Examples
     --------
@@ -89,8 +94,8 @@ def compare(
     if not job.tables:
         why = (unseen and obstacle) or "none of the methods is in the tables asked for"
         raise LikewiseError(f"nothing is left to compare: {why}")
-    with progress_bar("comparing", job.n_steps, enabled=bool(verbose)) as advance:
-        standings = job.run(advance)
+    with progress_bar("comparing", 100, enabled=bool(verbose)) as advance:
+        standings = job.run(advance, tell if verbose else lambda *_: None)
     shape = (X.shape[0], X.shape[1], int(codes.max()) + 1)
     found = (standings.get("seen"), standings.get("unseen"))
     return Comparison(*shape, splits, test_size, int(random_state), *found, remarks)
@@ -174,27 +179,43 @@ class _Job:
     small: int
     seed: int
     tables: dict[str, tuple[list[MethodSpec], list[Part]]] = field(default_factory=dict)
-    scaled: dict[int, Any] = field(default_factory=dict)  # all rows, standardised by the training rows of a split
+    scaled: dict[int, Any] = field(default_factory=dict)  # all rows under a scaling of a split's training rows
 
     def plan(self, name: str, methods: list[MethodSpec], splits: int, draw: Callable[[], Part]) -> None:
         """Add a table, unless no method was asked for."""
         if methods:
             self.tables[name] = (methods, [draw() for _ in range(splits)])
 
-    @property
-    def n_steps(self) -> int:
-        return sum(len(methods) * len(parts) for methods, parts in self.tables.values())
+    def run(self, advance: Advance, tell: Tell) -> dict[str, Standing]:
+        """Every method on every split, the cheap ones of each split first; `tell` gets each row as it is finished."""
+        outcomes = {
+            name: [Outcome(method.name, method.label, method.kind, method.ours) for method in methods]
+            for name, (methods, _) in self.tables.items()
+        }
+        steps, began, done = self._steps(), time.perf_counter(), 0.0
+        total = sum(cost for _, cost, *_ in steps)
+        for number, cost, name, place in steps:
+            (methods, parts), rows = self.tables[name], outcomes[name]
+            advance(0, text=methods[place].label)
+            rows[place] = self._extended(rows[place], methods[place], parts[number], self.seed + number)
+            advance(int(100 * (done + cost) / total) - int(100 * done / total))
+            done += cost
+            tell(rows[place], (time.perf_counter() - began) * (total - done) / done)
+        return {name: self._standing(outcomes[name], parts) for name, (_, parts) in self.tables.items()}
 
-    def run(self, advance: Advance) -> dict[str, Standing]:
-        return {name: self._standing(*table, advance) for name, table in self.tables.items()}
+    def _steps(self) -> list[tuple[int, float, str, int]]:
+        """Split, cost, table and place of the method, in the order in which they are run."""
+        return sorted(
+            (number, 0.01 if method.obstacle(self._size(part)) else method.cost, name, place)
+            for name, (methods, parts) in self.tables.items()
+            for number, part in enumerate(parts)
+            for place, method in enumerate(methods)
+        )
 
-    def _standing(self, methods: list[MethodSpec], parts: list[Part], advance: Advance) -> Standing:
-        outcomes = [Outcome(method.name, method.label, method.kind, method.ours) for method in methods]
-        for number, part in enumerate(parts):
-            for place, method in enumerate(methods):
-                advance(0, text=method.label)
-                outcomes[place] = self._extended(outcomes[place], method, part, self.seed + number)
-                advance(1)
+    def _size(self, part: Part) -> Size:
+        return Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
+
+    def _standing(self, outcomes: list[Outcome], parts: list[Part]) -> Standing:
         classes = [len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test)]
         return Standing(len(parts[0].train), len(parts[0].test), (classes[0], classes[1]), outcomes)
 
@@ -202,29 +223,30 @@ class _Job:
         """The outcome with one more split; a failure ends this method, not the comparison."""
         if outcome.failed:
             return outcome
-        size = Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
+        size = self._size(part)
         remarks = dict.fromkeys([*outcome.remarks, *filter(None, [method.remark(size)])])
         error, runs = method.obstacle(size), outcome.runs
         if error is None:
             try:
-                X = self._scaled(part, seed) if method.scaled else self.X
-                remarks |= dict.fromkeys([STANDARDISED] if X is not self.X else [])
-                run, caught = self._run(method.make(size, seed), X, part)
+                X, remark = self._scaled(part, seed) if method.scaled else (self.X, None)
+                remarks |= dict.fromkeys([remark] if remark else [])
+                run, caught = self._run(method.make(size, seed), X, part, method.kind != "posterior")
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
             except Exception as failure:  # a method of the caller may raise anything
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
         return replace(outcome, runs=runs, error=error, remarks=list(remarks))
 
-    def _scaled(self, part: Part, seed: int) -> Any:
-        """The rows, standardised if AnchoredSLR would standardise the training rows."""
+    def _scaled(self, part: Part, seed: int) -> tuple[Any, str | None]:
+        """The rows under the scaling that AnchoredSLR would choose for the training rows, and a remark."""
         if seed not in self.scaled:
             codes = np.unique(self.codes[part.train], return_inverse=True)[1]
             scaling = scaling_for(self.X[part.train], codes, int(codes.max()) + 1, seed)
-            self.scaled = {seed: self.X if scaling.name == "unit" else scaling(self.X)}
+            remark = {"standard": STANDARDISED, "roots": ROOTS}.get(scaling.name)
+            self.scaled = {seed: (scaling(self.X) if remark else self.X, remark)}
         return self.scaled[seed]
 
-    def _run(self, model: Any, X: Any, part: Part) -> tuple[MethodRun, list[str]]:
-        """Fit on one part and rank the other; also the method's warnings."""
+    def _run(self, model: Any, X: Any, part: Part, spread: bool) -> tuple[MethodRun, list[str]]:
+        """Fit on one part and rank the other, with neighbours too if `spread` and a cosine; also its warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             began = time.perf_counter()
@@ -233,10 +255,33 @@ class _Job:
             rows, codes = X[part.test], self.codes[part.test]
             G = model.transform(rows)
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
-            found = evaluate(Q, G, codes, ks=(1,))
-        words = [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
-        run = MethodRun(found.precision[1], seconds, G.shape[1], _setting(model), found.average_precision)
-        return run, words
+            run = _evaluated(Q, G, codes, seconds, _setting(model))
+            if spread and is_cosine(Q, G):
+                Z = smoothed(G)
+                run = replace(run, with_neighbours=_evaluated(Z, Z, codes, seconds, run.setting))
+        return run, [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
+
+
+def _evaluated(Q: np.ndarray, G: np.ndarray, codes: np.ndarray, seconds: float, setting: dict[str, Any]) -> MethodRun:
+    found = evaluate(Q, G, codes, ks=(1,))
+    return MethodRun(found.precision[1], seconds, G.shape[1], setting, found.average_precision)
+
+
+def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
+    """Whether both sides are the same rows of length one; rows of zeros are as they are."""
+    lengths = np.einsum("ij,ij->i", G, G)
+    return np.array_equal(Q, G) and bool(np.all((np.abs(lengths - 1) < 1e-3) | (lengths == 0)))
+
+
+def tell(row: Outcome, left: float) -> None:
+    """Print a finished row, and the time that the others may take."""
+    words = f"mAP {100 * row.mean_average_precision:5.1f}  {row.width:5,} wide  {row.seconds:6.1f} s to fit"
+    print(f"{row.label:<30} {row.error or words}  (about {lasting(left)} left)", file=sys.stderr)
+
+
+def lasting(seconds: float) -> str:
+    """A time in whole minutes, or in seconds below two minutes."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _setting(model: Any) -> dict[str, Any]:

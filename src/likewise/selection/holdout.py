@@ -224,10 +224,10 @@ def search_grid(
 def _fold(grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, split: Split) -> list[tuple[float, float]]:
     """The score of every setting on one split, and the seconds it took."""
     codes = np.unique(y[split.train], return_inverse=True)[1]  # without gaps where classes are held out
-    fit = prepare(X[split.train], codes)
+    fit, held = prepare(X[split.train], codes), X[split.held]
     found = []
     for params in grid:
         began = time.perf_counter()
-        score = float(mean_average_precision(*fit(params)(X[split.held]), y[split.held]))
+        score = float(mean_average_precision(*fit(params)(held), y[split.held]))
         found.append((score, time.perf_counter() - began))
     return found
