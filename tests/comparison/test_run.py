@@ -18,10 +18,10 @@ import likewise
 from likewise.baselines import LDA, Cosine
 from likewise.comparison import Comparison
 from likewise.comparison.methods import Size, seen_methods, unseen_methods
-from likewise.comparison.neighbours import smoothed
 from likewise.comparison.run import class_obstacle, class_part, lasting, row_part
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
+from likewise.retrieval.neighbours import smoothed
 
 
 class Broken(BaseEstimator):
@@ -142,7 +142,7 @@ def test_cosines_are_ranked_with_neighbours_in_a_block_of_their_own(
     assert told.with_neighbours
     assert [outcome.name for outcome in told.with_neighbours.outcomes] == ["cosine"]
     part = row_part(y, 0.3, np.random.default_rng([0, 1]))
-    Z = smoothed(Cosine().fit(X).transform(X[part.test]))
+    Z = smoothed(Cosine().fit(X).transform(X[part.test]), 10)
     expected = evaluate(Z, Z, y[part.test]).mean_average_precision
     assert told.with_neighbours.outcomes[0].mean_average_precision == pytest.approx(expected)
     for words in (str(found), found.to_html()):

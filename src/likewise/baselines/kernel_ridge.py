@@ -14,9 +14,9 @@ from sklearn.utils import gen_batches
 
 from likewise.base import project
 from likewise.baselines.common import Baseline, drawn_kernel, estimator, remembering
-from likewise.core.anchoring import Head
 from likewise.core.kernels import Features, Scaling
 from likewise.core.labels import class_sums, generator, indicator, sample_by_class
+from likewise.core.setting import Head
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Sides
 from likewise.utils.onnx_graph import Graph

@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from likewise.comparison.methods import MethodSpec, Size, check_names, own_methods, seen_methods, select, unseen_methods
-from likewise.comparison.neighbours import smoothed
 from likewise.comparison.results import Comparison, MethodRun, Outcome, Standing
 from likewise.core.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.errors import LikewiseError
 from likewise.metrics import evaluate
+from likewise.retrieval.neighbours import K, smoothed
 from likewise.selection.choosing import scaling_for
 from likewise.utils.progress import Advance, progress_bar
 
@@ -257,7 +257,7 @@ class _Job:
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
             run = _evaluated(Q, G, codes, seconds, _setting(model))
             if spread and is_cosine(Q, G):
-                Z = smoothed(G)
+                Z = smoothed(G, K)
                 run = replace(run, with_neighbours=_evaluated(Z, Z, codes, seconds, run.setting))
         return run, [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
 

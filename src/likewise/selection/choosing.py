@@ -25,6 +25,7 @@ from likewise.selection.holdout import CVResults, Split, each_score, mean_of_fou
 from likewise.selection.search import (
     ADAPTING,
     BESIDE,
+    CLEARLY,
     COSTS_NOTHING,
     FAR_BELOW,
     FEW_RIDGES,
@@ -107,9 +108,10 @@ def choose_kernel(search: Search, widths: tuple[float, ...], options: Options, f
     kernel = search.best(
         replace(given, width=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
     )
-    kernel = search.best((replace(kernel, width=width) for width in others), first=kernel)
-    if others and kernel.width in (min(others), max(others)):  # at the end of what was tried: one step beyond
-        kernel = search.best([replace(kernel, width=kernel.width**2 / first)], first=kernel)
+    for other in others:  # the middle is best for many rows, unless another width clearly is for few
+        further = replace(kernel, width=other)
+        while search.score(further) > search.score(kernel) + CLEARLY:
+            kernel, further = further, replace(further, width=further.width * other / first)
     if 0.0 not in widths:
         return kernel
     first_linear = search.best(setting for setting in unadapted(0.0, fixed, FEW_RIDGES[1:]) if not setting.lda)

@@ -30,6 +30,7 @@ ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, Î
 TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 BESIDE = (0.3, 0.1, 0.05, 0.02)  # weights of the raw cosine
 COSTS_NOTHING = 0.001  # of mAP
+CLEARLY = 0.003  # of mAP
 FAR_BELOW = 0.1  # of mAP: a plain cosine so far behind is not tried
 
 

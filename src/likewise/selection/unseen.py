@@ -40,7 +40,7 @@ def choose_shrinkage_map(
     splits = _splits(unit, rng)
     if not splits:
         return plain
-    search = _Search(unit, splits, results, on_score)
+    search = _ShrinkageSearch(unit, splits, results, on_score)
     first = search.best([plain, *_shrunk(plain)])
     for name in scalings if unit.n_classes >= FEWEST_FOR_SCALING else ():
         other = search.best(_shrunk(replace(plain, scaling=name)))
@@ -67,7 +67,7 @@ def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
     return splits
 
 
-class _Search:
+class _ShrinkageSearch:
     """Scores of maps on the splits; no map is tried twice."""
 
     def __init__(self, unit: UnitRows, splits: list[Split], results: CVResults, on_score: Callable[[], None]) -> None:

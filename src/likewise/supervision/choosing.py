@@ -19,7 +19,7 @@ from likewise.supervision.reading import Supervision
 from likewise.utils.arrays import unit_rows
 
 
-class Choice(NamedTuple):
+class PairChoice(NamedTuple):
     """The setting that is best on held-out queries, the verdict on it, and all that were tried."""
 
     setting: PairSetting
@@ -46,17 +46,17 @@ class RelatedRows:
         self._rows = cache(lambda kernel: (self.space(kernel)(self.Q), self.space(kernel)(self.G)))
         self._scatter = cache(self._scatter_of)
 
-    def choose(self, settings: Sequence[PairSetting]) -> Choice:
+    def choose(self, settings: Sequence[PairSetting]) -> PairChoice:
         """The best of some settings; no verdict if there are too few queries to hold some out."""
         results = CVResults()
         if not self.folds:
-            return Choice(settings[0], None, results)
+            return PairChoice(settings[0], None, results)
         raw = [fold.average_precisions(self.Q, self.G) for fold in self.folds]
         tried = [[self._score(fold, setting) for fold in self.folds] for setting in settings]
         for setting, scores in zip(settings, tried, strict=True):
             results.add(asdict(setting), [float(part.mean()) for part in scores])
         best, verdict = decide(raw, tried)
-        return Choice(settings[best], verdict, results)
+        return PairChoice(settings[best], verdict, results)
 
     def learned(self, setting: PairSetting) -> np.ndarray:
         """The map from all pairs."""
