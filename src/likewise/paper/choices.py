@@ -69,10 +69,6 @@ def _work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
     return Done([Cell(EXPERIMENT, name, number, choice.name, values, {}, found.seconds)])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
     """A table with one row per choice and one column per method."""
     scores: dict[str, dict[str, list[float]]] = {}

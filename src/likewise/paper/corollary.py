@@ -51,10 +51,6 @@ def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) 
     return [float(np.linalg.norm(best - step.query_map()) / size) for step in model.after_each_iteration()]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
     """The chart and its reading."""
     found = {name: run.journal.cells(EXPERIMENT, name) for name in cases(run)}

@@ -29,7 +29,10 @@ class Watched(SLR):
 
     def after_each_iteration(self) -> Iterator[Watched]:
         """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
-        for solution in self._kept.solutions(self.rank is not None):
+        for result in self._kept.results:
+            W, condition = self._kept.whitening.W, self._kept.whitening.condition
+            A, B = result.factors if self.rank is None else balanced(*result.factors)
+            solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
             yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
     def _saved(self, engine: Engine, rng: np.random.Generator) -> _Kept:
@@ -38,29 +41,19 @@ class Watched(SLR):
 
 
 class _Kept:
-    """The results after each iteration; a closed form has none."""
+    """`SavedIterations` in memory: the whitening, and the result after each iteration; a closed form has none."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
 
     def begin(self, whitening: WhiteningMap) -> None:
-        """Note the coordinates of the factors."""
         self.whitening = whitening
 
     def resume(self, start: Factors) -> Result:
-        """From the start."""
         return Result(start)
 
     def save(self, result: Result) -> None:
-        """Keep one more."""
         self.results.append(result)
-
-    def solutions(self, low_rank: bool) -> Iterator[Solution]:
-        """Each of them as a solution."""
-        for result in self.results:
-            A, B = balanced(*result.factors) if low_rank else result.factors
-            W, condition = self.whitening.W, self.whitening.condition
-            yield Solution(W @ A, W @ B, B.shape[1], condition, result)
 
 
 def watched(model: SLR) -> Watched:
@@ -82,10 +75,6 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
         return Done([Cell(EXPERIMENT, name, number, 0.0, measured(model, split))])
     steps = enumerate(model.after_each_iteration(), start=1)
     return Done([Cell(EXPERIMENT, name, number, float(t), measured(step, split)) for t, step in steps])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def section(run: PaperRun) -> list[Block]:

@@ -49,10 +49,6 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
     return Done([Cell(EXPERIMENT, kind, number, float(m), measured(found.model, split), {}, found.seconds)])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
     """The chart, and how close the sketches come to SLR."""
     curves = {kind: run.journal.curve(EXPERIMENT, kind) for kind in KINDS if run.journal.cells(EXPERIMENT, kind)}

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from likewise import baselines
 from likewise.anchored import AnchoredSLR
+from likewise.core.labels import rows_by_class
 from likewise.errors import LikewiseError
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 from likewise.slr import SLR
@@ -67,8 +68,7 @@ class TimedFit:
 
 def default_methods(n_train: int) -> list[str]:
     """All methods in the order of the tables, the compressed ones with m of half the rows."""
-    m = default_size(n_train)
-    return [f"{name}-{m}" if name in ("SLR-G", "SLR-C") else name for name in ORDER]
+    return [_spelled(name, n_train) for name in ORDER]
 
 
 def default_size(n_train: int) -> int:
@@ -149,7 +149,6 @@ def at_setting(found: PaperMethod, setting: dict[str, Any]) -> Any:
 
 def warm_up(found: PaperMethod, X: np.ndarray, y: np.ndarray) -> None:
     """A small fit before timing: compiling and loading do not count as training."""
-    order = np.argsort(y, kind="stable")
-    some = np.sort(np.concatenate([rows[:6] for rows in np.split(order, np.flatnonzero(np.diff(y[order])) + 1)[:10]]))
     if found.light:
+        some = np.sort(np.concatenate([rows[:6] for rows in rows_by_class(y)[:10]]))
         clone(found.model).set_params(**found.light).fit(X[some], y[some])

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
+from likewise.core.labels import sample_by_class
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import Dataset
 from likewise.utils.arrays import dense
@@ -65,7 +66,9 @@ class Protocol:
     """Splits of a data set, prepared on demand; the last one is cached."""
 
     def __init__(self, data: Dataset, settings: ProtocolSettings, budget: TrainingBudget) -> None:
-        self.data = data if budget.rows is None else data.subset(_drawn(data.y, budget.rows, settings.seed))
+        # At least four rows of each class, so that both sides of a split have some.
+        chosen = sample_by_class(data.y, budget.rows, np.random.default_rng(settings.seed), least=4)
+        self.data = data if budget.rows is None else data.subset(chosen)
         self.settings, self.budget = settings, budget
         self._kept: dict[tuple[int, int | None, str], PaperSplit] = {}
         if len(np.unique(self.data.y)) < 2:
@@ -101,10 +104,8 @@ class Protocol:
         return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
 
     def _reduced(self, number: int, settings: ProtocolSettings) -> PaperSplit:
-        train, test = self.rows(number)
-        X, y = self.data.X, self.data.y
-        fit_on = train if settings.pca_on == "train" else np.arange(len(y))
-        reduce = _reduction(X, fit_on, settings)
+        (train, test), y = self.rows(number), self.data.y
+        reduce = _reduction(self.data.X, train if settings.pca_on == "train" else np.arange(len(y)), settings)
         return PaperSplit(reduce(train), y[train], reduce(test), y[test], test)
 
 
@@ -127,20 +128,6 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
 
     pca = PCA(min(wanted, len(fit_on)), svd_solver="covariance_eigh").fit(np.asarray(X[fit_on], dtype=np.float32))
     return lambda rows: pca.transform(np.asarray(X[rows], dtype=np.float32)).astype(np.float32)
-
-
-def _drawn(y: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """About `size` rows, stratified by class with at least four each, so that both sides of a split have some."""
-    if len(y) <= size:
-        return np.arange(len(y))
-    rng = np.random.default_rng(seed)
-    by_class = np.split(np.argsort(y, kind="stable"), np.cumsum(np.bincount(y))[:-1])
-    share = size / len(y)
-    return np.concatenate([rng.permutation(rows)[: max(4, round(share * len(rows)))] for rows in by_class])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# In words
 
 
 def describe(protocol: Protocol) -> list[str]:

@@ -57,34 +57,14 @@ class PaperRun:
     only: tuple[str, ...] = EXPERIMENTS
     loads: list[float] = field(default_factory=list)
 
-    @property
-    def data(self) -> Dataset:
-        return self.protocol.data
-
-    @property
-    def settings(self) -> ProtocolSettings:
-        return self.protocol.settings
-
-    @property
-    def budget(self) -> TrainingBudget:
-        return self.protocol.budget
-
-    @property
-    def folder(self) -> Path:
-        return self.journal.path.parent
-
-    @property
-    def curve_splits(self) -> int:
-        """Number of splits used for the curves."""
-        return min(self.n_splits, self.budget.curve_splits)
+    def __post_init__(self) -> None:
+        self.data, self.settings, self.budget = self.protocol.data, self.protocol.settings, self.protocol.budget
+        self.folder = self.journal.path.parent
+        self.curve_splits = min(self.n_splits, self.budget.curve_splits)
 
     def method(self, name: str, split: int = 0) -> PaperMethod:
         """A method by name, with its seed on a split."""
         return method(name, self.settings, self.budget, self.settings.seed + split)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Setting up
 
 
 def prepare(
@@ -156,10 +136,6 @@ def _fingerprint(data: Dataset) -> str:
     return digest.hexdigest()[:16]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Performing
-
-
 def pending(run: PaperRun) -> list[Task]:
     """The tasks not done yet, split by split, since preparing a split may take a minute.
 
@@ -181,10 +157,6 @@ def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
 
 def _modules(names: tuple[str, ...]) -> list[Any]:
     return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Reporting
 
 
 def write_report(run: PaperRun) -> dict[str, Path]:

@@ -59,10 +59,6 @@ def _first(model: Any, split: PaperSplit) -> list[list[int]]:
     return nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q))).tolist()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def order_of(run: PaperRun) -> list[str]:
     """The methods with results, in the order of the tables."""
     return run.journal.methods(EXPERIMENT, default_methods(run.protocol.n_train))
@@ -121,15 +117,11 @@ def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
         if below:
             yield f"SLR is below {listed(below)} points."
     if "Euclid" in names:
-        yield _over_euclid(run, names)
+        worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
+        yield (
+            f"Not above Euclid: {listed(worse)}." if worse else "Every learned method is above Euclid, as in the paper."
+        )
     yield from _order_of_the_paper(run, names)
-
-
-def _over_euclid(run: PaperRun, names: list[str]) -> str:
-    worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
-    if not worse:
-        return "Every learned method is above Euclid, as in the paper."
-    return f"Not above Euclid: {listed(worse)}."
 
 
 def _order_of_the_paper(run: PaperRun, names: list[str]) -> Iterator[str]:

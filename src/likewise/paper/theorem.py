@@ -144,10 +144,6 @@ def slope(places: np.ndarray, values: np.ndarray, rank: int) -> float:
     return float(np.polyfit(np.log(places[far]), np.log(values[far]), 1)[0])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Tasks: one per m, and one for the smallest m of each form
-
-
 def places(rank: int, points: int) -> list[int]:
     """m from just above the rank to four times the m of the theorem, which is among them."""
     asked = asked_size(rank)
@@ -186,10 +182,8 @@ def _at(run: PaperRun, of: Callable[[], LabelRegression], place: int) -> Done:
 
 
 def _smallest_m(run: PaperRun, of: Callable[[], LabelRegression], form: int) -> Done:
-    problem = of()
-    bound = problem.bounds(EPSILON)[form - 1]
-    rng = np.random.default_rng([run.settings.seed, 2**31 + form])
-    m, share = smallest_size(problem, bound, run.budget.draws, rng)
+    bound, rng = of().bounds(EPSILON)[form - 1], np.random.default_rng([run.settings.seed, 2**31 + form])
+    m, share = smallest_size(of(), bound, run.budget.draws, rng)
     return Done([Cell(EXPERIMENT, f"smallest m, form {form}", 0, float(m), {"value": share, "bound": bound})])
 
 
@@ -202,10 +196,6 @@ def _sampling(run: PaperRun) -> Done:
         least = float(np.abs(counts - 1).max(axis=1).min())
         cells.append(Cell(EXPERIMENT, "lemma 2", 0, float(m), {"value": least, "bound": EPSILON}))
     return Done(cells)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def section(run: PaperRun) -> list[Block]:
@@ -271,13 +261,10 @@ def _table(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> TableBloc
     rows = []
     for cell in cells:
         m, value = float(cell.at), cell.values["value"]
-        ratios = [_ratio(value, bound) for bound in (cell.values.get("bound"), second.get(m))]
+        bounds = cell.values.get("bound"), second.get(m)
+        ratios = ["no bound" if bound is None else f"{value / bound:.2g}" for bound in bounds]
         rows.append([f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", *ratios])
     return TableBlock(["m", "ε", "‖M − M̂‖ / ‖M‖", *(f"measured / bound, form {form}" for form in (1, 2))], rows)
-
-
-def _ratio(value: float, bound: float | None) -> str:
-    return "no bound" if bound is None else f"{value / bound:.2g}"
 
 
 def _findings(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> list[str]:

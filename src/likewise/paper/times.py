@@ -57,10 +57,6 @@ def _first(run: PaperRun, name: str) -> Cell | None:
     return next((cell for cell in run.journal.cells("tables", name) if cell.split == 0), None)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
     """The table, and its caveats."""
     names = run.journal.methods(EXPERIMENT, _with_steps(default_methods(run.protocol.n_train)))

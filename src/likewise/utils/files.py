@@ -50,6 +50,14 @@ def _umask() -> int:
     return mask
 
 
+def append_synced(path: Path, data: bytes) -> None:
+    """Append to a file; the data is on disk when this returns."""
+    with open(path, "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Create the folder and lock it for writing; the lock ends with the process, even if it is killed."""
