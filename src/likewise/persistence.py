@@ -38,10 +38,6 @@ _KEY = "likewise"
 _MARK = "__ndarray__"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Tensors and a card in one file
-
-
 def write_tensors(path: str | os.PathLike[str], tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
@@ -100,8 +96,7 @@ def _checksum(tensors: Tensors, text: str) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Classes by name: what a saved file names is imported when it is first needed
+# -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
 
 # Where a class lives; one that is not listed is looked for among the baselines.
 _HOMES = {
@@ -128,10 +123,6 @@ def model_class(name: str) -> type | None:
 
 def _is_ours(model: type) -> bool:
     return model.__module__.split(".")[0] == "likewise"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Models: parameters and every attribute that ends in an underscore
 
 
 def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
@@ -263,8 +254,7 @@ def _versions() -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones
+# -- Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones ------------------
 
 _FORMAT1_BASES = {"lda": "LDA", "ridge": "RidgeOneHot", "logistic": "LogisticPosterior"}
 

@@ -108,10 +108,6 @@ def _named(runs: list[DemoResult], name: str) -> DemoResult:
     return next(run for run in runs if run.name == name)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The picture
-
-
 def _picture(data: Digits, runs: list[DemoResult], seed: int) -> tuple[Image, str]:
     """Strips before and after learning, and a caption that says how the queries were chosen."""
     before, after = _named(runs, _BEFORE), _named(runs, _AFTER)
@@ -139,10 +135,6 @@ def _caption(hits: list[np.ndarray], differing: int, firsts: tuple[float, float]
         f"as many for {len(hits[0]) - better - worse}. The ranks cover the whole ranking, as mAP does; at rank 1 "
         f"alone, {_BEFORE} is right for {firsts[0]:.1%} of the digits and {_AFTER} for {firsts[1]:.1%}."
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def _report(demonstration: Demonstration, png: bytes, command: str) -> str:

@@ -58,9 +58,6 @@ class Device:
         """`dtype` as NumPy has it."""
         return np.dtype(str(self.dtype).split(".")[-1])
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # To the device
-
     def put(self, values: np.ndarray, dtype: Any = None) -> Any:
         """An array of the host on the device, in `dtype` unless another is asked for."""
         dtype = dtype or self.dtype
@@ -94,9 +91,6 @@ class Device:
         weights = None if gallery.weights is None else self.put(gallery.weights)
         Q, back = (self.put(part, self.tile_dtype) for part in (gallery.G, gallery.back))
         return DeviceColumns(self, Q, back, weights, gallery.starts)
-
-    # ----------------------------------------------------------------------------------------------------------------
-    # Products
 
     def tiles(
         self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget

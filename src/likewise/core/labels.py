@@ -84,10 +84,6 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
     return None if np.all(weights == 1.0) else np.asarray(weights)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What a pair should score
-
-
 @dataclass(frozen=True)
 class LabelTarget:
     """Intervals from labels, for rows and columns that are both sorted by label.
@@ -137,8 +133,7 @@ class LabelTarget:
         return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows sorted by class, and sums over classes
+# -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------
 
 
 def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
@@ -199,10 +194,6 @@ def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -
         part = wide(V[rows, :])
         total[present] += to_host(like(onehot, part) @ part)
     return total
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Draws
 
 
 def generator(random_state: Any) -> np.random.Generator:

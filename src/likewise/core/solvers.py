@@ -29,8 +29,7 @@ from likewise.utils.threads import single_threaded_blas
 log = logging.getLogger("likewise")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The regressions
+# -- The regressions --------------------------------------------------------------------------------------------------
 
 
 class AllPairs:
@@ -111,8 +110,7 @@ def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return Q @ (U * np.sqrt(s)), B @ (Vt.T * np.sqrt(s))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The loop
+# -- The loop ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -178,8 +176,7 @@ def learning_bar(steps: int, enabled: bool) -> Iterator[tuple[Advance, Callable[
         yield advance, lambda result: advance(0, f"learning, loss {result.history[-1]['loss']:.4g}")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# From labelled rows to M
+# -- From labelled rows to M ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

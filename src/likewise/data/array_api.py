@@ -58,9 +58,6 @@ class ArrayEngine(BlockedEngine):
         tile_dtype = self._float if tile_dtype is None else self._bfloat16(tile_dtype, where)
         self.device = Device(self.xp, where, self._float, tile_dtype, tile)
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # Sums over rows
-
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
         d = self.shape[1]
@@ -135,9 +132,6 @@ class ArrayEngine(BlockedEngine):
                 self.on_block()
         return total, loss
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # One block against the columns
-
     def _pass(self, columns: Gallery, target: LabelTarget) -> Any:
         """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
         if type(target) is not LabelTarget or not target.adaptive:
@@ -168,9 +162,6 @@ class ArrayEngine(BlockedEngine):
             flat = self.xp.reshape(E, (-1,))
             return flat @ flat
         return self.xp.linalg.vecdot(E, E) if weights is None else (E * E) @ weights
-
-    # ----------------------------------------------------------------------------------------------------------------
-    # To the device and back
 
     def _rows(self, block: slice) -> Any:
         """Rows by their places in label order, on the device."""

@@ -151,8 +151,7 @@ class ClusterColumns:
         return G_back, back_sum
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What runs on a worker
+# -- What runs on a worker --------------------------------------------------------------------------------------------
 
 
 def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype, first: int) -> RowBlock:
@@ -194,10 +193,6 @@ def _taken(block: RowBlock, places: np.ndarray) -> Any:
 
 def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:
     return NpyFile(Path(path), shape, dtype, offset).between(first, last)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Clients and arrays
 
 
 def connected(address: str) -> Any:

@@ -86,10 +86,6 @@ class Projection:
         return Gallery(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks and their sums
-
-
 def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype) -> RowBlock:
     """A copy of the rows, sorted by label, without those of weight zero."""
     order = np.argsort(codes, kind="stable")

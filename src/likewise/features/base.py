@@ -255,10 +255,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Extractors by name
-
-
 def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     """An extractor by its name: `efficientnet-lite0`, `llc`, `pixels`, `onnx:MODEL.onnx` or `timm:NAME`."""
     kind, _, argument = name.partition(":")

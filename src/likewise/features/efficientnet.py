@@ -97,10 +97,6 @@ def _weights_file() -> Path:
     return file
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The graph
-
-
 def convert(weights: str | os.PathLike[str]) -> bytes:
     """The PyTorch weights as an ONNX model from RGB (n, 3, 224, 224) to features (n, 1280)."""
     try:

@@ -28,10 +28,6 @@ class Skipped(NamedTuple):
     reason: str
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Walking
-
-
 def find_images(
     folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()
 ) -> tuple[list[ImageFile], list[Skipped]]:
@@ -109,10 +105,6 @@ class _FolderWalk:
             self.found.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
         else:
             self.skipped.append(Skipped(relative, "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Labels
 
 
 def labels_from_folders(paths: Sequence[str]) -> list[str]:

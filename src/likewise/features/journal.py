@@ -125,10 +125,6 @@ def _append(path: Path, data: bytes) -> None:
         ) from error
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Commit
-
-
 def commit(store: Path) -> None:
     """Move the files of `.work/new` into the store; a later run can finish an interrupted move."""
     atomic_write(store / ".work" / "commit", b"")

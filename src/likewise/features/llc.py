@@ -68,8 +68,6 @@ class LLC(ImageExtractor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # -- learning -----------------------------------------------------------------------------------------------------
-
     def fit_images(self, sources: Sequence[Any]) -> None:
         """Learn the codebook by k-means from descriptors of at most 2,000 images."""
         from sklearn.cluster import KMeans
@@ -130,8 +128,6 @@ class LLC(ImageExtractor):
         D = self.descriptors(image)[0]
         return D[np.einsum("ij,ij->i", D, D) > 0.5]
 
-    # -- computing ----------------------------------------------------------------------------------------------------
-
     def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """SIFT descriptors (n, 128) of an image at all patch sizes, and their centres (y, x) in 0..1."""
         small = shrink(image, self.longest)
@@ -158,8 +154,6 @@ class LLC(ImageExtractor):
         if not hasattr(self, "_live_components"):
             self._live_components = self.components_.astype(np.float32)
         return project(np.asarray(rows), self.mean_, self._live_components)
-
-    # -- sizes and checks ---------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
@@ -201,8 +195,7 @@ class LLC(ImageExtractor):
         return np.float16 if self.n_components is None else np.float32
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid
+# -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------
 
 
 def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

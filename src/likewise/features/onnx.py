@@ -168,10 +168,6 @@ def _inlined(path: Path) -> bytes:
     return bytes(onnx.load(path).SerializeToString())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Input and output of the model
-
-
 def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:

@@ -95,8 +95,6 @@ class _Extraction:
         self.work = self.store / ".work"
         self.began = time.monotonic()
 
-    # -- scanning -----------------------------------------------------------------------------------------------------
-
     def scan(self, labels: Any, fit_on: Any) -> None:
         """Find the images and their labels; drop images without a label in the label file."""
         self.progress("looking for images", 0, 0)
@@ -124,8 +122,6 @@ class _Extraction:
             self.journal.append(*batch)
             self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
         return self._finish(len(todo))
-
-    # -- resuming -----------------------------------------------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
         """The settings of the run; a store made with others is not resumed."""
@@ -194,8 +190,6 @@ class _Extraction:
             done |= {ImageFile(item.path, item.size, item.mtime_ns) for item in self.previous.items}
         return [found for found in self.found if found not in done]
 
-    # -- computing ----------------------------------------------------------------------------------------------------
-
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
         """Rows, files done and files skipped of each batch; the groups of a batch run on all threads."""
         step = self.extractor.group
@@ -232,8 +226,6 @@ class _Extraction:
             done.append(found)
         blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
         return (self.extractor.rows(images) if images else blank), done, skipped
-
-    # -- finishing ----------------------------------------------------------------------------------------------------
 
     def _finish(self, n_new: int) -> Summary:
         """Write the finished files if anything has changed, and return the summary."""

@@ -165,10 +165,6 @@ def _k(name: str, k: Any) -> int:
     return depth
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# One at a time
-
-
 def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> float:
     """Average precision of one query: the mean precision at the ranks of its relevant items.
 
@@ -236,8 +232,7 @@ def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOption
     return float(measured(problem, {"it": of}, problem.queries, **options)["it"].mean())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Given the ranks of the relevant items
+# -- Given the ranks of the relevant items ----------------------------------------------------------------------------
 
 
 def at_r(ranks: Ranks) -> np.ndarray:
@@ -289,10 +284,6 @@ def _discounts(n: int) -> np.ndarray:
 def _discount_table(n: int) -> np.ndarray:
     gains = 1 / np.log2(np.arange(2, n + 2, dtype=np.longdouble))
     return np.concatenate([[0.0], np.cumsum(gains)]).astype(np.float64)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Graded gains, some of which may be unknown
 
 
 def graded_ndcg(

@@ -74,8 +74,7 @@ def macro_mean(values: np.ndarray, code: np.ndarray) -> float:
     return float((sums[sizes > 0] / sizes[sizes > 0]).mean())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The problem: checked embeddings, and the relevant items of each query
+# -- The problem: checked embeddings, and the relevant items of each query --------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,7 @@ def _family(y: np.ndarray) -> str:
     return {"U": "strings", "S": "bytes", "M": "dates", "O": "objects"}.get(kind, "numbers")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks of queries, with threads over the blocks and no array of all scores
+# -- Blocks of queries, with threads over the blocks and no array of all scores ---------------------------------------
 
 
 def measured(
@@ -265,8 +263,7 @@ def _n_threads(n_threads: int | None) -> int:
     return n_threads or max(of_blas, default=1)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Ranks of the relevant items, and average precision from them
+# -- Ranks of the relevant items, and average precision from them -----------------------------------------------------
 
 
 @dataclass(frozen=True)

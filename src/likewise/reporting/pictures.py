@@ -25,10 +25,6 @@ FRAME = 4  # pixels
 TEXT_SIZE = 17
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# One picture
-
-
 def as_image(picture: Any) -> Image.Image:
     """A picture as an RGB image of Pillow."""
     if isinstance(picture, Image.Image):
@@ -101,10 +97,6 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return font
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Several pictures
-
-
 def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.5) -> Image.Image:
     """Pictures from left to right; lower ones are placed at `align` of the height (0 top, 1 bottom)."""
     if not pictures:
@@ -126,10 +118,6 @@ def above(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, ali
 
 def _transposed(image: Image.Image) -> Image.Image:
     return image.transpose(Image.Transpose.TRANSPOSE)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# PNG
 
 
 def write_png(path: str | os.PathLike[str], picture: Any) -> Path:

@@ -143,8 +143,7 @@ def _version(package: str) -> tuple[str, str]:
         return package, "not installed"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks, written as HTML or as Markdown
+# -- Blocks, written as HTML or as Markdown ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

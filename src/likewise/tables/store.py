@@ -138,10 +138,6 @@ class FeatureStore:
         return extractor
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Names as text
-
-
 def escape(name: str) -> str:
     r"""A file name as one line of valid UTF-8: undecodable bytes, newlines and backslashes become \xNN, \n, \r, \\."""
     name = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
@@ -167,10 +163,6 @@ def _unescape_one(match: re.Match[str]) -> str:
     if byte or surrogate:
         return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
     return "\\" if backslash else "\n" if newline else "\r" if carriage else ""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The three files
 
 
 def items_to_csv(items: Iterable[Item]) -> bytes:

@@ -48,9 +48,6 @@ Row = Annotated[int, Path(ge=0, le=2**31 - 1)]
 CurrentSession = Annotated[Session, Depends(_session)]
 CurrentTeaching = Annotated[TeachingSession, Depends(_teaching)]
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Search
-
 search = APIRouter(prefix="/api", tags=["search"], responses=ERRORS)
 
 
@@ -142,9 +139,6 @@ def _since(began: float) -> float:
     return round((time.perf_counter() - began) * 1e3, 3)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Items
-
 items = APIRouter(prefix="/api", tags=["items"], responses=ERRORS)
 
 
@@ -211,9 +205,6 @@ def _item(session: Session, row: int) -> ItemResponse:
     return {"row": row, "id": session.index.ids[[row]].tolist()[0], "label": session.labels[row]}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Teaching
-
 teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
 
 
@@ -260,9 +251,6 @@ def feedback_csv(teaching: CurrentTeaching) -> Response:
     headers = {"Content-Disposition": 'attachment; filename="feedback.csv"', **_NO_STORE}
     return Response(teaching.csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page, health, metrics and status
 
 pages = APIRouter(include_in_schema=False)
 

@@ -119,8 +119,6 @@ class Session:
     def __len__(self) -> int:
         return len(self.labels)
 
-    # -- items --------------------------------------------------------------------------------------------------------
-
     def check_row(self, row: int) -> int:
         """The row itself, or a `NotFoundError`."""
         return check_row(row, len(self))
@@ -153,8 +151,6 @@ class Session:
         found = None if path is None else picture_of_file(Path(path), size, self.limits.pixels)
         return found or placeholder(self.index.ids[row])
 
-    # -- uploads ------------------------------------------------------------------------------------------------------
-
     def add_upload(self, data: bytes) -> tuple[str, Upload]:
         """Keep a picture to search by, under a new name; the least recently used one may be dropped for it."""
         pixels = decode_upload(data, self.limits.pixels)
@@ -171,8 +167,6 @@ class Session:
             if name not in self._uploads:
                 raise NotFoundError("this picture is no longer available; upload it again")
             return self._uploads[name]
-
-    # -- searching ----------------------------------------------------------------------------------------------------
 
     def space(self, side: str) -> Space:
         """The space of a side; before the first lesson "previous" is the learned one."""

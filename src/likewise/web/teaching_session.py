@@ -47,8 +47,6 @@ class TeachingSession:
         for event in self._teacher.events:
             self._refresh_label(event)
 
-    # -- feedback -----------------------------------------------------------------------------------------------------
-
     def mark(self, query: list[Reference], item: int, right: bool) -> None:
         """Mark an item right or wrong for a query; of several examples, for each of them."""
         queries = [self.session.upload(ref).features if isinstance(ref, str) else ref for ref in query]
@@ -78,8 +76,6 @@ class TeachingSession:
             given = [e.label for e in self._teacher.events if e.kind == "label" and e.item == event.item]
             row = self._row(event.item)
             self.session.set_label(row, str(given[-1]) if given else self._labels[row])
-
-    # -- learning -----------------------------------------------------------------------------------------------------
 
     def learn(self) -> bool:
         """Start a lesson in the background; False if one is running."""
@@ -111,8 +107,6 @@ class TeachingSession:
     def _prepare_teacher(self) -> None:
         with blas_controller().limit(limits=n_cores(), user_api="blas"):  # the server itself keeps to one thread
             self._teacher.prepare()
-
-    # -- undo and status ----------------------------------------------------------------------------------------------
 
     def undo(self) -> str | None:
         """Undo the last step and return what it was; None if there is none."""
