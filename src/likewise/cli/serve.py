@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from likewise.cli.console import note, working
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError
 
 _HELP = """Serve a web page to search an index, compare before and after, and teach it by clicking.
 
@@ -46,13 +46,10 @@ def serve(
     ] = "info",
 ) -> None:
     """Load the index and serve it."""
-    try:
-        from likewise.web import ServerSettings
-        from likewise.web.monitoring import start_logging
-        from likewise.web.server import serve as run
-    except ImportError as error:
-        raise MissingExtraError("likewise serve", "serve") from error
     from likewise.retrieval import Index
+    from likewise.web import ServerSettings
+    from likewise.web.monitoring import start_logging
+    from likewise.web.server import serve as run
 
     if token is not None and len(token.strip()) < 8:
         raise LikewiseError(f"--token has {len(token.strip())} characters; expected at least 8")

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse
 from fastapi.routing import APIRoute
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -152,10 +152,9 @@ def list_items(
 ) -> schemas.ItemsResponse:
     """Items in order, or in a random order given by a seed."""
     names, codes = session.codes()
-    if label is None:
-        rows = np.arange(len(session))
-    else:
-        rows = np.flatnonzero(codes == names.index(label)) if label in names else np.arange(0)
+    rows = np.arange(len(session))
+    if label is not None:
+        rows = np.flatnonzero(codes == names.index(label)) if label in names else rows[:0]
     if shuffle is not None:
         rows = np.random.default_rng(shuffle).permutation(rows)
     shown = rows[offset : offset + limit].tolist()
@@ -249,7 +248,7 @@ def feedback(teaching: CurrentTeaching) -> list[dict[str, Any]]:
 def feedback_csv(teaching: CurrentTeaching) -> Response:
     """For a spreadsheet, or to learn from elsewhere."""
     headers = {"Content-Disposition": 'attachment; filename="feedback.csv"', **_NO_STORE}
-    return Response(teaching.csv(), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(teaching.journal.to_csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 pages = APIRouter(include_in_schema=False)
@@ -257,7 +256,6 @@ pages = APIRouter(include_in_schema=False)
 
 @pages.get("/")
 def page() -> FileResponse:
-    """The page."""
     return FileResponse(PAGE / "index.html", headers=_REVALIDATE)
 
 
@@ -269,7 +267,6 @@ def docs() -> FileResponse:
 
 @pages.get("/favicon.ico")
 def icon() -> FileResponse:
-    """The icon."""
     return FileResponse(PAGE / "icon.svg", media_type="image/svg+xml")
 
 
@@ -312,7 +309,7 @@ async def health() -> dict[str, str]:
 @operations.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=ERRORS)
 async def metrics(request: Request) -> Response:
     """Counts and times since the start."""
-    return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @operations.get("/api/status", summary="Status of the server", responses=ERRORS)

@@ -87,13 +87,9 @@ def serve(
         gc.freeze()  # the index lives as long as the server: no collection has to walk through it
         ready(address(settings, port))
         if browser:
-            _open_browser(address(settings, port))
+            opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
+            opener.daemon = True
+            opener.start()
         log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
         server.run(sockets=[made])
         log.info("stop")
-
-
-def _open_browser(where: str) -> None:
-    opener = threading.Timer(0.5, webbrowser.open, [where])
-    opener.daemon = True
-    opener.start()

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cachedmethod
+from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
 from likewise.base import SimilarityModel
 from likewise.metrics import average_precision
@@ -47,35 +49,25 @@ class Space:
         """Query vectors of raw feature rows."""
         if self.model is not None:
             return np.asarray(self.model.transform_query(X), dtype=np.float32)
-        return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), _TINY), dtype=np.float32)
+        return np.asarray(normalize(X), dtype=np.float32)
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
         """Similarity of each query to each item, shape (n_q, n)."""
-        if len(self.G) <= _ROWS and self.G.dtype == np.float32:
-            S = Q @ self.G.T
-        else:
-            S = np.empty((len(Q), len(self.G)), dtype=np.float32)
-            for start in range(0, len(self.G), _ROWS):
-                part = np.asarray(self.G[start : start + _ROWS], dtype=np.float32)
-                np.matmul(Q, part.T, out=S[:, start : start + _ROWS])
+        S = np.empty((len(Q), len(self.G)), dtype=np.float32)
+        for start in range(0, len(self.G), _ROWS):
+            part = np.asarray(self.G[start : start + _ROWS], dtype=np.float32)
+            np.matmul(Q, part.T, out=S[:, start : start + _ROWS])
         return S if self.scale is None else S * self.scale
-
-
-def raw_space(index: Index) -> Space:
-    """Cosine of the raw features; the rows are not copied, and stay on disk if that is where they are."""
-    return Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
 
 
 def learned_space(index: Index, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G = np.ascontiguousarray(index.vectors, dtype=np.float32)
-    Q = G if index.model.symmetric else _in_blocks(index.model.transform_query, index.raw)
+    Q = G
+    if not index.model.symmetric:
+        blocks = (np.asarray(index.raw[part], dtype=np.float32) for part in gen_batches(len(index), 8192))
+        Q = np.concatenate([index.model.transform_query(block) for block in blocks]).astype(np.float32, copy=False)
     return Space(version, Q, G, None, index.model, index.search_vectors if index.approximate else None)
-
-
-def _in_blocks(side: Callable[[Any], Any], raw: np.ndarray, size: int = 8192) -> np.ndarray:
-    blocks = (np.asarray(raw[i : i + size], dtype=np.float32) for i in range(0, len(raw), size))
-    return np.concatenate([np.asarray(side(block), dtype=np.float32) for block in blocks])
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,8 @@ class Session:
         self.index = index
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
-        self.raw = raw_space(index)
+        # The cosine of the raw features; the rows are not copied, and stay on disk if that is where they are.
+        self.raw = Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
         self.learned = learned_space(index)
         self.previous: Space | None = None
         labels = [None] * len(index) if index.labels is None else index.labels
@@ -195,8 +188,8 @@ class Session:
     def _vectors(self, space: Space, refs: list[Reference]) -> np.ndarray:
         rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
         uploaded = [self.upload(ref).features for ref in refs if isinstance(ref, str)]
-        parts = [space.queries(rows)] if rows else []
-        return np.concatenate([*parts, *([space.embed(np.array(uploaded))] if uploaded else [])])
+        of_rows = [space.queries(rows)] if rows else []
+        return np.concatenate([*of_rows, *([space.embed(np.array(uploaded))] if uploaded else [])])
 
     def _common_label(self, like: list[Reference]) -> str | None:
         """The label that all wanted examples share; None if they differ or one is unknown."""

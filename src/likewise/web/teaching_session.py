@@ -37,8 +37,8 @@ class TeachingSession:
         self.job = Job("lesson")
         self.lesson: dict[str, Any] | None = None
         self._closing = ExitStack()
-        self._journal = Feedback(folder or self._closing.enter_context(tempfile.TemporaryDirectory()))
-        self._teacher = Teacher(session.index, self._journal)
+        self.journal = Feedback(folder or self._closing.enter_context(tempfile.TemporaryDirectory()))
+        self._teacher = Teacher(session.index, self.journal)
         self._labels = list(session.labels)
         self._learned: tuple[Event, ...] = ()
         self._preparing = False
@@ -102,11 +102,8 @@ class TeachingSession:
         """Prepare the teacher when the first mark is given, so that the lesson itself is short."""
         if not self._preparing:
             self._preparing = True
-            self.job.submit(self._prepare_teacher)
-
-    def _prepare_teacher(self) -> None:
-        with blas_controller().limit(limits=n_cores(), user_api="blas"):  # the server itself keeps to one thread
-            self._teacher.prepare()
+            # The server itself keeps to one thread of BLAS.
+            self.job.submit(blas_controller().wrap(limits=n_cores(), user_api="blas")(self._teacher.prepare))
 
     def undo(self) -> str | None:
         """Undo the last step and return what it was; None if there is none."""
@@ -132,14 +129,9 @@ class TeachingSession:
         return len(events) + len(self._learned) - 2 * same
 
     def entries(self) -> list[dict[str, Any]]:
-        """Marks and labels by row number."""
         with self._lock:
             uploads = chain.from_iterable(step.uploads for step in self._steps)
             return [self._entry(event, name) for event, name in zip(self._teacher.events, uploads, strict=True)]
-
-    def csv(self) -> str:
-        """Marks and labels as CSV."""
-        return self._journal.to_csv()
 
     def describe(self) -> dict[str, Any]:
         """The state of teaching, as the page shows it."""
