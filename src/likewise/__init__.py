@@ -11,7 +11,7 @@ _WHERE = {
     "SimilarityModel": "base",
     "compare": "comparison",
     "fit_map": "mapping",
-    "load": "persistence",
+    "load": "base",
     "merge": "data.running_sums",
     "open_rows": "data.rows",
 }
@@ -20,12 +20,11 @@ __all__ = ["SLR", "AnchoredSLR", "SimilarityModel", "__version__", "compare", "f
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
-    from likewise.base import SimilarityModel
+    from likewise.base import SimilarityModel, load
     from likewise.comparison import compare
     from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
-    from likewise.persistence import load
     from likewise.slr import SLR
 
 

@@ -147,6 +147,11 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return found if found is not None and issubclass(found, cls) else None
 
 
+def load(path: str | os.PathLike[str]) -> SimilarityModel:
+    """Read any saved model, whatever its class."""
+    return load_model(path, model_class, "a similarity model")
+
+
 def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """For an `__init__` some of whose keywords became entries of a dict parameter.
 

@@ -14,7 +14,7 @@ import platform
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
@@ -26,9 +26,6 @@ from sklearn.base import BaseEstimator
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.utils.files import atomic_write
-
-if TYPE_CHECKING:
-    from likewise.base import SimilarityModel
 
 Tensors = dict[str, np.ndarray]
 Card = dict[str, Any]
@@ -130,12 +127,6 @@ def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, floa
     tensors, card = _packed(model)
     facts = {"data": _describe_data(model), "metrics": metrics or {}, "versions": _versions()}
     return write_tensors(path, tensors, {**card, **facts})
-
-
-def load(path: str | os.PathLike[str]) -> SimilarityModel:
-    """Read any saved model, whatever its class."""
-    model: SimilarityModel = load_model(path, model_class, "a similarity model")
-    return model
 
 
 def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None], expected: str) -> Any:

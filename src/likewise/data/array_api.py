@@ -19,7 +19,7 @@ from likewise.core.passes import Gallery, deviation
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.tasks import joined_columns
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, optional
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import added
 
@@ -241,8 +241,4 @@ def _device(X: Any, asked: Any) -> Any:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("device and tile_dtype", "torch") from error
-    return torch
+    return optional("torch", "device and tile_dtype", "torch")

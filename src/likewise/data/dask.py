@@ -21,7 +21,7 @@ from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, optional
 from likewise.utils.threads import added, single_threaded_blas
 
 _FAN_IN = 8  # sums that one task adds
@@ -197,10 +197,7 @@ def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first
 
 def connected(address: str) -> Any:
     """A client of the scheduler at `address`, which is the current one from now on."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError("a Dask cluster", "dask") from error
+    Client = optional("distributed", "a Dask cluster", "dask").Client
     try:
         with Client(address, timeout="10s", set_as_default=False):  # one that fails would stay the current one
             pass
@@ -228,12 +225,9 @@ def dask_rows(file: str | os.PathLike[str] | NpyFile) -> Any:
 
 
 def _current_client() -> Any:
+    distributed = optional("distributed", "a dask array", "dask")
     try:
-        from distributed import get_client
-    except ImportError as error:
-        raise MissingExtraError("a dask array", "dask") from error
-    try:
-        return get_client()
+        return distributed.get_client()
     except ValueError as error:
         raise LikewiseError("X is a dask array and no Client is current: make a distributed.Client first") from error
 

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from likewise.doctor.survey import Survey, survey
 from likewise.errors import LikewiseError
-from likewise.tables.table import is_sparse
 
 Severity = Literal["serious", "warning", "note"]
 Problem = tuple[str, Severity, str]
@@ -78,7 +77,9 @@ def examine(X: Any, y: Any = None) -> Findings:
     """
     X = _checked(X)
     n, d = X.shape
-    labels = None if y is None else _labels(y, n)
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (n,):
+        raise LikewiseError(f"y has shape {labels.shape}: expected ({n},), a label for each row of X")
     facts = survey(X, labels)
     found = [Finding(*problem, *_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
     severities, codes = get_args(Severity), list(_ADVICE)
@@ -88,19 +89,12 @@ def examine(X: Any, y: Any = None) -> Findings:
 
 
 def _checked(X: Any) -> Any:
-    X = sp.csr_array(X) if is_sparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
+    X = sp.csr_array(X) if sp.issparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
     if X.dtype.kind not in "biuf":
         raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
     if X.ndim != 2 or 0 in X.shape:
         raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
     return X
-
-
-def _labels(y: Any, n: int) -> np.ndarray:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise LikewiseError(f"y has shape {y.shape}: expected ({n},), a label for each row of X")
-    return y
 
 
 def _row_problems(facts: Survey) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigvalsh
 
-from likewise.tables.table import is_missing, is_sparse
+from likewise.tables.table import is_missing
 from likewise.utils.arrays import dense
 
 _BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
@@ -55,7 +55,7 @@ def survey(X: Any, y: np.ndarray | None) -> Survey:
     n, d = X.shape
     missing = np.ones(n, dtype=bool) if y is None else is_missing(y)
     classes, codes = _classes(y, missing)
-    figures = _sparse_figures(X, codes, len(classes)) if is_sparse(X) else _dense_figures(X, codes, len(classes))
+    figures = _sparse_figures(X, codes, len(classes)) if sp.issparse(X) else _dense_figures(X, codes, len(classes))
     good = np.flatnonzero(figures.finite)
     rank, exact, condition = _rank(X, good)
     return Survey(
@@ -260,7 +260,7 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     step = max(1, _BLOCK // max(1, side))
     for start in range(0, max(n, d), step):
         stop = start + step
-        block = X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
+        block = X[good[start:stop]] if d <= n else X[good, start:stop] if sp.issparse(X) else X[:, start:stop][good]
         block = dense(block).astype(np.float64, copy=False)
         G += block.T @ block if d <= n else block @ block.T
     return G

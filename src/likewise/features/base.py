@@ -129,7 +129,8 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def request(self) -> dict[str, Any]:
         """The name of the extractor and the parameters that change its features, as plain JSON."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in self._incidental}
-        return {"name": self.name, "parameters": json.loads(json.dumps(parameters, default=_plain))}
+        plain = json.dumps(parameters, default=lambda v: v.item() if isinstance(v, np.generic) else str(v))
+        return {"name": self.name, "parameters": json.loads(plain)}
 
     def describe(self) -> dict[str, Any]:
         """Description of the extractor for `meta.json`."""
@@ -249,10 +250,6 @@ def map_groups(
     n = n_workers(n_jobs)
     with threadpool_limits(1, user_api="blas"):
         yield from in_order(work, tasks, n, n * (1 + ahead))
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def make_extractor(name: str, **parameters: Any) -> ImageExtractor:

@@ -19,7 +19,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.features.folder import ImageFile
 from likewise.tables.store import escape, unescape
-from likewise.utils.files import atomic_write
+from likewise.utils.files import append_synced, atomic_write
 
 _FILES = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", "meta.json")
 
@@ -115,14 +115,10 @@ def _parsed(line: bytes) -> Any:
 
 def _append(path: Path, data: bytes) -> None:
     try:
-        with open(path, "ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        append_synced(path, data)
     except OSError as error:
-        raise LikewiseError(
-            f"cannot write {path}: {error.strerror or error}; run the same command again to resume"
-        ) from error
+        why = error.strerror or error
+        raise LikewiseError(f"cannot write {path}: {why}; run the same command again to resume") from error
 
 
 def commit(store: Path) -> None:

@@ -224,28 +224,11 @@ def llc_weights(D: np.ndarray, words: np.ndarray, dots: np.ndarray, gram: np.nda
     """
     squares = np.einsum("ij,ij->i", D, D)
     C = gram[words[:, :, None], words[:, None, :]] - dots[:, :, None] - dots[:, None, :] + squares[:, None, None]
-    C = np.ascontiguousarray(C.transpose(1, 2, 0), dtype=np.float64)
-    k = len(C)
-    ridge = beta * np.einsum("iin->n", C)
-    C[np.arange(k), np.arange(k)] += np.maximum(ridge, 1e-12)  # positive even if a descriptor equals all its words
-    w = _solve_ones(C)
-    return (w / w.sum(axis=0)).T
-
-
-def _solve_ones(C: np.ndarray) -> np.ndarray:
-    """Solve C x = 1 for a stack (k, k, n) of positive definite matrices, by elimination with loops over k only."""
-    k = len(C)
-    x = np.ones(C.shape[1:])
-    for i in range(k):
-        for j in range(i + 1, k):
-            factor = C[j, i] / C[i, i]
-            C[j, i:] -= factor * C[i, i:]
-            x[j] -= factor * x[i]
-    for i in reversed(range(k)):
-        for j in range(i + 1, k):
-            x[i] -= C[i, j] * x[j]
-        x[i] /= C[i, i]
-    return x
+    C, diagonal = C.astype(np.float64), np.arange(words.shape[1])
+    ridge = np.maximum(beta * np.einsum("nii->n", C), 1e-12)  # positive even if a descriptor equals all its words
+    C[:, diagonal, diagonal] += ridge[:, None]
+    w = np.linalg.solve(C, np.ones((*words.shape, 1)))[:, :, 0]
+    return w / w.sum(axis=1, keepdims=True)
 
 
 def max_pool(

@@ -240,7 +240,8 @@ class _Extraction:
             raise LikewiseError(
                 f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv"
             )
-        if self._unchanged(places) and all(_same(self.store / name, data) for name, data in files.items()):
+        kept = self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
+        if kept and all(_same(self.store / name, data) for name, data in files.items()):
             shutil.rmtree(self.work, ignore_errors=True)
         else:
             self._write(places, files)
@@ -252,9 +253,6 @@ class _Extraction:
         old = {ImageFile(item.path, item.size, item.mtime_ns): row for row, item in enumerate(before)}
         new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
         return {found: place for found, place in {**old, **new}.items() if found in now}
-
-    def _unchanged(self, places: dict[ImageFile, int]) -> bool:
-        return self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
 
     def _learn_from_rows(self, places: dict[ImageFile, int]) -> None:
         if self.extractor.rows_fitted() or not places:
@@ -303,7 +301,10 @@ class _Extraction:
         shape = (len(order), self.extractor.n_features_out())
         out = np.lib.format.open_memmap(file, "w+", self._out_dtype(), shape)
         sources = np.array([places[found] for found in order])
-        self._copy_old(out, sources)
+        if self.previous is not None:
+            kept = np.flatnonzero(sources >= 0)
+            for part in np.split(kept, range(_BLOCK, len(kept), _BLOCK)):
+                out[part] = self.previous.features[sources[part]]
         target = {-1 - int(source): row for row, source in enumerate(sources) if source < 0}
         rows = self.journal.rows()
         for batch in self.journal.batches:
@@ -314,14 +315,6 @@ class _Extraction:
                 if number in target:
                     out[target[number]] = finished[number - numbers.start]
         out.flush()
-
-    def _copy_old(self, out: np.ndarray, sources: np.ndarray) -> None:
-        if self.previous is None:
-            return
-        kept = np.flatnonzero(sources >= 0)
-        for i in range(0, len(kept), _BLOCK):
-            part = kept[i : i + _BLOCK]
-            out[part] = self.previous.features[sources[part]]
 
     def _summary(self, places: dict[ImageFile, int], n_new: int) -> Summary:
         seconds = time.monotonic() - self.began

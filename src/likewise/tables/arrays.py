@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
@@ -143,11 +143,7 @@ def read_parquet(path: Path, features: str | None = None, label_column: str | No
 
 def parquet_frame(path: Path) -> Any:
     """The Arrow table in a Parquet file."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError(f"reading {path}", "parquet") from error
+    pq, pa = (optional(name, f"reading {path}", "parquet") for name in ("pyarrow.parquet", "pyarrow"))
     try:
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as error:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
@@ -59,11 +58,6 @@ class Table:
         names = None if self.names is None else [self.names[i] for i in kept]
         notes = [*self.notes, *self.label_notes()]
         return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=notes)
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether X is one of SciPy's sparse matrices or arrays."""
-    return bool(sp.issparse(X))
 
 
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:

@@ -113,14 +113,10 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
         names.append("" if layout.name is None else row[layout.name])
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(layout.features))
     y = None if layout.label is None else tidy_labels(labels)
-    return Table(X, y, None if layout.name is None else names, source, _remarks(source, layout))
-
-
-def _remarks(source: str, layout: _Layout) -> list[str]:
-    left_out = [*layout.ignored] if layout.name is None else [layout.columns[layout.name], *layout.ignored]
-    if not any(left_out):
-        return []
-    return [f"{source}: not used as features: {_shortened([column for column in left_out if column])}"]
+    left_out = [*([] if layout.name is None else [layout.columns[layout.name]]), *layout.ignored]
+    unused = [column for column in left_out if column]
+    notes = [f"{source}: not used as features: {_shortened(unused)}"] if unused else []
+    return Table(X, y, None if layout.name is None else names, source, notes)
 
 
 def _is_numeric(sample: list[list[str]], i: int) -> bool:
