@@ -1,6 +1,6 @@
 """The command line: one module per verb, each calling the public API only.
 
-A verb is a module of this package with a function `register(app)`. Heavy imports go inside its functions, so that
+A verb is a module of this package with a function of its name. Heavy imports go inside its functions, so that
 `likewise --help` stays fast.
 """
 
@@ -53,7 +53,8 @@ def _options(
 
 
 for _verb in VERBS:
-    import_module(f"likewise.cli.{_verb}").register(app)
+    _module = import_module(f"likewise.cli.{_verb}")
+    app.command(_verb, help=getattr(_module, "_HELP", None))(getattr(_module, _verb))
 
 
 def main() -> None:

@@ -85,11 +85,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
 def emit_json(value: Any) -> None:
     """Print a result as JSON on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    plain = json.dumps(
+        value, indent=2, ensure_ascii=False, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
+    )
+    print(plain)
 
 
 @contextmanager

@@ -15,26 +15,7 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 if TYPE_CHECKING:
     from likewise.doctor import Finding, Findings
 
-_HELP = """Find problems in the data that hurt a model, and say what to do about them.
-
-Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and repeated
-columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows than
-columns. Exits with 1 if something serious was found.
-
-[bold]Examples[/bold]
-
-\b
-  likewise doctor photos.csv
-  likewise doctor embeddings.npy --labels labels.txt
-  likewise doctor embeddings.parquet --json | jq .findings
-"""
-
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("doctor", help=_HELP)(doctor)
 
 
 def doctor(
@@ -44,7 +25,19 @@ def doctor(
     features: FeatureName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Examine a table and print what was found."""
+    """Find problems in the data that hurt a model, and say what to do about them.
+
+    Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and
+    repeated columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows
+    than columns. Exits with 1 if something serious was found.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise doctor photos.csv
+      likewise doctor embeddings.npy --labels labels.txt
+      likewise doctor embeddings.parquet --json | jq .findings
+    """
     table = load_table(data, labels, label_column, features)
     from likewise.doctor import examine
 

@@ -13,35 +13,6 @@ from likewise.errors import LikewiseError
 
 SKIPPED = 1  # exit code of --strict if images were skipped
 
-_HELP = """Turn a folder of images into features, one row per image.
-
-The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
-bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files that
-could not be read are listed in [bold]skipped.csv[/bold] in the output.
-
-[bold]Extractors[/bold]
-
-\b
-  efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
-  llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
-  onnx:MODEL.onnx      any image model in ONNX format
-  timm:NAME            any timm model, if timm is installed
-  pixels               the pixels of small pictures
-
-[bold]Examples[/bold]
-
-\b
-  likewise features PHOTOS -o photos.features
-  likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
-  likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
-  likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("features", help=_HELP)(features)
-
 
 def features(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
@@ -74,7 +45,29 @@ def features(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Extract the features and print a summary."""
+    """Turn a folder of images into features, one row per image.
+
+    The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp,
+    gif, bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files
+    that could not be read are listed in [bold]skipped.csv[/bold] in the output.
+
+    [bold]Extractors[/bold]
+
+    \b
+      efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
+      llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
+      onnx:MODEL.onnx      any image model in ONNX format
+      timm:NAME            any timm model, if timm is installed
+      pixels               the pixels of small pictures
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise features PHOTOS -o photos.features
+      likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
+      likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
+      likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
+    """
     from likewise.features import extract_folder, make_extractor
 
     if no_pca and components is not None:

@@ -10,32 +10,7 @@ import typer
 from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import AsJson
 
-_HELP = """Run the experiments of the paper: all rivals, tables and figures.
-
-DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
-caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20 needs
-PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package dataset-fashion-mnist
-is installed; digits needs no PATH.
-
-Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output folder.
-Every result is stored at once; a killed run is resumed with --resume.
-
-[bold]Examples[/bold]
-
-\b
-  likewise paper digits --quick
-  likewise paper caltech101 caltech.features -o caltech
-  likewise paper caltech101 caltech.features -o caltech --resume --methods LMNN --splits 1
-  likewise paper caltech101 caltech.features -o caltech --resume --only table3
-  likewise paper photos.features --methods Euclid,LDA,SLR
-"""
-
 _ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("paper", help=_HELP)(paper)
 
 
 def paper(
@@ -71,7 +46,25 @@ def paper(
     seed: Annotated[int, typer.Option(help="Seed of the splits and of all methods.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Prepare the run, perform it, write the report."""
+    """Run the experiments of the paper: all rivals, tables and figures.
+
+    DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
+    caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20
+    needs PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package
+    dataset-fashion-mnist is installed; digits needs no PATH.
+
+    Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output
+    folder. Every result is stored at once; a killed run is resumed with --resume.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise paper digits --quick
+      likewise paper caltech101 caltech.features -o caltech
+      likewise paper caltech101 caltech.features -o caltech --resume --methods LMNN --splits 1
+      likewise paper caltech101 caltech.features -o caltech --resume --only table3
+      likewise paper photos.features --methods Euclid,LDA,SLR
+    """
     with working(f"reading {dataset}"):
         from likewise.paper.run import prepare, write_report
 

@@ -13,22 +13,6 @@ from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError
 
-_HELP = """Find the items of an index most similar to a picture.
-
-A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row of
-the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead, without
-learning.
-
-[bold]Examples[/bold]
-
-\b
-  likewise search photos.index cat.jpg
-  likewise search photos.index cat.jpg dog.jpg -k 20 --json
-  likewise search photos.index --row 17 --row 230 --open
-  find . -name '*.jpg' | likewise search photos.index -
-  curl -s $URL | likewise search photos.index -
-"""
-
 _MOST_INPUT = 200 * 2**20
 
 
@@ -38,11 +22,6 @@ class _Query(NamedTuple):
     name: str
     image: Any = None
     row: int | None = None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("search", help=_HELP)(search)
 
 
 def search(
@@ -61,7 +40,21 @@ def search(
         Path | None, typer.Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")
     ] = None,
 ) -> None:
-    """Load the index, search it, and print or show the results."""
+    """Find the items of an index most similar to a picture.
+
+    A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row
+    of the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead,
+    without learning.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise search photos.index cat.jpg
+      likewise search photos.index cat.jpg dog.jpg -k 20 --json
+      likewise search photos.index --row 17 --row 230 --open
+      find . -name '*.jpg' | likewise search photos.index -
+      curl -s $URL | likewise search photos.index -
+    """
     from likewise.retrieval import Index
 
     queries = _queries(images or [], row or [])
@@ -101,21 +94,14 @@ def _from_stdin() -> list[_Query]:
         raise LikewiseError(f"standard input holds more than {_MOST_INPUT >> 20} MB; expected an image or paths")
     if not data.strip():
         raise LikewiseError("standard input is empty; expected an image or a list of paths")
-    paths = _paths(data)
+    lines = [] if b"\0" in data else data.decode("utf-8", "surrogateescape").splitlines()
+    paths = [line.strip() for line in lines if line.strip()]
     missing = [path for path in paths if not os.path.isfile(path)]  # unlike Path.is_file, False for any text
     if paths and not missing:
         return [_Query(path, Path(path)) for path in paths]
     if paths and data.isascii():
         raise LikewiseError(f"{missing[0]} does not exist")
     return [_Query("standard input", data)]
-
-
-def _paths(data: bytes) -> list[str]:
-    """The lines of a text; none if the data cannot be a list of paths."""
-    if b"\0" in data:
-        return []
-    lines = (line.strip() for line in data.decode("utf-8", "surrogateescape").splitlines())
-    return [line for line in lines if line]
 
 
 def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterator[tuple[Any, Any]]:

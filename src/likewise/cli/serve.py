@@ -8,24 +8,6 @@ import typer
 from likewise.cli.console import note, working
 from likewise.errors import LikewiseError
 
-_HELP = """Serve a web page to search an index, compare before and after, and teach it by clicking.
-
-The page is available on this machine only. With --host other machines can connect, and then a token is required;
-without --token a random one is printed with the address. Marks made on the page are saved at once, in the index folder.
-
-[bold]Examples[/bold]
-
-\b
-  likewise serve photos.index
-  likewise serve photos.index --port 8080 --no-browser
-  likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("serve", help=_HELP)(serve)
-
 
 def serve(
     index: Annotated[
@@ -45,7 +27,19 @@ def serve(
         Literal["debug", "info", "warning"], typer.Option(help="debug logs every request; logs are JSON on stderr.")
     ] = "info",
 ) -> None:
-    """Load the index and serve it."""
+    """Serve a web page to search an index, compare before and after, and teach it by clicking.
+
+    The page is available on this machine only. With --host other machines can connect, and then a token is required;
+    without --token a random one is printed with the address. Marks made on the page are saved at once, in the index
+    folder.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise serve photos.index
+      likewise serve photos.index --port 8080 --no-browser
+      likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
+    """
     from likewise.retrieval import Index
     from likewise.web import ServerSettings
     from likewise.web.monitoring import start_logging

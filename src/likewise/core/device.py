@@ -31,37 +31,23 @@ class DeviceColumns:
 
 @dataclass(frozen=True)
 class Device:
-    """Where passes run.
+    """Where passes run."""
 
-    Attributes
-    ----------
-    xp : namespace of the library.
-    where : its device.
-    dtype : of products, float32 or float64.
-    tile_dtype : of tiles of scores; their sums are in `dtype`.
-    tile : rows and columns of a tile.
-    """
-
-    xp: Any
-    where: Any
-    dtype: Any
-    tile_dtype: Any
-    tile: tuple[int, int]
+    xp: Any  # namespace of the library
+    where: Any  # its device
+    dtype: Any  # of products, float32 or float64
+    tile_dtype: Any  # of tiles of scores; their sums are in `dtype`
+    tile: tuple[int, int]  # rows and columns of a tile
 
     @property
     def wide(self) -> Any:
         """float64, but for Apple's graphics, which do not have it."""
         return self.xp.float32 if "mps" in str(self.where) else self.xp.float64
 
-    @property
-    def host_dtype(self) -> np.dtype:
-        """`dtype` as NumPy has it."""
-        return np.dtype(str(self.dtype).split(".")[-1])
-
     def put(self, values: np.ndarray, dtype: Any = None) -> Any:
         """An array of the host on the device, in `dtype` unless another is asked for."""
         dtype = dtype or self.dtype
-        host = np.float64 if dtype == self.xp.float64 else self.host_dtype
+        host = np.dtype("float64" if dtype == self.xp.float64 else str(self.dtype).split(".")[-1])
         return self.moved(self.xp.astype(self.xp.asarray(np.ascontiguousarray(values, dtype=host)), dtype))
 
     def indices(self, places: np.ndarray) -> Any:

@@ -64,12 +64,8 @@ def has_one_label_per_row(y: Any) -> bool:
 
 
 def _check_missing(y: np.ndarray) -> None:
-    if y.dtype.kind == "f":
-        missing = int(np.isnan(y).sum())
-    elif y.dtype.kind == "O":
-        missing = sum(label is None or label != label for label in y.tolist())
-    else:
-        return
+    objects = y.tolist() if y.dtype.kind == "O" else []
+    missing = np.isnan(y).sum() if y.dtype.kind == "f" else sum(label is None or label != label for label in objects)
     if missing:
         raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
 
@@ -86,21 +82,14 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
 
 @dataclass(frozen=True)
 class LabelTarget:
-    """Intervals from labels, for rows and columns that are both sorted by label.
-
-    Attributes
-    ----------
-    same, other : the paper's δ1 and δ2.
-    adaptive : True clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2).
-    same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
-    """
+    """Intervals from labels, for rows and columns that are both sorted by label."""
 
     on_host: ClassVar[bool] = True
 
-    same: float = 1.0
-    other: float = 0.0
-    adaptive: bool = True
-    same_weight: np.ndarray | None = None
+    same: float = 1.0  # δ1 of the paper
+    other: float = 0.0  # δ2
+    adaptive: bool = True  # clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2)
+    same_weight: np.ndarray | None = None  # of the pairs of each class, relative to a pair of two classes; None is 1
 
     @classmethod
     def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:

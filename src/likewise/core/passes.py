@@ -62,7 +62,11 @@ class Gallery:
     @cached_property
     def sums(self) -> LabelSums:
         """What a fixed target needs of the columns."""
-        return _label_sums(self)
+        weights = np.ones(len(self.G)) if self.weights is None else self.weights
+        G, back = self.G.astype(np.float64), self.back.astype(np.float64)
+        weighted, n_classes = G * weights[:, None], len(self.starts) - 1
+        Z = indicator(np.repeat(np.arange(n_classes), np.diff(self.starts)), None, n_classes)
+        return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
 
 
 def deviation(
@@ -128,15 +132,12 @@ class _Loss:
         scored = _weighted_sum(np.einsum("ij,ij->i", own, P, dtype=np.float64)[:, None], self.rows, None)
         loss = scored - (self.target.same - self.target.other) * self.same
         if self.target.other:
-            loss -= self.target.other * (self.folded + self._linear(P)) / 2
+            gallery = self.gallery
+            columns = float(len(gallery.G) if gallery.weights is None else gallery.weights.sum())
+            scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
+            linear = _weighted_sum(scores[:, None], self.rows, None)  # of S - δ2 over the block
+            loss -= self.target.other * (self.folded + linear) / 2
         return max(loss, 0.0)
-
-    def _linear(self, P: np.ndarray) -> float:
-        """The weighted sum of S - δ2 over the block."""
-        gallery, rows = self.gallery, self.rows
-        columns = float(len(gallery.G) if gallery.weights is None else gallery.weights.sum())
-        scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
-        return float(scores.sum() if rows is None else rows @ scores)
 
 
 def _fixed(
@@ -162,14 +163,6 @@ class LabelSums:
     size: np.ndarray
     G_G: np.ndarray
     G_back: np.ndarray
-
-
-def _label_sums(gallery: Gallery) -> LabelSums:
-    weights = np.ones(len(gallery.G)) if gallery.weights is None else gallery.weights
-    G, back = gallery.G.astype(np.float64), gallery.back.astype(np.float64)
-    weighted, n_classes = G * weights[:, None], len(gallery.starts) - 1
-    Z = indicator(np.repeat(np.arange(n_classes), np.diff(gallery.starts)), None, n_classes)
-    return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
 
 
 def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:

@@ -118,8 +118,7 @@ class LandmarkPairs(_Compressed):
         return ClosedFormStep(new, loss + self.whitening.penalty(A, B), 0.0)
 
 
-# relative eigenvalue below which UᵀU is rounding in float32
-_SINGULAR = 1e-6
+_SINGULAR = 1e-6  # relative eigenvalue below which UᵀU is rounding in float32
 
 _SKETCHES: dict[str, Callable[..., LeastSquares]] = {
     "gaussian": GaussianSketch,
@@ -173,7 +172,7 @@ def _normal_matrix(rows: EngineInMemory, whitening: WhiteningMap, scale: float) 
 
 
 def _ridge(whitening: WhiteningMap) -> np.ndarray:
-    """α WᵀW = I - D: nothing without ridge."""
+    """α WᵀW = I - D."""
     return np.diag(1.0 - whitening.shrinkage)
 
 

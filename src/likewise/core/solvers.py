@@ -123,7 +123,6 @@ class Result:
 
     @property
     def n_iter(self) -> int:
-        """Iterations done."""
         return len(self.history)
 
     def converged(self, tol: float) -> bool:
@@ -205,17 +204,13 @@ class Solution:
         if sides != "both":
             M = self.matrix()
             return (M.T, np.eye(M.shape[1])) if sides == "query" else (np.eye(M.shape[0]), M)
-        L, R = self._factors()
+        L, R = self.L, self.R
+        if self.scale:  # the factors of the singular value decomposition, as wide as the data
+            P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
+            L, R = P * np.sqrt(s), Qt.T * np.sqrt(s)
         largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
         signs = np.where(largest < 0, -1.0, 1.0)
         return (L * signs).T, (R * signs).T
-
-    def _factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two factors of M; with a prior those of its singular value decomposition, as wide as the data."""
-        if not self.scale:
-            return self.L, self.R
-        P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
-        return P * np.sqrt(s), Qt.T * np.sqrt(s)
 
 
 def solve(
@@ -250,6 +245,7 @@ def solve(
 def _iterated(
     engine: Engine, problem: LeastSquares, options: SolverOptions, result: Result, saved: SavedIterations | None
 ) -> Result:
+    iterations = accelerated if options.acceleration else whole if options.rank is None else alternating
     steps = (options.n_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
     rows = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
     with learning_bar(steps, bool(options.verbose)) as (engine.on_block, show):
@@ -260,7 +256,7 @@ def _iterated(
             show(result)
 
         return run(
-            _iterations(problem, result.factors, options),
+            iterations(problem, *result.factors),
             result.factors,
             options.n_iter,
             tol=options.tol,
@@ -268,12 +264,6 @@ def _iterated(
             history=result.history,
             on_iteration=note,
         )
-
-
-def _iterations(problem: LeastSquares, start: Factors, options: SolverOptions) -> Iterator[Iterate]:
-    if options.acceleration is not None:
-        return accelerated(problem, *start)
-    return (whole if options.rank is None else alternating)(problem, *start)
 
 
 def _problem(

@@ -31,13 +31,9 @@ _BLOCK = 8192  # rows of a block where nothing is tiled
 
 
 class ArrayEngine(BlockedEngine):
-    """Labelled rows in an array of another library.
+    """Labelled rows in an array of another library; a NumPy array is taken as a torch tensor.
 
-    Parameters
-    ----------
-    X : (n, d) array; a NumPy array is taken as a torch tensor.
-    device : where the passes run; None is where X is.
-    tile_dtype : "bfloat16" to compute tiles in it, with float32 sums; torch alone.
+    Passes run on `device`, None being where X is. `tile_dtype` "bfloat16" is for torch, and for tiles of scores alone.
     """
 
     def __init__(
@@ -60,13 +56,11 @@ class ArrayEngine(BlockedEngine):
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
-        d = self.shape[1]
-        check_room(d, self.shape)
+        check_room(self.shape[1], self.shape)
         G = self._gram(np.eye(0))
         if not np.isfinite(G).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        found = whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
-        return found if width is None else found.leading(width)
+        return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram).leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         sums = np.zeros((self.n_classes, self.shape[1]))
@@ -173,11 +167,10 @@ class ArrayEngine(BlockedEngine):
 
     def _work(self, task: Any) -> Callable[[slice], Any]:
         """What a task makes of a range of rows, with its arrays on their device."""
-        placed = self.device.place(task)
-        return lambda block: placed(self._labelled(self._rows(block), block))
-
-    def _labelled(self, rows: Any, block: slice) -> RowBlock:
-        return RowBlock(rows, self.codes[block], None if self.weights is None else self.weights[block])
+        placed, weights = self.device.place(task), self.weights
+        return lambda block: placed(
+            RowBlock(self._rows(block), self.codes[block], None if weights is None else weights[block])
+        )
 
     def _gram(self, W: np.ndarray) -> np.ndarray:
         """(XW)ᵀ(XW), of X itself for an empty W."""

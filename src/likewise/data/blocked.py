@@ -15,9 +15,7 @@ from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, S
 class BlockedEngine:
     """Rows that are visited in blocks, in an order of their own; a subclass knows where they are.
 
-    Parameters
-    ----------
-    codes, weights : class and weight of each row in the rows' own order; a row of weight zero is not there.
+    `codes` and `weights` are those of each row in the rows' own order; a row of weight zero is not there.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class BlockedEngine:
         check_room(self.shape[1], self.shape)
         (G,) = self.sum(GramSum())
         found = whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
-        return found if width is None else found.leading(width)
+        return found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         (sums,) = self.sum(ClassSums(self.n_classes))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,7 @@ _BLOCKS_A_THREAD = 4  # so that none waits long for the last
 
 
 class DaskEngine(BlockedEngine):
-    """Labelled rows of a dask array, on the workers of the current `distributed.Client`.
-
-    Parameters
-    ----------
-    X : (n, d) dask array; its chunks of rows are the blocks, columns are brought together.
-    """
+    """Labelled rows of a dask array, on the workers of the current `distributed.Client`; its chunks are the blocks."""
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
         self.client = _current_client()
@@ -74,7 +70,7 @@ class DaskEngine(BlockedEngine):
         for part, block in zip(self._parts, self._blocks, strict=True):
             inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)] - part.start
             if len(inside):
-                wanted.append(self._submit(_taken, block, self._places(part)[inside]))
+                wanted.append(self._submit(lambda block, rows: block.rows[rows], block, self._places(part)[inside]))
         return np.concatenate(self.gathered(wanted))
 
     def gathered(self, futures: list[Any]) -> list[Any]:
@@ -147,7 +143,7 @@ class ClusterColumns:
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         engine = self._engine
-        G_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), part) for part in self._parts])
         return G_back, back_sum
 
 
@@ -181,14 +177,6 @@ def _against(task: Against, block: RowBlock, *columns: Gallery) -> tuple[np.ndar
 
 def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return added(parts)
-
-
-def _linear(columns: Gallery) -> tuple[np.ndarray, ...]:
-    return columns.linear
-
-
-def _taken(block: RowBlock, places: np.ndarray) -> Any:
-    return block.rows[places]
 
 
 def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:

@@ -21,13 +21,9 @@ Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
 
 
 class MemoryEngine:
-    """Labelled rows held in memory, visited in the order of their labels.
+    """Labelled rows held in memory, float32 or float64, dense or CSR, visited in the order of their labels.
 
-    Parameters
-    ----------
-    X : (n, d) float32 or float64, dense or CSR.
-    codes : (n,) class of each row, 0 to n_classes - 1.
-    weights : (n,) how many times each row counts, or None; a row of weight zero counts as absent.
+    `weights` say how many times each row counts; a row of weight zero counts as absent.
     """
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
@@ -50,13 +46,11 @@ class MemoryEngine:
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
-        weights = self.row_weights
         if min(self.shape) > truncated.EXACT_WIDTH:
             chosen = truncated.width_for(self.shape, sp.issparse(self._X), width)
             if chosen is not None:
-                return truncated.truncated_whitening(self._X, weights, alpha, chosen)
-        found = whiten(self._X, weights, alpha)
-        return found if width is None else found.leading(width)
+                return truncated.truncated_whitening(self._X, self.row_weights, alpha, chosen)
+        return whiten(self._X, self.row_weights, alpha).leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -115,10 +109,8 @@ class MemoryEngine:
 
     def select(self, rows: np.ndarray) -> MemoryEngine:
         """An engine over some of the rows, given by their numbers in X."""
-        weights = self.row_weights
-        return MemoryEngine(
-            self._X[rows], self.row_codes[rows], self.n_classes, None if weights is None else weights[rows]
-        )
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
         """Sum over blocks of what `task` returns, in float64."""

@@ -29,25 +29,17 @@ KEPT_ROWS = 5000  # for the adaptive target, unless compress_size says otherwise
 
 @dataclass(frozen=True)
 class Sums:
-    """What is kept of rows that were seen; a model has these as attributes such as `gram_`, and saves them.
+    """What is kept of rows that were seen; a model has these as attributes such as `gram_`, and saves them."""
 
-    Attributes
-    ----------
-    classes : (c,) distinct labels.
-    gram : (d, d) XᵀX. class_sums : (c, d). class_weights : (c,) rows of each class, counted by weight.
-    kept, kept_codes, kept_weights : some rows with class and weight; kept_keys : the random numbers that chose them.
-    seen : number of rows.
-    """
-
-    classes: np.ndarray
-    gram: np.ndarray
-    class_sums: np.ndarray
-    class_weights: np.ndarray
-    kept: np.ndarray
+    classes: np.ndarray  # (c,) distinct labels
+    gram: np.ndarray  # (d, d) XᵀX
+    class_sums: np.ndarray  # (c, d)
+    class_weights: np.ndarray  # (c,) rows of each class, counted by weight
+    kept: np.ndarray  # some rows
     kept_codes: np.ndarray
     kept_weights: np.ndarray
-    kept_keys: np.ndarray
-    seen: int
+    kept_keys: np.ndarray  # the random numbers that chose them
+    seen: int  # number of rows
 
     @classmethod
     def of(cls, model: Any) -> Sums | None:
@@ -149,8 +141,7 @@ class SumsEngine(MemoryEngine):
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of all rows, from their Gram matrix alone."""
         G, shape = self._sums.gram, (self._sums.seen, self._sums.gram.shape[0])
-        found = whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W)
-        return found if width is None else found.leading(width)
+        return whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W).leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Sums over all rows."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,22 +17,6 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.arrays import npy_header
 
 Blocks = Iterator[tuple[slice, np.ndarray]]
-
-
-class Source(Protocol):
-    """Rows that can be read repeatedly, always in one order."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-
-    def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order."""
-
-    def place(self, row: int) -> str:
-        """Where a row is, for an error message."""
 
 
 class NpyFile:
@@ -87,6 +71,7 @@ class NpyFile:
         return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
 
     def blocks(self, block_rows: int) -> Blocks:
+        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
         n = self.shape[0]
         ranges = list(gen_batches(n, block_rows))
         buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
@@ -98,6 +83,7 @@ class NpyFile:
             yield from read_ahead(iter(jobs))
 
     def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order."""
         found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         with open(self.path, "rb", buffering=0) as file:
             for i, row in enumerate(rows.tolist()):
@@ -110,6 +96,7 @@ class NpyFile:
             return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
 
     def place(self, row: int) -> str:
+        """Where a row is, for an error message."""
         return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
 
     def _read(self, file: Any, part: slice, buffer: np.ndarray) -> np.ndarray:
@@ -143,7 +130,7 @@ class BlockStream:
         self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Blocks in their order, the next one being made in a thread."""
+        """As `NpyFile.blocks`, the next block being made in a thread."""
         first, stream = 0, iter(self._again())
         for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
             if given is None:
@@ -159,7 +146,7 @@ class BlockStream:
             raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order: one more pass."""
+        """One more pass."""
         found = []
         for part, block in self.blocks(1 << 62):
             inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
@@ -168,6 +155,9 @@ class BlockStream:
 
     def place(self, row: int) -> str:
         return f"X: row {row}"
+
+
+Source = NpyFile | BlockStream  # rows that can be read repeatedly, always in one order
 
 
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:

@@ -112,15 +112,8 @@ def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tupl
     """A task on one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
     if getattr(task, "own_threads", False):
         return added([task(block)])
-    return part_sums(task, len(block.codes), block.part, in_order)
-
-
-def part_sums(
-    task: Task, n: int, part: Callable[[slice], RowBlock], in_order: Map = ordered_map
-) -> tuple[np.ndarray, ...]:
-    """A task summed over parts of n rows."""
-    parts = row_blocks(n, getattr(task, "block_rows", None))
-    return added(in_order(lambda chosen: task(part(chosen)), parts))
+    parts = row_blocks(len(block.codes), getattr(task, "block_rows", None))
+    return added(in_order(lambda part: task(block.part(part)), parts))
 
 
 def class_squares(codes: np.ndarray, weights: np.ndarray | None, n_classes: int, target: LabelTarget) -> float:

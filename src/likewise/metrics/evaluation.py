@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, Unpack
 
 import numpy as np
+import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.metrics.ranking import (
@@ -265,7 +266,8 @@ def gain_at(k: int | None) -> Measure:
     depth = np.inf if k is None else k
 
     def measure(ranks: Ranks) -> np.ndarray:
-        gain = _discounts(int((ranks.above + ranks.tied).max()))
+        deepest = int((ranks.above + ranks.tied).max())
+        gain = _discounts(1 << max(10, deepest.bit_length()))  # few sizes, so that the cache is hit
         t, m = ranks.above, ranks.within(depth).astype(np.intp)
         share = np.where(m > 0, 1 / np.log2(t + 2.0), 0.0)  # exact for n = 1
         many = np.flatnonzero(ranks.tied > 1)
@@ -275,13 +277,9 @@ def gain_at(k: int | None) -> Measure:
     return measure
 
 
-def _discounts(n: int) -> np.ndarray:
-    """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n (at least)."""
-    return _discount_table(1 << max(10, n.bit_length()))
-
-
 @cache
-def _discount_table(n: int) -> np.ndarray:
+def _discounts(n: int) -> np.ndarray:
+    """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n."""
     gains = 1 / np.log2(np.arange(2, n + 2, dtype=np.longdouble))
     return np.concatenate([[0.0], np.cumsum(gains)]).astype(np.float64)
 
@@ -300,7 +298,8 @@ def graded_ndcg(
         if itself:
             S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
         if only_known:
-            S = np.where(_stored(gains), S, -np.inf)
+            stored = sp.csr_array((np.ones(gains.nnz, dtype=bool), gains.indices, gains.indptr), shape=gains.shape)
+            S = np.where(stored.toarray(), S, -np.inf)
         values.append(_ndcg(S, np.maximum(gains.toarray(), 0.0), k))
     return float(np.concatenate(values).mean())
 
@@ -311,10 +310,3 @@ def _ndcg(S: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
     ideal = -np.sort(-gains, axis=1)[:, :k] @ discount
     found = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
     return np.asarray(found[ideal > 0] / ideal[ideal > 0])
-
-
-def _stored(R: Any) -> np.ndarray:
-    """True where a sparse matrix stores an entry, explicit zeros included."""
-    stored = R.copy()
-    stored.data = np.ones(len(stored.data), dtype=bool)
-    return np.asarray(stored.toarray())

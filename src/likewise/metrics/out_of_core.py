@@ -146,17 +146,14 @@ class _BlockedGallery:
                 S[chosen] = scores
             if not np.isfinite(S).all():
                 raise LikewiseError("the scores of Q with the gallery are not finite: scale them, or use float64")
-            self._mask(S, part, first)
+            if self.own is not None:
+                place = self.own[part] - first
+                here = np.flatnonzero((place >= 0) & (place < len(G)))
+                S[here, place[here]] = np.inf
             yield first, S
             first += len(G)
         if first < self.n:
             raise LikewiseError(f"the gallery has {first} rows and y_g {self.n} labels: expected one per row")
-
-    def _mask(self, S: np.ndarray, part: slice, first: int) -> None:
-        if self.own is not None:
-            place = self.own[part] - first
-            here = np.flatnonzero((place >= 0) & (place < S.shape[1]))
-            S[here, place[here]] = np.inf
 
     def _relevant(self, part: slice, first: int, width: int) -> Iterator[np.ndarray]:
         """The relevant items of each query within one block, as columns of it."""
