@@ -39,7 +39,6 @@ class CheckpointFile:
         return tensors, card
 
     def write(self, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> None:
-        """Replace the file."""
         write_tensors(self.path, tensors, {"facts": self.facts, **card})
 
     def check_close(self, then: np.ndarray, now: np.ndarray) -> None:

@@ -168,7 +168,6 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
-    """A model of a class from its tensors and card."""
     inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
     model = kind(**_from_json(card["parameters"]), **parameters)

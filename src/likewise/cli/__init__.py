@@ -58,5 +58,4 @@ for _verb in VERBS:
 
 
 def main() -> None:
-    """Run the command line."""
     app(prog_name="likewise")

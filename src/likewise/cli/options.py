@@ -71,7 +71,6 @@ def check_writable(output: Path | None) -> None:
 
 
 def load_model(path: Path) -> Any:
-    """Read a saved model of any class."""
     from likewise import load
 
     return load(path)

@@ -105,7 +105,6 @@ def _from_stdin() -> list[_Query]:
 
 
 def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterator[tuple[Any, Any]]:
-    """Rows and scores for each query."""
     images = [query.image for query in queries if query.row is None]
     embedded = iter(index.embed(images) if images else ())
     for query in queries:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.core.labels import LabelTarget, label_runs, same_label_blocks
+from likewise.core.labels import LabelTarget, Runs, label_runs, same_label_blocks
 from likewise.core.passes import Gallery
 from likewise.utils.arrays import is_torch
 
@@ -88,12 +88,9 @@ class Device:
             yield tile, self._clamped(P @ columns.Q[tile, :].T, runs, columns.starts, first, target)
 
     def summed(self, E: Any, columns: DeviceColumns, tile: slice) -> Any:
-        """E back for a tile."""
         return self.xp.astype(E @ columns.back[tile, :], self.dtype, copy=False)
 
-    def _clamped(
-        self, S: Any, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int, target: LabelTarget
-    ) -> Any:
+    def _clamped(self, S: Any, runs: Runs, starts: np.ndarray, first: int, target: LabelTarget) -> Any:
         """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""
         found = []
         for part, c in same_label_blocks(S.shape[1], runs, starts, first):

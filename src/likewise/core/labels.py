@@ -15,6 +15,9 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
+Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
+Rectangle = tuple[slice, slice]
+
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
@@ -93,14 +96,11 @@ class LabelTarget:
 
     @classmethod
     def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:
-        """From (δ1, δ2)."""
         if len(margins) != 2 or not margins[0] > margins[1]:
             raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
         return cls(float(margins[0]), float(margins[1]), adaptive)
 
-    def fold(
-        self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
-    ) -> list[tuple[slice, slice, np.ndarray]]:
+    def fold(self, S: np.ndarray, runs: Runs, starts: np.ndarray, first: int) -> list[tuple[slice, slice, np.ndarray]]:
         """Overwrite a tile of scores by 2E - (S - δ2), E = S - clamp(S) how far each lies outside its interval.
 
         For two labels that is |S - δ2|, all that a pair costs here; the few blocks of one label are then put right, and
@@ -125,7 +125,7 @@ class LabelTarget:
 # -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------
 
 
-def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
+def label_runs(codes: np.ndarray) -> Runs:
     """Ranges (begin, end, class) of equal values in a sorted array."""
     edges = np.flatnonzero(np.diff(codes)) + 1
     begins, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(codes)]])
@@ -143,9 +143,7 @@ def indicator(codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> 
     return sp.csr_array((count, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes))
 
 
-def same_label_blocks(
-    width: int, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
-) -> list[tuple[tuple[slice, slice], int]]:
+def same_label_blocks(width: int, runs: Runs, starts: np.ndarray, first: int) -> list[tuple[Rectangle, int]]:
     """The rectangles of a tile where row and column have one label."""
     lowest = int(np.searchsorted(starts, first, side="right")) - 1
     blocks = []

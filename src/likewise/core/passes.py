@@ -14,6 +14,7 @@ import numpy as np
 
 from likewise.core.labels import LabelTarget, indicator, label_runs
 
+Swept = tuple[np.ndarray, float]  # (S - Y) @ back, or Xᵀ times that; and the loss
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
 
@@ -47,7 +48,6 @@ class Gallery:
         yield self
 
     def excess(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
-        """(S - clamp(S)) @ back for rows P, see `excess`."""
         return excess(P, codes, self, target)
 
     def __sizeof__(self) -> int:
@@ -71,7 +71,7 @@ class Gallery:
 
 def deviation(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
-) -> tuple[np.ndarray, float]:
+) -> Swept:
     """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y, and the sum of squares of S - Y."""
     if not target.adaptive:
         return _fixed(P, codes, weights, gallery, target)
@@ -142,7 +142,7 @@ class _Loss:
 
 def _fixed(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
-) -> tuple[np.ndarray, float]:
+) -> Swept:
     """Y = δ1 or δ2 by label: class sums of the gallery are all it takes, no pair is visited."""
     sums = gallery.sums
     same, other = target.same - target.other, target.other

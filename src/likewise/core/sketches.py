@@ -1,7 +1,4 @@
-"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks.
-
-A Gaussian sketch saves no time: it mixes the targets of all pairs, which must be clamped first.
-"""
+"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks."""
 
 import warnings
 from collections.abc import Callable
@@ -64,7 +61,10 @@ class SampledPairs(_Compressed):
 
 @dataclass
 class GaussianSketch(_Compressed):
-    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
+    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step.
+
+    It saves no time: the targets of all pairs must be clamped before they are mixed.
+    """
 
     engine: EngineInMemory
 

@@ -190,7 +190,6 @@ class Solution:
     scale: float = 0.0
 
     def matrix(self) -> np.ndarray:
-        """M itself, (d_q, d_g)."""
         M = self.L @ self.R.T
         if self.scale:
             M[np.diag_indices_from(M)] += self.scale

@@ -1,9 +1,4 @@
-"""Whitening in the leading directions of wide or sparse rows, which are never made dense.
-
-A randomised range finder with power iterations finds a subspace; Rayleigh-Ritz within it makes the whitened rows
-exactly orthonormal. So every regression and every score is exact in the directions kept, and only their choice is
-approximate.
-"""
+"""Whitening in the leading directions of wide or sparse rows, which are never made dense."""
 
 import logging
 from typing import Any

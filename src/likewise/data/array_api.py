@@ -15,13 +15,13 @@ import numpy as np
 from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, encode_labels, row_weights
-from likewise.core.passes import Gallery, deviation
+from likewise.core.passes import Gallery, Swept, deviation
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.tasks import joined_columns
 from likewise.errors import LikewiseError, optional
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
-from likewise.utils.threads import added
+from likewise.utils.threads import Arrays, added
 
 log = logging.getLogger("likewise")
 
@@ -71,23 +71,21 @@ class ArrayEngine(BlockedEngine):
                 sums[c] += to_host(self.device.put(weights, self.device.wide) @ rows)
         return np.asarray(sums @ L)
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
         blocks = _ranges(0, self.shape[0], getattr(task, "block_rows", _BLOCK))
         return added(map(self._work(task), blocks))
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
         parts = map(self._work(make), _ranges(0, self.shape[0], _BLOCK))
         return joined_columns(list(parts), self.codes, self.weights)
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
         work = self._work(task.against(tuple(columns.blocks())))
 
-        def parts() -> Iterator[tuple[np.ndarray, ...]]:
+        def parts() -> Iterator[Arrays]:
             for block in _ranges(0, self.shape[0], self.device.tile[0]):
                 yield work(block)
                 self.on_block()
@@ -111,9 +109,7 @@ class ArrayEngine(BlockedEngine):
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
-    ) -> tuple[np.ndarray, float]:
+    def sweep(self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False) -> Swept:
         total, loss = np.zeros(()), 0.0
         on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():

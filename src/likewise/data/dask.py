@@ -23,7 +23,7 @@ from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError, optional
-from likewise.utils.threads import added, single_threaded_blas
+from likewise.utils.threads import Arrays, added, single_threaded_blas
 
 _FAN_IN = 8  # sums that one task adds
 _GROUP_BYTES = 256 << 20  # of projected rows that one task holds
@@ -44,19 +44,17 @@ class DaskEngine(BlockedEngine):
     def n_blocks(self) -> int:
         return len(self._blocks)
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns: each block of them stays on the worker that made it."""
         sent = self._sent(make)
         parts = [self._submit(_columns, sent, block) for block in self._blocks]
         return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
@@ -109,7 +107,7 @@ class DaskEngine(BlockedEngine):
     def _submit(self, function: Any, *arguments: Any) -> Any:
         return self.client.submit(function, *arguments, pure=False)
 
-    def _added(self, parts: list[Any], a_block: int = 1) -> tuple[np.ndarray, ...]:
+    def _added(self, parts: list[Any], a_block: int = 1) -> Arrays:
         """The sum of what the parts come to, by a tree of tasks; `on_block` hears of every `a_block` of them."""
         from distributed import as_completed
 
@@ -120,7 +118,7 @@ class DaskEngine(BlockedEngine):
             if done % a_block == 0:
                 self.on_block()
         with _explained():
-            totals: tuple[np.ndarray, ...] = level[0].result()
+            totals: Arrays = level[0].result()
         return totals
 
 
@@ -160,7 +158,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
+def _sums(task: Task, block: RowBlock) -> Arrays:
     # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
         return block_sums(task, block, map)
@@ -171,11 +169,11 @@ def _columns(make: Maker, block: RowBlock) -> Gallery:
         return block_columns(make, block, map)
 
 
-def _against(task: Against, block: RowBlock, *columns: Gallery) -> tuple[np.ndarray, ...]:
+def _against(task: Against, block: RowBlock, *columns: Gallery) -> Arrays:
     return _sums(task.against(columns), block)
 
 
-def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _tree(*parts: Arrays) -> Arrays:
     return added(parts)
 
 

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from likewise.core import truncated_whitening as truncated
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
-from likewise.core.passes import Gallery, deviation
+from likewise.core.passes import Gallery, Swept, deviation
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import block_columns, class_squares
-from likewise.utils.threads import added, ordered_map, row_blocks
+from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
 
@@ -41,7 +41,6 @@ class MemoryEngine:
 
     @property
     def n_pairs(self) -> float:
-        """Number of pairs of rows, by weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
@@ -80,11 +79,11 @@ class MemoryEngine:
         target: LabelTarget,
         reduce: Reduction | None = None,
         projected: bool = False,
-    ) -> tuple[np.ndarray, float]:
+    ) -> Swept:
         """`reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back."""
         L = L.astype(self.dtype, copy=False)
 
-        def block_sum(columns: Gallery, block: slice) -> tuple[np.ndarray, float]:
+        def block_sum(columns: Gallery, block: slice) -> Swept:
             rows = self.rows(block)
             weights = None if self.weights is None else self.weights[block]
             P = L[block] if projected else np.asarray(rows @ L)
@@ -112,34 +111,29 @@ class MemoryEngine:
         weights = None if self.row_weights is None else self.row_weights[rows]
         return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):
             return added([task(RowBlock(self._X, self.row_codes, self.row_weights))])  # sums that need no order
         parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
         return added(ordered_map(lambda part: task(self._block(part, beside)), parts))
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
-        """All rows as columns of a pass, in one block."""
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         return block_columns(make, self._block(slice(None), beside))
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         return self.sum(task.against(tuple(columns.blocks())), beside)
 
-    def _block(self, part: slice, beside: tuple[np.ndarray, ...]) -> RowBlock:
+    def _block(self, part: slice, beside: Arrays) -> RowBlock:
         weights = None if self.weights is None else self.weights[part]
         return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in beside))
 
     @property
     def X(self) -> Any:
-        """The rows in their own order."""
         return self._X
 
     @property
     def row_weights(self) -> np.ndarray | None:
-        """Weight of each row of X in X's own order."""
         if self.weights is None or self._order is None:
             return self.weights
         weights = np.zeros(len(self.row_codes))
@@ -156,5 +150,4 @@ class MemoryEngine:
         return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)
 
     def rows(self, chosen: slice | np.ndarray) -> Any:
-        """Rows of X by their places in label order."""
         return self._X[chosen if self._order is None else self._order[chosen]]

@@ -49,12 +49,10 @@ class Relevance:
 
     @property
     def n_known(self) -> int:
-        """How many pairs are known."""
         return self.R.nnz if self.unstored == "unknown" else self.shape[0] * self.shape[1]
 
     @property
     def complete(self) -> bool:
-        """Whether every pair is known."""
         return self.n_known == self.shape[0] * self.shape[1]
 
     def __repr__(self) -> str:
@@ -62,7 +60,6 @@ class Relevance:
         return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
 
     def take(self, queries: np.ndarray) -> Relevance:
-        """The relevance of some of the queries."""
         return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
 
     def fitted_to(self, n_q: int, n_g: int) -> Relevance:

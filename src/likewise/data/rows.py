@@ -50,7 +50,6 @@ class Rows:
 
     @property
     def n_features(self) -> int:
-        """Columns."""
         return self.engine.shape[1]
 
 

@@ -49,14 +49,12 @@ class Sums:
         return cls(**{field.name: getattr(model, f"{field.name}_") for field in fields(cls)})
 
     def store(self, model: Any) -> None:
-        """Make these the sums of a model."""
         for field in fields(self):
             setattr(model, f"{field.name}_", getattr(self, field.name))
         model.n_samples_ = self.seen
 
     @classmethod
     def drop(cls, model: Any) -> None:
-        """Take the sums from a model."""
         for field in fields(cls):
             delattr(model, f"{field.name}_")
 
@@ -144,7 +142,6 @@ class SumsEngine(MemoryEngine):
         return whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W).leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        """Sums over all rows."""
         return self._sums.class_sums @ L
 
 

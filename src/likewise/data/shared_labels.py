@@ -31,7 +31,6 @@ class SharedLabels:
 
     @property
     def n_labels(self) -> np.ndarray:
-        """How many labels each item has."""
         return np.asarray(np.diff(self.Z.indptr))
 
     def single(self) -> np.ndarray | None:
@@ -44,7 +43,6 @@ class SharedLabels:
         return codes
 
     def take(self, items: np.ndarray) -> SharedLabels:
-        """The labels of some of the items."""
         return SharedLabels(self.Z[items], self.grade)
 
     def tile(self, rows: slice, columns: slice) -> sp.csr_array:

@@ -35,7 +35,6 @@ class NpyFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NpyFile:
-        """Open a `.npy` file."""
         path = Path(path)
         try:
             with open(path, "rb") as file:
@@ -91,7 +90,6 @@ class NpyFile:
         return found
 
     def between(self, first: int, last: int) -> np.ndarray:
-        """Adjacent rows."""
         with open(self.path, "rb", buffering=0) as file:
             return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
 

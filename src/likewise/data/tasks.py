@@ -13,7 +13,7 @@ from likewise.core.engine import Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, deviation
 from likewise.core.whitening import add_gram, mirrored
-from likewise.utils.threads import added, ordered_map, row_blocks
+from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 
@@ -24,7 +24,7 @@ class GramSum:
 
     own_threads: ClassVar[bool] = True  # one d x d sum at a time, with the threads of BLAS
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         d = block.rows.shape[1]
         total = add_gram(np.zeros((d, d), order="F"), block.rows, block.weights)
         return (total if sp.issparse(block.rows) else mirrored(total),)
@@ -36,7 +36,7 @@ class ProjectedGram:
 
     W: np.ndarray
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         U = np.asarray(block.rows.astype(np.float64) @ self.W)
         return (U.T @ (U if block.weights is None else U * block.weights[:, None]),)
 
@@ -48,7 +48,7 @@ class ClassSums:
     n_classes: int
     block_rows: ClassVar[int] = 8192  # each part is n_classes x d, whatever its rows
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         return (class_sums(block.rows, block.codes, block.weights, self.n_classes),)
 
 
@@ -61,10 +61,9 @@ class Sweep:
     target: LabelTarget
 
     def against(self, columns: tuple[Gallery, ...]) -> Sweep:
-        """The same with other columns."""
         return replace(self, columns=columns)
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         P, weights = np.asarray(block.rows @ self.L), block.weights
         parts = [deviation(P, block.codes, weights, gallery, self.target) for gallery in self.columns]
         T = parts[0][0]
@@ -108,7 +107,7 @@ def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray 
     return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
 
 
-def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:
+def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> Arrays:
     """A task on one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
     if getattr(task, "own_threads", False):
         return added([task(block)])

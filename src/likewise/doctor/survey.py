@@ -46,7 +46,6 @@ class Survey:
 
     @property
     def k(self) -> int:
-        """Number of classes."""
         return len(self.class_sizes)
 
 
@@ -126,7 +125,6 @@ class _Figures:
         self.class_low, self.class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
 
     def take(self, rows: slice, block: np.ndarray) -> None:
-        """Add a block of rows to all figures."""
         wrong = ~np.isfinite(block)
         self.bad_columns |= wrong.any(axis=0)
         finite = ~wrong.any(axis=1)

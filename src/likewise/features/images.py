@@ -106,10 +106,7 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
 
 @cache
 def _load_readers() -> None:
-    """Load all readers, since `open` with a list of formats only finds those loaded, and silence their warnings.
-
-    The limit on pixels has its own error, and the user cannot act on other remarks about odd files.
-    """
+    """Load all readers, since `open` with a list of formats finds no others, and silence their remarks on odd files."""
     Image.init()
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")

@@ -68,7 +68,6 @@ class ExtractionJournal:
             yield from (found for found, _ in batch.skipped)
 
     def skipped(self) -> Iterator[tuple[ImageFile, str]]:
-        """All skipped files, with the reason."""
         for batch in self.batches:
             yield from batch.skipped
 

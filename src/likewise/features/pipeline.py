@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -191,25 +192,13 @@ class _Extraction:
         return [found for found in self.found if found not in done]
 
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
-        """Rows, files done and files skipped of each batch; the groups of a batch run on all threads."""
+        """Rows, files done and files skipped of each batch; groups of images run on all threads."""
         step = self.extractor.group
-        groups = [
-            (todo[i : min(i + step, first + BATCH)], i + step >= min(first + BATCH, len(todo)))
-            for first in range(0, len(todo), BATCH)
-            for i in range(first, min(first + BATCH, len(todo)), step)
-        ]
-        rows: list[np.ndarray] = []
-        done: list[ImageFile] = []
-        skipped: list[tuple[ImageFile, str]] = []
-        for (part, good, bad), (_, last) in zip(
-            map_groups(lambda group: self._group(group[0]), groups, self.extractor.n_jobs), groups, strict=True
-        ):
-            rows.append(part)
-            done += good
-            skipped += bad
-            if last:
-                yield np.concatenate(rows), done, skipped
-                rows, done, skipped = [], [], []
+        groups = [todo[i : i + step] for i in range(0, len(todo), step)]
+        computed = map_groups(self._group, groups, self.extractor.n_jobs)
+        while batch := list(islice(computed, max(1, BATCH // step))):
+            rows, done, skipped = zip(*batch, strict=True)
+            yield np.concatenate(rows), list(chain(*done)), list(chain(*skipped))
 
     def _group(self, group: Sequence[ImageFile]) -> Computed:
         images: list[np.ndarray] = []

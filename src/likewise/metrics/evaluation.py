@@ -55,7 +55,6 @@ class Evaluation:
 
     @property
     def average_precision(self) -> np.ndarray:
-        """Average precision of each query."""
         return self.per_query["mAP"]
 
     def summary(self) -> dict[str, Any]:
@@ -152,7 +151,6 @@ def drawn(queries: np.ndarray, n_queries: int | None, random_state: Any) -> np.n
 
 
 def depths(ks: Iterable[Any]) -> list[int]:
-    """Depths, checked, as integers."""
     return [_k("ks", k) for k in ks]
 
 
@@ -257,7 +255,6 @@ def recall_at(k: int) -> Measure:
 
 
 def precision_at_r(ranks: Ranks) -> np.ndarray:
-    """Precision at R, the number of relevant items."""
     return _hits(ranks, ranks.n_relevant) / ranks.n_relevant
 
 

@@ -1,7 +1,6 @@
-"""Metrics of a gallery that is read in blocks, in two passes and without an array over all its items.
+"""Metrics of a gallery that is read in blocks, without an array over all its items.
 
-The rank of a relevant item is the number of items that score higher, which is a sum over blocks. The first pass
-collects the scores of the relevant items, the second counts.
+A first pass collects the scores of the relevant items; the second counts the items that score higher.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -119,7 +118,6 @@ class _BlockedGallery:
         self.n = len(relevance.items)
 
     def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Ranks:
-        """Ranks of the relevant items of some queries."""
         wanted: list[list[np.ndarray]] = [[] for _ in range(len(Q))]
         for first, S in self._scores(Q, part):
             for i, relevant in enumerate(self._relevant(part, first, S.shape[1])):

@@ -34,7 +34,6 @@ class Cell:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def row(self) -> list[Any]:
-        """The cell as a row of the CSV."""
         at = f"{self.at:g}" if isinstance(self.at, float) else self.at
         measured = [_written(self.values.get(name), 8) for name in MEASURES]
         setting = json.dumps(self.setting, sort_keys=True) if self.setting else ""
@@ -114,7 +113,6 @@ class CellJournal:
         return places, np.array([np.mean(at[place]) for place in places]), np.array(spread)
 
     def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
-        """The extra data of a task."""
         return self.done.get((experiment, method, split), Done([])).extra
 
     def _read(self) -> None:

@@ -53,7 +53,6 @@ def _ranks(run: PaperRun) -> list[int]:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per choice, method and split."""
     for split in range(run.curve_splits):
         for choice in choices(run):
             for name in choice.methods:

@@ -36,7 +36,6 @@ class Dataset:
     facts: dict[str, str] = field(default_factory=dict)
 
     def subset(self, rows: np.ndarray) -> Dataset:
-        """Only these rows."""
         rows, picture = np.sort(rows), self.picture
         shown = None if picture is None else lambda row: picture(int(rows[row]))
         return replace(self, X=self.X[rows], y=self.y[rows], picture=shown)

@@ -57,12 +57,10 @@ class _Kept:
 
 
 def watched(model: SLR) -> Watched:
-    """The same unfitted model as a `Watched`."""
     return Watched(**model.get_params())
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method and split."""
     for split in range(run.curve_splits):
         for name in METHODS:
             yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))

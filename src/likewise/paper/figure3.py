@@ -29,7 +29,6 @@ def sizes(n: int, rank: int, width: int, points: int) -> list[int]:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per kind, size and split."""
     n = run.protocol.n_train
     rank = min(run.settings.rank, run.protocol.width)
     for split in range(run.curve_splits):

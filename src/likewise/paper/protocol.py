@@ -80,7 +80,6 @@ class Protocol:
 
     @property
     def width(self) -> int:
-        """Number of columns of a split."""
         d, wanted = self.data.X.shape[1], self.settings.components
         return d if wanted is None else min(d, wanted)
 

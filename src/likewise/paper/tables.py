@@ -29,7 +29,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method and split."""
     for split in range(run.n_splits):
         for name in run.methods:
             yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
@@ -48,7 +47,6 @@ def measured(model: Any, split: Any) -> dict[str, float]:
 
 
 def figures(Q: np.ndarray, G: np.ndarray, y_q: np.ndarray, y_g: np.ndarray | None = None) -> dict[str, float]:
-    """The metrics of the tables."""
     summary = evaluate(Q, G, y_q, y_g).summary()
     return {name: float(summary[name]) for name in ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG")}
 
@@ -65,7 +63,6 @@ def order_of(run: PaperRun) -> list[str]:
 
 
 def section(run: PaperRun) -> list[Block]:
-    """The table and its reading."""
     names, theirs = order_of(run), PUBLISHED.get(run.data.name, {})
     if not names:
         return []

@@ -199,7 +199,6 @@ def _sampling(run: PaperRun) -> Done:
 
 
 def section(run: PaperRun) -> list[Block]:
-    """Chart, table and text."""
     cells = sorted(run.journal.cells(EXPERIMENT, "form 1"), key=lambda cell: float(cell.at))
     facts = run.journal.extra(EXPERIMENT, "m 0")
     if len(cells) < 4 or not facts:

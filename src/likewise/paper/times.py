@@ -27,7 +27,6 @@ def rival(name: str) -> str:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method that is trained."""
     for name in _with_steps(run.methods):
         if name not in ("Euclid", "Cosine"):
             yield Task((EXPERIMENT, name, 0), partial(_work, run, name))
@@ -58,7 +57,6 @@ def _first(run: PaperRun, name: str) -> Cell | None:
 
 
 def section(run: PaperRun) -> list[Block]:
-    """The table, and its caveats."""
     names = run.journal.methods(EXPERIMENT, _with_steps(default_methods(run.protocol.n_train)))
     if not names:
         return []

@@ -40,7 +40,6 @@ def as_image(picture: Any) -> Image.Image:
 
 
 def blank(height: int, width: int, colour: Colour = WHITE) -> Image.Image:
-    """An image of one colour."""
     return Image.new("RGB", (width, height), colour)
 
 
@@ -121,7 +120,6 @@ def _transposed(image: Image.Image) -> Image.Image:
 
 
 def write_png(path: str | os.PathLike[str], picture: Any) -> Path:
-    """Write the picture to a PNG file."""
     return atomic_write(path, encode_png(picture))
 
 

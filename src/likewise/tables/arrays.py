@@ -128,7 +128,6 @@ _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 
 
 def read_parquet(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
-    """Rows and labels from a Parquet file."""
     frame = parquet_frame(path)
     if frame.num_rows == 0:
         raise LikewiseError(f"{path} is empty: it has columns and no rows")

@@ -112,7 +112,6 @@ class FeatureStore:
 
     @property
     def paths(self) -> list[str]:
-        """Paths of the items, relative to `root`."""
         return [item.path for item in self.items]
 
     @property
@@ -162,7 +161,6 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def items_to_csv(items: Iterable[Item]) -> bytes:
-    """`items.csv` as bytes."""
     rows = ((escape(item.path), escape(item.label), item.size, item.mtime_ns) for item in items)
     return table_to_csv(COLUMNS, rows)
 
@@ -239,7 +237,6 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a feature store."""
     return (path / "meta.json").is_file()
 
 

@@ -127,7 +127,6 @@ def _is_numeric(sample: list[list[str]], i: int) -> bool:
 
 
 def is_number(cell: str | None) -> bool:
-    """Whether a cell can be read as a number."""
     try:
         float(cell or "")
     except ValueError:

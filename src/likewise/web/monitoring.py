@@ -31,7 +31,6 @@ class Metrics:
         started.set_to_current_time()
 
     def observe(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._requests.labels(route, method, status).inc()
         self._seconds.labels(route).observe(seconds)
 

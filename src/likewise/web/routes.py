@@ -52,10 +52,7 @@ search = APIRouter(prefix="/api", tags=["search"], responses=ERRORS)
 
 
 class RowSearchRoute(APIRoute):
-    """Reads the query and writes the response by their Pydantic models alone.
-
-    FastAPI's general handling of parameters and responses takes twice as long, and is half the time of a search.
-    """
+    """Reads the query and writes the response by their Pydantic models alone, in half the time that FastAPI takes."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def handler(request: Request) -> Response:

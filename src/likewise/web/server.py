@@ -31,7 +31,6 @@ def secured(settings: ServerSettings) -> ServerSettings:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A listening socket."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, socket.SOCK_STREAM)

@@ -155,7 +155,6 @@ class Session:
         return name, upload
 
     def upload(self, name: str) -> Upload:
-        """An uploaded picture."""
         with self._lock:
             if name not in self._uploads:
                 raise NotFoundError("this picture is no longer available; upload it again")

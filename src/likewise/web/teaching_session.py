@@ -57,7 +57,6 @@ class TeachingSession:
         self._prepare()
 
     def label(self, item: int, label: str) -> None:
-        """Give an item a label."""
         with self._lock:
             event = self._teacher.label(item, label)
             self._steps.append(UndoStep(_in_words(event), lambda: self._forget(1), (None,)))
@@ -118,7 +117,6 @@ class TeachingSession:
 
     @property
     def count(self) -> int:
-        """Number of marks and labels."""
         return len(self._teacher.events)
 
     @property
