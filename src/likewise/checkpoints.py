@@ -47,9 +47,8 @@ class CheckpointFile:
             raise self.other("the rows of X were others")
 
     def other(self, why: str) -> LikewiseError:
-        return LikewiseError(
-            f"checkpoint={str(self.path)!r} belongs to another fit: {why}; delete it or name another file"
-        )
+        name = str(self.path)
+        return LikewiseError(f"checkpoint={name!r} belongs to another fit: {why}; delete it or name another file")
 
 
 class Checkpoint(CheckpointFile):

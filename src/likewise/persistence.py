@@ -38,8 +38,7 @@ _MARK = "__ndarray__"
 def write_tensors(path: str | os.PathLike[str], tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    oldest = 2 if "models" in card else 1
-    text = json.dumps({"format": oldest, **card}, ensure_ascii=False, sort_keys=True)
+    text = json.dumps({"format": 2 if "models" in card else 1, **card}, ensure_ascii=False, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
     return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
 
@@ -49,10 +48,8 @@ def _ordered(data: bytes) -> bytes:
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
     metadata = header.pop("__metadata__")
-    text = json.dumps(
-        {"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":"), ensure_ascii=False
-    )
-    encoded = text.encode()
+    header = {"__metadata__": dict(sorted(metadata.items())), **header}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     encoded += b" " * (-len(encoded) % 8)
     return len(encoded).to_bytes(8, "little") + encoded + data[end:]
 
@@ -125,7 +122,13 @@ def _is_ours(model: type) -> bool:
 def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
     """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
     tensors, card = _packed(model)
-    facts = {"data": _describe_data(model), "metrics": metrics or {}, "versions": _versions()}
+    classes = getattr(model, "classes_", None)
+    data = {
+        "n_samples": getattr(model, "n_samples_", None),
+        "n_features": getattr(model, "n_features_in_", None),
+        "n_classes": None if classes is None else len(classes),
+    }
+    facts = {"data": data, "metrics": metrics or {}, "versions": _versions()}
     return write_tensors(path, tensors, {**card, **facts})
 
 
@@ -145,7 +148,8 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     parameters = _plain_parameters(model)
     state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
     inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
-    tensors = {name: value for name, value in state.items() if _is_tensor(value)}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    tensors = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf" and value.ndim > 0}
     card: Card = {
         "class": type(model).__name__,
         "parameters": _to_json({name: value for name, value in parameters.items() if name not in inner}),
@@ -161,10 +165,6 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
 def _is_model(value: Any) -> bool:
     """Whether a value is a model that a file can name."""
     return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim > 0
 
 
 def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
@@ -225,23 +225,9 @@ def _from_json(value: Any) -> Any:
     return [_from_json(item) for item in value] if isinstance(value, list) else value
 
 
-def _describe_data(model: Any) -> dict[str, Any]:
-    classes = getattr(model, "classes_", None)
-    return {
-        "n_samples": getattr(model, "n_samples_", None),
-        "n_features": getattr(model, "n_features_in_", None),
-        "n_classes": None if classes is None else len(classes),
-    }
-
-
 def _versions() -> dict[str, str]:
-    return {
-        "likewise": likewise.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+    packages = {"likewise": likewise, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}
 
 
 # -- Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones ------------------

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from likewise import __version__
 from likewise.cli.console import Verbs
@@ -43,10 +44,10 @@ def _show_version(requested: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+        bool, Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the full traceback of an error.")
+        bool, Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the full traceback of an error.")
     ] = False,
 ) -> None:
     """Options that precede the verb; `Verbs` reads `debug` from the context."""

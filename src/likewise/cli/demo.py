@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from likewise.cli.console import emit_json, print_table, results, working
 from likewise.cli.options import AsJson
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output folder.")] = Path(
-        "likewise-demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Output folder.")] = Path("likewise-demo"),
+    seed: Annotated[int, Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Learn on handwritten digits, compare with the usual methods, and show results before and after.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson
@@ -26,19 +27,17 @@ class _Query(NamedTuple):
 
 def search(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
     images: Annotated[
-        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
+        list[str] | None, Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
     ] = None,
-    row: Annotated[list[int] | None, typer.Option(metavar="N", help="Search by a row of the index.")] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 10,
-    before: Annotated[bool, typer.Option("--before", help="Rank by the cosine of the raw features.")] = False,
+    row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
+    k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 10,
+    before: Annotated[bool, Option("--before", help="Rank by the cosine of the raw features.")] = False,
     as_json: AsJson = False,
-    open_: Annotated[bool, typer.Option("--open", help="Show the pictures.")] = False,
-    sheet: Annotated[
-        Path | None, typer.Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")
-    ] = None,
+    open_: Annotated[bool, Option("--open", help="Show the pictures.")] = False,
+    sheet: Annotated[Path | None, Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")] = None,
 ) -> None:
     """Find the items of an index most similar to a picture.
 
@@ -161,30 +160,18 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
-    gallery: Any = _LazyPictures(index)
-    pictures = [_thumbnail(query.image) if query.row is None else gallery[query.row] for query in queries]
+    gallery: Any = {row: _thumbnail(index.image_path(int(row))) for found in rows for row in found}
+    shown = [_thumbnail(q.image if q.row is None else index.image_path(q.row)) for q in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
     own = [None if query.row is None else labels[query.row] for query in queries]
     panel = Panel("most similar", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
-    return write_png(path, retrieval_strips(pictures, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
-
-
-class _LazyPictures:
-    """The pictures of the items, read on access; one that cannot be read is a grey square."""
-
-    def __init__(self, index: Any) -> None:
-        self.index = index
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, row: int) -> Any:
-        return _thumbnail(self.index.image_path(int(row)))
+    return write_png(path, retrieval_strips(shown, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
 
 
 def _thumbnail(source: Any) -> Any:
+    """A small picture; a grey square if it cannot be read."""
     import numpy as np
 
     from likewise.features import ImageError, load_image

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from likewise.cli.console import note, working
 from likewise.errors import LikewiseError
@@ -11,20 +11,18 @@ from likewise.errors import LikewiseError
 
 def serve(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
+        str | None, Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Additional host name of this server.")
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
-    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="Disable rate limiting.")] = False,
+    allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
+    no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
+    no_rate_limit: Annotated[bool, Option("--no-rate-limit", help="Disable rate limiting.")] = False,
     log_level: Annotated[
-        Literal["debug", "info", "warning"], typer.Option(help="debug logs every request; logs are JSON on stderr.")
+        Literal["debug", "info", "warning"], Option(help="debug logs every request; logs are JSON on stderr.")
     ] = "info",
 ) -> None:
     """Serve a web page to search an index, compare before and after, and teach it by clicking.

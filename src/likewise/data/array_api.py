@@ -124,16 +124,16 @@ class ArrayEngine(BlockedEngine):
 
     def _pass(self, columns: Gallery, target: LabelTarget) -> Any:
         """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
-        if type(target) is not LabelTarget or not target.adaptive:
-            return lambda P, block: self._on_host(P, block, columns, target)
-        there = self.device.columns(columns)
-        return lambda P, block: self._tiles(P, block, there, target)
+        if type(target) is LabelTarget and target.adaptive:
+            there = self.device.columns(columns)
+            return lambda P, block: self._tiles(P, block, there, target)
 
-    def _on_host(self, P: Any, block: slice, columns: Gallery, target: LabelTarget) -> tuple[Any, float]:
-        """What visits no pair, or is not a clamp by labels, runs in NumPy."""
-        weights = None if self.weights is None else self.weights[block]
-        T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
-        return self.device.put(T if weights is None else T * weights[:, None]), loss
+        def on_host(P: Any, block: slice) -> tuple[Any, float]:  # what visits no pair, or is not a clamp by labels
+            weights = None if self.weights is None else self.weights[block]
+            T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
+            return self.device.put(T if weights is None else T * weights[:, None]), loss
+
+        return on_host
 
     def _tiles(self, P: Any, block: slice, columns: DeviceColumns, target: LabelTarget) -> tuple[Any, float]:
         total, squares = 0.0, 0.0

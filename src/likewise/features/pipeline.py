@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ _BLOCK = 1024  # rows copied at a time
 
 @dataclass
 class Summary:
-    """Summary of a run."""
+    """What a run over a folder did."""
 
     store: str
     n_items: int
@@ -42,9 +42,6 @@ class Summary:
     n_skipped: int
     seconds: float
     images_per_second: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def extract_folder(
@@ -193,10 +190,10 @@ class _Extraction:
 
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
         """Rows, files done and files skipped of each batch; groups of images run on all threads."""
-        step = self.extractor.group
+        step = min(self.extractor.group, BATCH)
         groups = [todo[i : i + step] for i in range(0, len(todo), step)]
         computed = map_groups(self._group, groups, self.extractor.n_jobs)
-        while batch := list(islice(computed, max(1, BATCH // step))):
+        while batch := list(islice(computed, BATCH // step)):
             rows, done, skipped = zip(*batch, strict=True)
             yield np.concatenate(rows), list(chain(*done)), list(chain(*skipped))
 

@@ -150,12 +150,6 @@ class RankingProblem:
             S[np.arange(block.size), block] = np.inf  # by position: an item need not be its own nearest neighbour
         return np.asarray(S)
 
-    @property
-    def bytes_per_score(self) -> int:
-        """A score and its finiteness mask; for two sparse sides also its index and a second copy."""
-        size = int(self.G.dtype.itemsize)
-        return size + 1 if isinstance(self.Q, np.ndarray) else 2 * size + 9
-
 
 def _embeddings(name: str, rows: Any) -> Any:
     """Rows as a float matrix that BLAS can read, or as CSR; float32 and float64 are kept."""
@@ -247,9 +241,11 @@ def _blocks(problem: RankingProblem, queries: np.ndarray, block_bytes: int, thre
     """Blocks of queries: at least one per thread, and within `block_bytes` over all threads."""
     if block_bytes < 1:
         raise LikewiseError(f"block_bytes={block_bytes} is below 1: expected the memory for blocks of scores in bytes")
-    n = problem.G.shape[0]
+    n, size = problem.G.shape[0], int(problem.G.dtype.itemsize)
+    # A score and its finiteness mask; for two sparse sides also its index and a second copy.
+    per_score = size + 1 if isinstance(problem.Q, np.ndarray) else 2 * size + 9
     # beside the scores, about twelve numbers per relevant item
-    row = n * problem.bytes_per_score + 96 * int(problem.relevance.counts(queries).max())
+    row = n * per_score + 96 * int(problem.relevance.counts(queries).max())
     threads = threads if queries.size * n > 1 << 18 else 1  # for less, threads cost more than they save
     rows = max(1, min(block_bytes // (row * threads), -(-queries.size // threads)))
     return [queries[start : start + rows] for start in range(0, queries.size, rows)]

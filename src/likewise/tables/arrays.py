@@ -69,7 +69,12 @@ def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
 
 def _labels(path: Path, archive: Any, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
     key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
-    return None if key is None else tidy_labels(_vector(archive[key], f"{path}[{key}]"))
+    if key is None:
+        return None
+    y = archive[key]
+    if y.size != max(y.shape, default=0):  # a column or a row is a list of labels, too
+        raise LikewiseError(f"{path}[{key}] has shape {y.shape}: expected one label per row")
+    return tidy_labels(y.ravel())
 
 
 def _pick(path: Path, ndims: dict[str, int], asked: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
@@ -97,14 +102,6 @@ def npy_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
 def _ndim(archive: Any, key: str) -> int:
     with archive.zip.open(f"{key}.npy") as file:
         return len(npy_header(file)[0])
-
-
-def _vector(y: np.ndarray, what: str) -> np.ndarray:
-    if y.ndim == 2 and 1 in y.shape:
-        y = y.ravel()
-    if y.ndim != 1:
-        raise LikewiseError(f"{what} has shape {y.shape}: expected one label per row")
-    return y
 
 
 def _names(archive: Any, n: int) -> list[str] | None:

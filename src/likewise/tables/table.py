@@ -76,7 +76,7 @@ def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
 
 def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Labels as whole numbers where all of them are, as text otherwise; a missing one becomes ''."""
-    y = np.asarray(values) if isinstance(values, np.ndarray) else _as_array(values)
+    y = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype=object, count=len(values))
     if y.dtype.kind in "biu":
         return y
     if y.dtype.kind == "U":  # distinct labels are few
@@ -109,12 +109,6 @@ def _tidy_text(text: list[str]) -> np.ndarray:
         return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
     except (ValueError, OverflowError):
         return np.array(text)
-
-
-def _as_array(values: Sequence[Any]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
 
 
 def _text(value: Any) -> str:
