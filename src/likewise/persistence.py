@@ -5,8 +5,6 @@ attributes, versions and the shape of the data. A checksum covers both. A model 
 fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under `models`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -147,7 +145,8 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     """Tensors and card of a model, those of the models inside it included."""
     parameters = _plain_parameters(model)
     state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-    inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
+    estimators = {name: value for name, value in {**parameters, **state}.items() if isinstance(value, BaseEstimator)}
+    inner = {name: value for name, value in estimators.items() if model_class(type(value).__name__) is type(value)}
     arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
     tensors = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf" and value.ndim > 0}
     card: Card = {
@@ -160,11 +159,6 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
         tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
         card.setdefault("models", {})[name] = its_card
     return tensors, card
-
-
-def _is_model(value: Any) -> bool:
-    """Whether a value is a model that a file can name."""
-    return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
 
 
 def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:

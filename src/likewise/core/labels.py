@@ -1,11 +1,9 @@
 """Labels: their class numbers, rows sorted and summed by class, draws by class, and the target that labels make."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +32,10 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
-    _check_missing(y)
+    objects = y.tolist() if y.dtype.kind == "O" else []
+    missing = np.isnan(y).sum() if y.dtype.kind == "f" else sum(label is None or label != label for label in objects)
+    if missing:
+        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
@@ -66,13 +67,6 @@ def has_one_label_per_row(y: Any) -> bool:
     return y.ndim != 1 or not is_unlabelled(y).any()
 
 
-def _check_missing(y: np.ndarray) -> None:
-    objects = y.tolist() if y.dtype.kind == "O" else []
-    missing = np.isnan(y).sum() if y.dtype.kind == "f" else sum(label is None or label != label for label in objects)
-    if missing:
-        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
-
-
 def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
     """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
     if sample_weight is None:
@@ -95,7 +89,7 @@ class LabelTarget:
     same_weight: np.ndarray | None = None  # of the pairs of each class, relative to a pair of two classes; None is 1
 
     @classmethod
-    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:
+    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> Self:
         if len(margins) != 2 or not margins[0] > margins[1]:
             raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
         return cls(float(margins[0]), float(margins[1]), adaptive)

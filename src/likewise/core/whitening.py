@@ -1,7 +1,5 @@
 """Whitening through the Gram matrix: U = X W is orthonormal, and neither U's n x n products nor X⁺ is ever formed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class WhiteningMap:
     def rank(self) -> int:
         return self.W.shape[1]
 
-    def leading(self, width: int | None) -> WhiteningMap:
+    def leading(self, width: int | None) -> "WhiteningMap":
         """The same in the `width` directions of the largest eigenvalues, which come first; None is all of them."""
         if width is None:
             return self

@@ -1,13 +1,11 @@
 """Rows on disk, visited in blocks that keep to a memory limit."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -44,7 +42,7 @@ class MemoryBudget:
     gallery_bytes: int
 
     @classmethod
-    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> MemoryBudget:
+    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> Self:
         """Divide `limit` for n rows of `row_bytes` bytes and d columns.
 
         What every fit needs comes first: the d x d Gram matrix with its eigenvectors and their workspace, and some

@@ -1,7 +1,5 @@
 """Relevance of items to queries: read from pairs, triples or clicks, or given as a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -59,10 +57,10 @@ class Relevance:
         n_q, n_g = self.shape
         return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
 
-    def take(self, queries: np.ndarray) -> Relevance:
+    def take(self, queries: np.ndarray) -> "Relevance":
         return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
 
-    def fitted_to(self, n_q: int, n_g: int) -> Relevance:
+    def fitted_to(self, n_q: int, n_g: int) -> "Relevance":
         """This relevance for n_q queries and n_g items; an inferred size grows to them."""
         if self.shape == (n_q, n_g):
             return self

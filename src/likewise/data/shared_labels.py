@@ -1,7 +1,5 @@
 """Several labels per item: two items are alike if they share one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -42,7 +40,7 @@ class SharedLabels:
         codes[counts == 1] = self.Z.indices
         return codes
 
-    def take(self, items: np.ndarray) -> SharedLabels:
+    def take(self, items: np.ndarray) -> "SharedLabels":
         return SharedLabels(self.Z[items], self.grade)
 
     def tile(self, rows: slice, columns: slice) -> sp.csr_array:

@@ -1,13 +1,11 @@
 """Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -34,7 +32,7 @@ class NpyFile:
             raise self._truncated(size)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> NpyFile:
+    def open(cls, path: str | os.PathLike[str]) -> Self:
         path = Path(path)
         try:
             with open(path, "rb") as file:
@@ -59,7 +57,7 @@ class NpyFile:
             return file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
 
     @classmethod
-    def of_memmap(cls, X: np.memmap) -> NpyFile | None:
+    def of_memmap(cls, X: np.memmap) -> Self | None:
         """The file behind a memory-mapped matrix, at the matrix's offset; None if its rows are not contiguous."""
         filename: Any = X.filename
         if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":

@@ -1,10 +1,8 @@
 """Sums over blocks of rows, as tasks that run on any engine, and how their parts are combined."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,7 +58,7 @@ class Sweep:
     columns: tuple[Gallery, ...]
     target: LabelTarget
 
-    def against(self, columns: tuple[Gallery, ...]) -> Sweep:
+    def against(self, columns: tuple[Gallery, ...]) -> Self:
         return replace(self, columns=columns)
 
     def __call__(self, block: RowBlock) -> Arrays:

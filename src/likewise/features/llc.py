@@ -239,12 +239,10 @@ def max_pool(
     `places` are the centres (y, x) of the descriptors in 0..1. A word that no descriptor of a cell uses counts as 0, as
     in the code of the paper, so a pooled weight is never negative.
     """
-    return np.concatenate([_pool_level(words, weights, places, n_words, level) for level in levels])
-
-
-def _pool_level(words: np.ndarray, weights: np.ndarray, places: np.ndarray, n_words: int, level: int) -> np.ndarray:
-    cell = np.minimum((places * level).astype(np.int64), level - 1)
-    at = (cell[:, :1] * level + cell[:, 1:]) * n_words + words
-    out = np.zeros(level * level * n_words, np.float32)
-    np.maximum.at(out, at.ravel(), weights.astype(np.float32).ravel())
+    out, first = np.zeros(n_words * sum(level**2 for level in levels), np.float32), 0
+    for level in levels:
+        cell = np.minimum((places * level).astype(np.int64), level - 1)
+        at = first + (cell[:, :1] * level + cell[:, 1:]) * n_words + words
+        np.maximum.at(out, at.ravel(), weights.astype(np.float32).ravel())
+        first += n_words * level**2
     return out

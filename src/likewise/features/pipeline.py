@@ -296,7 +296,10 @@ class _Extraction:
         for batch in self.journal.batches:
             self.progress("writing", batch.start, self.journal.n_rows)
             numbers = range(batch.start, batch.start + len(batch.done))
-            finished = _checked(self.extractor.finish(rows[numbers.start : numbers.stop]), out.dtype)
+            finished = self.extractor.finish(rows[numbers.start : numbers.stop])
+            largest = np.abs(finished).max(initial=0)
+            if largest > np.finfo(out.dtype).max:
+                raise LikewiseError(f"a feature of {largest:.3g} does not fit in {out.dtype.name}; use float32")
             for number in numbers:
                 if number in target:
                     out[target[number]] = finished[number - numbers.start]
@@ -323,9 +326,3 @@ class _Extraction:
 
 def _same(path: Path, data: bytes) -> bool:
     return path.exists() and path.read_bytes() == data
-
-
-def _checked(rows: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    if rows.size and np.abs(rows).max() > np.finfo(dtype).max:
-        raise LikewiseError(f"a feature of {np.abs(rows).max():.3g} does not fit in {dtype.name}; use float32")
-    return rows

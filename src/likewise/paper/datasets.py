@@ -1,12 +1,10 @@
 """The data sets of the experiments: the two of the paper, three public ones, or any feature store or table."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,7 +33,7 @@ class Dataset:
     picture: Picture | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
-    def subset(self, rows: np.ndarray) -> Dataset:
+    def subset(self, rows: np.ndarray) -> Self:
         rows, picture = np.sort(rows), self.picture
         shown = None if picture is None else lambda row: picture(int(rows[row]))
         return replace(self, X=self.X[rows], y=self.y[rows], picture=shown)

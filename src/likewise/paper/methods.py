@@ -71,11 +71,6 @@ def default_methods(n_train: int) -> list[str]:
     return [_spelled(name, n_train) for name in ORDER]
 
 
-def default_size(n_train: int) -> int:
-    """Default m: about half of the rows, at most the 20,000 of the paper."""
-    return int(min(float(f"{n_train / 2:.1g}"), 20_000))
-
-
 def methods_from(text: str, n_train: int) -> list[str]:
     """Method names from a comma-separated list, in any case; SLR-C-m has the default m."""
     names = [part.strip() for part in text.split(",") if part.strip()]
@@ -91,7 +86,8 @@ def _spelled(name: str, n_train: int) -> str:
     match = re.fullmatch(r"slr-([gc])(-m|-\d+k?)?", name.lower())
     if match is None:
         raise LikewiseError(f"--methods: unknown method {name!r}; expected some of {', '.join(ORDER)}")
-    size = match[2] if match[2] and match[2] != "-m" else f"-{default_size(n_train)}"
+    half = int(min(float(f"{n_train / 2:.1g}"), 20_000))  # about half of the rows, at most the 20,000 of the paper
+    size = match[2] if match[2] and match[2] != "-m" else f"-{half}"
     return f"SLR-{match[1].upper()}{size}"
 
 

@@ -1,10 +1,8 @@
 """The protocol: splits of 70/30, PCA learned from the training rows, rows of unit length; and training budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +44,7 @@ class TrainingBudget:
     draws: int = 200
 
     @classmethod
-    def quick(cls) -> TrainingBudget:
+    def quick(cls) -> Self:
         steps = {"oasis_steps": 30_000, "frml_steps": 3_000, "lmnn_rounds": 2}
         return cls(rows=1200, lmnn_neighbours=(3, 10), curve_splits=1, curve_points=4, **steps)
 
@@ -98,14 +96,11 @@ class Protocol:
         settings = replace(self.settings, **changes)
         key = number, settings.components, settings.pca_on
         if key not in self._kept:  # scaling is fast, but PCA of wide rows may take minutes
-            self._kept = {key: self._reduced(number, settings)}
+            (train, test), y = self.rows(number), self.data.y
+            reduce = _reduction(self.data.X, train if settings.pca_on == "train" else np.arange(len(y)), settings)
+            self._kept = {key: PaperSplit(reduce(train), y[train], reduce(test), y[test], test)}
         split = self._kept[key]
         return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
-
-    def _reduced(self, number: int, settings: ProtocolSettings) -> PaperSplit:
-        (train, test), y = self.rows(number), self.data.y
-        reduce = _reduction(self.data.X, train if settings.pca_on == "train" else np.arange(len(y)), settings)
-        return PaperSplit(reduce(train), y[train], reduce(test), y[test], test)
 
 
 def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callable[[np.ndarray], np.ndarray]:

@@ -124,16 +124,12 @@ def _experiments_from(text: str | None) -> tuple[str, ...]:
 def _header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
     """What decides the results, to be compared when a run is resumed."""
     budget = {name: value for name, value in vars(protocol.budget).items() if name != "curve_splits"}
-    facts = {"dataset": data.name, "shape": list(data.X.shape), "data": _fingerprint(data)}
-    return {**facts, **vars(protocol.settings), "budget": budget}
-
-
-def _fingerprint(data: Dataset) -> str:
-    """A checksum of the labels and of up to 200 evenly spaced rows."""
+    # A checksum of the labels and of up to 200 evenly spaced rows.
     rows = dense(data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)])
     digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
-    return digest.hexdigest()[:16]
+    facts = {"dataset": data.name, "shape": list(data.X.shape), "data": digest.hexdigest()[:16]}
+    return {**facts, **vars(protocol.settings), "budget": budget}
 
 
 def pending(run: PaperRun) -> list[Task]:

@@ -9,7 +9,6 @@ import numpy as np
 from likewise.metrics import evaluate
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import IN_PAPER, default_methods, fit
-from likewise.paper.protocol import PaperSplit
 from likewise.paper.run import PaperRun, Task
 from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.strips import nearest
@@ -38,7 +37,11 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     found = fit(run.method(name, number).model, split.X, split.y)
     cell = Cell(EXPERIMENT, name, number, "", measured(found.model, split), found.setting, found.seconds)
-    return Done([cell], {} if number else {"found": _first(found.model, split)})
+    if number:
+        return Done([cell])
+    Q, G = found.model.transform_query(split.Q), found.model.transform(split.Q)
+    first = nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q)))  # as numbers of test rows
+    return Done([cell], {"found": first.tolist()})
 
 
 def measured(model: Any, split: Any) -> dict[str, float]:
@@ -49,12 +52,6 @@ def measured(model: Any, split: Any) -> dict[str, float]:
 def figures(Q: np.ndarray, G: np.ndarray, y_q: np.ndarray, y_g: np.ndarray | None = None) -> dict[str, float]:
     summary = evaluate(Q, G, y_q, y_g).summary()
     return {name: float(summary[name]) for name in ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG")}
-
-
-def _first(model: Any, split: PaperSplit) -> list[list[int]]:
-    """The first results of each test row, as numbers of test rows."""
-    Q, G = model.transform_query(split.Q), model.transform(split.Q)
-    return nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q))).tolist()
 
 
 def order_of(run: PaperRun) -> list[str]:

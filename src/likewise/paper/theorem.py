@@ -11,13 +11,11 @@ degrees of freedom. A draw costs O(r²k) for any n and m, so 200 draws are feasi
 which is far above n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -46,7 +44,7 @@ class LabelRegression:
     fitted: float  # ‖XMXᵀ‖₂
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> LabelRegression:
+    def of(cls, X: np.ndarray, y: np.ndarray) -> Self:
         """The regression of rows X on the fixed target of their labels y."""
         W = whiten(np.asarray(X, dtype=np.float64)).W
         U = np.asarray(X, dtype=np.float64) @ W

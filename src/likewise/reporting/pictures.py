@@ -63,7 +63,9 @@ def padded(picture: Any, margin: int, background: Colour = WHITE) -> Image.Image
 
 def line_of_text(text: str, size: int = TEXT_SIZE, colour: Colour = INK, background: Colour = WHITE) -> Image.Image:
     """One line of text; all lines of one size have the same height and baseline."""
-    text, font = _ascii(text), _font(size)
+    # Without accents, and ? for what is not ASCII then: the font has no more.
+    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    text, font = "".join(letter if letter.isascii() else "?" for letter in letters), _font(size)
     ascent, descent = font.getmetrics()
     line = blank(ascent + descent, max(1, ceil(font.getlength(text))), background)
     ImageDraw.Draw(line).text((0, 0), text, colour, font)
@@ -80,12 +82,6 @@ def _centred(image: Image.Image, size: int, background: Colour) -> Image.Image:
     square = blank(size, size, background)
     square.paste(image, ((size - image.width) // 2, (size - image.height) // 2))
     return square
-
-
-def _ascii(text: str) -> str:
-    """Letters without their accents, and ? for what is not ASCII then: the font has no more."""
-    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return "".join(letter if letter.isascii() else "?" for letter in letters)
 
 
 @cache

@@ -6,8 +6,6 @@ Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is 
 carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -58,7 +56,7 @@ class FeatureStore:
         self.meta = meta
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> FeatureStore:
+    def open(cls, path: str | os.PathLike[str]) -> Self:
         """Open the store in the folder `path` for reading."""
         path = Path(path)
         meta = read_meta(path)
@@ -80,7 +78,7 @@ class FeatureStore:
         paths: Sequence[Any] | None = None,
         meta: dict[str, Any] | None = None,
         extractor: Any = None,
-    ) -> FeatureStore:
+    ) -> Self:
         """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
         path = Path(path)
         features = _checked_features(features)

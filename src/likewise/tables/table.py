@@ -1,10 +1,8 @@
 """A table: rows, their labels if there are any, and what each row is called."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -49,7 +47,7 @@ class Table:
             return []
         return [f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"]
 
-    def labelled(self) -> Table:
+    def labelled(self) -> Self:
         """Only the rows that have a label; a table without any is an error."""
         missing = self.unlabelled()
         if self.y is None or not missing.any():
