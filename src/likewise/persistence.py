@@ -91,12 +91,7 @@ def _checksum(tensors: Tensors, text: str) -> str:
 # -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
 
 # Where a class lives; one that is not listed is looked for among the baselines.
-_HOMES = {
-    "AnchoredSLR": "likewise.anchored",
-    "EmbeddingMap": "likewise.mapping",
-    "SLR": "likewise.slr",
-    "Taught": "likewise.retrieval.taught",
-}
+_HOMES = {"AnchoredSLR": "anchored", "EmbeddingMap": "mapping", "SLR": "slr", "Taught": "retrieval.taught"}
 _CLASSES: dict[str, type] = {}
 
 
@@ -109,7 +104,7 @@ def register_model(model: type) -> None:
 
 def model_class(name: str) -> type | None:
     """The class of this name; None if there is none."""
-    import_module(_HOMES.get(name, "likewise.baselines"))
+    import_module(f"likewise.{_HOMES.get(name, 'baselines')}")
     return _CLASSES.get(name)
 
 

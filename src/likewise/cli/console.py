@@ -84,7 +84,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
 
 def emit_json(value: Any) -> None:
-    """Print a result as JSON on stdout."""
     plain = json.dumps(
         value, indent=2, ensure_ascii=False, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
     )

@@ -23,9 +23,8 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(classes) == 1:
         raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
     if len(classes) == len(codes):
-        raise LikewiseError(
-            f"all {len(codes)} labels in y are distinct: no two rows are alike, so nothing can be learned"
-        )
+        n = len(codes)
+        raise LikewiseError(f"all {n} labels in y are distinct: no two rows are alike, so nothing can be learned")
     return classes, codes
 
 

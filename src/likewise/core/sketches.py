@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from likewise.core.engine import Columns, Engine, EngineInMemory
 from likewise.core.labels import LabelTarget, draw_landmarks
@@ -24,7 +25,7 @@ class _Compressed:
     whitening: WhiteningMap
     target: LabelTarget
     size: int
-    rng: np.random.Generator
+    rng: Generator
     both_sides: bool = False
 
 
@@ -128,12 +129,7 @@ _SKETCHES: dict[str, Callable[..., LeastSquares]] = {
 
 
 def make_sketch(
-    options: SolverOptions,
-    rank: int,
-    engine: Engine,
-    whitening: WhiteningMap,
-    target: LabelTarget,
-    rng: np.random.Generator,
+    options: SolverOptions, rank: int, engine: Engine, whitening: WhiteningMap, target: LabelTarget, rng: Generator
 ) -> LeastSquares:
     """The regression compressed to `compress_size` rows, on both sides for the whole matrix."""
     name, size = str(options.compress), int(options.compress_size or 0)

@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from likewise.core.acceleration import accelerated
 from likewise.core.engine import Columns, Engine
@@ -213,11 +214,7 @@ class Solution:
 
 
 def solve(
-    engine: Engine,
-    target: LabelTarget,
-    options: SolverOptions,
-    rng: np.random.Generator,
-    saved: SavedIterations | None = None,
+    engine: Engine, target: LabelTarget, options: SolverOptions, rng: Generator, saved: SavedIterations | None = None
 ) -> Solution:
     """M from labelled rows. A fixed target on all pairs has its solution in closed form; all else iterates."""
     _check(options, saved)
@@ -234,7 +231,11 @@ def solve(
     if not closed_form:
         if saved is not None:
             saved.begin(whitening)
-        problem = _problem(engine, whitening, target, factors, options, usable, rng)
+        problem: LeastSquares = AllPairs(engine, whitening, target)
+        if options.compress is not None:
+            problem = make_sketch(options, usable, engine, whitening, target, rng)
+        elif not target.adaptive:
+            problem = FixedTarget(*factors, engine.sum_of_squares(target))
         result = result if saved is None else saved.resume(start)  # with the generator as it was
         result = _iterated(engine, problem, options, result, saved)
     A, B = result.factors if rank is None else balanced(*result.factors)
@@ -263,22 +264,6 @@ def _iterated(
             history=result.history,
             on_iteration=note,
         )
-
-
-def _problem(
-    engine: Engine,
-    whitening: WhiteningMap,
-    target: LabelTarget,
-    factors: tuple[np.ndarray, np.ndarray],
-    options: SolverOptions,
-    rank: int,
-    rng: np.random.Generator,
-) -> LeastSquares:
-    if options.compress is not None:
-        return make_sketch(options, rank, engine, whitening, target, rng)
-    if not target.adaptive:
-        return FixedTarget(*factors, engine.sum_of_squares(target))
-    return AllPairs(engine, whitening, target)
 
 
 def _check(options: SolverOptions, saved: SavedIterations | None) -> None:

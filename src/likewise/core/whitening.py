@@ -13,6 +13,7 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 
 _BLOCK = 2048  # rows brought to float64 at a time
+Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,20 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
     check_room(min(X.shape), X.shape)
-    return _whitening(*_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
+    return _whitening(_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
 
 
 def whiten_gram(
     G: np.ndarray, shape: tuple[int, int], dtype: np.dtype, alpha: float, projected: Callable[[np.ndarray], np.ndarray]
 ) -> WhiteningMap:
     """The same from XᵀX; `projected(W)` returns (XW)ᵀ(XW), which takes a second pass over X."""
-    return _whitening(*decomposed(G), shape, dtype, alpha, projected)
+    return _whitening(decomposed(G), shape, dtype, alpha, projected)
 
 
 def _whitening(
-    values: np.ndarray,
-    V: np.ndarray,
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    alpha: float,
-    projected: Callable[[np.ndarray], np.ndarray],
+    eigen: Eigen, shape: tuple[int, int], dtype: np.dtype, alpha: float, projected: Callable[[np.ndarray], np.ndarray]
 ) -> WhiteningMap:
+    values, V = eigen
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     ridge = alpha * values.sum() / shape[1]
@@ -110,7 +107,7 @@ def mirrored(total: np.ndarray) -> np.ndarray:
     return np.tril(total) + np.tril(total, -1).T
 
 
-def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _eigenvectors(X: Any, weights: np.ndarray | None) -> Eigen:
     """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
     n, d = X.shape
     if d <= n:
@@ -120,7 +117,7 @@ def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.nd
     return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
 
 
-def decomposed(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def decomposed(G: np.ndarray) -> Eigen:
     """Eigenvalues of a Gram matrix, which is overwritten, and eigenvectors, largest first."""
     values, V = scipy.linalg.eigh(G, driver="evd", overwrite_a=True, check_finite=False)
     return np.maximum(values[::-1], 0.0), V[:, ::-1]

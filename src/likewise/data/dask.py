@@ -219,7 +219,6 @@ def _current_client() -> Any:
 
 
 def whole_rows(X: Any) -> Any:
-    """X in chunks of whole rows, of known size."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise LikewiseError(f"X is a dask array of {X.ndim} dimensions and type {X.dtype}: expected rows of numbers")
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):

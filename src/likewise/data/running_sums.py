@@ -91,7 +91,10 @@ class Sums:
 
     def plus(self, other: Sums, size: int) -> Sums:
         """Both together; at most about `size` rows are kept."""
-        classes = _union(self.classes, other.classes)
+        typed = [c for c in (self.classes, other.classes) if c.dtype.kind != "O"]
+        if len({c.dtype.kind in "US" for c in typed}) > 1:
+            raise LikewiseError("y has text labels in one block and numbers in another: use one type for all")
+        classes = np.unique(np.concatenate([self.classes, other.classes]))
         one, two = self._over(classes), other._over(classes)
         summed = {name: getattr(one, name) + getattr(two, name) for name in _ADDED}
         kept = {name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in _KEPT}
@@ -210,14 +213,6 @@ def _kept_rows(model: Any) -> int:
     if not model.adaptive:
         return 0
     return KEPT_ROWS if model.compress_size is None else int(model.compress_size)
-
-
-def _union(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """All classes of both, sorted."""
-    kinds = {"U" if classes.dtype.kind in "US" else "n" for classes in (one, two) if classes.dtype.kind != "O"}
-    if len(kinds) > 1:
-        raise LikewiseError("y has text labels in one block and numbers in another: use one type for all")
-    return np.unique(np.concatenate([one, two]))
 
 
 def _chosen(keys: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:

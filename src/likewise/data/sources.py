@@ -195,8 +195,6 @@ def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> N
 def _checked_block(block: Any, width: int | None) -> np.ndarray:
     rows = np.asarray(block)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or (width is not None and rows.shape[1] != width):
-        expected = "(rows, d)" if width is None else f"(rows, {width})"
-        raise LikewiseError(
-            f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {expected}"
-        )
+        shape = "(rows, d)" if width is None else f"(rows, {width})"
+        raise LikewiseError(f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {shape}")
     return rows

@@ -56,18 +56,15 @@ class _FolderWalk:
         self.links: deque[str] = deque()
 
     def run(self) -> None:
-        self._check_root()
-        while self.folders or self.links:
-            linked = not self.folders
-            self._read_folder((self.links if linked else self.folders).popleft(), linked)
-
-    def _check_root(self) -> None:
         if not self.root.exists():
             raise LikewiseError(f"folder {self.root} does not exist")
         if not self.root.is_dir():
             raise LikewiseError(f"{self.root} is not a folder")
         if not os.access(self.root, os.R_OK | os.X_OK):
             raise LikewiseError(f"folder {self.root} cannot be read: permission denied")
+        while self.folders or self.links:
+            linked = not self.folders
+            self._read_folder((self.links if linked else self.folders).popleft(), linked)
 
     def _read_folder(self, relative: str, linked: bool) -> None:
         full = self.root / relative

@@ -95,13 +95,11 @@ class LabelRelevance:
         return cls(code, np.argsort(gallery, kind="stable"), bounds, y_g is None)
 
     def of(self, query: int) -> np.ndarray:
-        """The gallery items relevant to one query."""
         label = self.code[query]
         items = self.items[self.bounds[label] : self.bounds[label + 1]]
         return items[items != query] if self.one_set else items
 
     def counts(self, queries: Any = slice(None)) -> np.ndarray:
-        """Number of relevant items of each query."""
         return np.diff(self.bounds)[self.code[queries]] - self.one_set
 
 

@@ -74,7 +74,6 @@ class CellJournal:
         self._write_table()
 
     def add_command(self, command: str) -> None:
-        """Record the command of the tasks that follow."""
         if command not in self.commands:
             self.commands.append(command)
             append_synced(self.path, _line({"command": command}))

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from likewise.errors import FileFormatError, LikewiseError, optional
-from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
+from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, named_column, tidy_labels
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
@@ -128,8 +128,8 @@ def read_parquet(path: Path, features: str | None = None, label_column: str | No
     frame = parquet_frame(path)
     if frame.num_rows == 0:
         raise LikewiseError(f"{path} is empty: it has columns and no rows")
-    label = _known(path, frame.column_names, label_column, LABEL_NAMES)
-    name = _known(path, frame.column_names, None, NAME_NAMES)
+    label = named_column(path, frame.column_names, label_column)
+    name = named_column(path, frame.column_names, None, NAME_NAMES)
     notes: list[str] = []
     X = checked_rows(_rows(path, frame, features, {label, name}, notes), str(path), notes)
     y = None if label is None else tidy_labels(frame[label].to_pylist())
@@ -146,18 +146,11 @@ def parquet_frame(path: Path) -> Any:
         raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
 
 
-def _known(path: Path, columns: list[str], asked: str | None, usual: tuple[str, ...]) -> str | None:
-    if asked is not None and asked not in columns:
-        raise LikewiseError(f"{path} has no column {asked!r}: its columns are {', '.join(columns)}")
-    lowered = {column.lower(): column for column in columns}
-    return asked or next((lowered[name] for name in usual if name in lowered), None)
-
-
 def _rows(path: Path, frame: Any, features: str | None, taken: set[str | None], notes: list[str]) -> np.ndarray:
     """The embedding column if there is one, the numeric columns otherwise."""
     columns = [column for column in frame.column_names if column not in taken]
     if features is not None:
-        return _embeddings(path, frame, _known(path, frame.column_names, features, ()) or "")
+        return _embeddings(path, frame, named_column(path, frame.column_names, features) or "")
     lists = [column for column in columns if _holds_lists(frame.schema.field(column).type)]
     usual = [column for column in lists if column.lower() in _EMBEDDING_NAMES]
     if len(lists) == 1 or len(usual) == 1:

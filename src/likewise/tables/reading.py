@@ -14,7 +14,7 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.arrays import load_array, read_npy, read_npz, read_parquet
 from likewise.tables.store import FeatureStore, is_store, read_features, read_meta
 from likewise.tables.store import read_labels as read_store_labels
-from likewise.tables.table import LABEL_NAMES, Table, checked_rows, tidy_labels
+from likewise.tables.table import Table, checked_rows, named_column, tidy_labels
 from likewise.tables.text import opened, read_csv, rows_of
 
 _PAIRS = ("features", "X", "embeddings")
@@ -136,14 +136,9 @@ def _from_csv(path: Path, column: str | None) -> list[str]:
 
 def _place(path: Path, first: list[str], column: str | None) -> tuple[int, int]:
     """The index of the label column, and 1 if the first row is a header."""
-    if column is not None:
-        if column not in first:
-            raise LikewiseError(f"{path} has no column {column!r}: it has {', '.join(first)}")
-        return first.index(column), 1
-    lowered = [name.lower() for name in first]
-    for name in LABEL_NAMES:
-        if name in lowered:
-            return lowered.index(name), 1
+    named = named_column(path, first, column)
+    if named is not None:
+        return first.index(named), 1
     if len(first) == 1:
         return 0, 0
     raise LikewiseError(f"{path} has the columns {', '.join(first)}: name one with --label-column")

@@ -81,7 +81,11 @@ class FeatureStore:
     ) -> Self:
         """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
         path = Path(path)
-        features = _checked_features(features)
+        features = np.asarray(features)
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            said = f"features has shape {features.shape} and type {features.dtype}"
+            raise LikewiseError(f"{said}; expected rows of numbers")
+        features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
         items = _make_items(len(features), labels, paths)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
         make_folder(path)
@@ -249,13 +253,6 @@ def read_features(path: Path) -> np.ndarray:
     if features.ndim != 2 or features.dtype not in (np.float32, np.float16):
         raise FileFormatError(f"{path} has shape {features.shape} and type {features.dtype}; expected rows of floats")
     return features
-
-
-def _checked_features(features: Any) -> np.ndarray:
-    features = np.asarray(features)
-    if features.ndim != 2 or features.dtype.kind not in "biuf":
-        raise LikewiseError(f"features has shape {features.shape} and type {features.dtype}; expected rows of numbers")
-    return np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
 
 
 def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:

@@ -58,6 +58,20 @@ class Table:
         return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=notes)
 
 
+def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
+    """The column asked for, which must be there, else the first with a usual name in any case, else None."""
+    if asked is not None and asked not in columns:
+        raise LikewiseError(f"{source} has no column {asked!r}: its columns are {shortened(columns)}")
+    lowered = {column.lower(): column for column in reversed(columns)}
+    return asked if asked is not None else next((lowered[name] for name in usual if name in lowered), None)
+
+
+def shortened(columns: list[str], most: int = 8) -> str:
+    """The names in one sentence, the first eight of many."""
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(columns[:most]) + more
+
+
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
     """X as numeric rows: images are flattened with a note, anything else that is not a matrix is an error."""
     if X.dtype.kind not in "biuf":

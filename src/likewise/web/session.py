@@ -41,7 +41,6 @@ class Space:
     approximate: Nearest | None = None
 
     def queries(self, rows: list[int]) -> np.ndarray:
-        """Query vectors of items, by row number."""
         Q = np.asarray(self.Q[rows], dtype=np.float32)
         return Q if self.scale is None else Q * self.scale[rows][:, None]
 

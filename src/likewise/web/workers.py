@@ -129,7 +129,6 @@ class Job:
         log.info(f"{self.name} {state}", extra={"facts": {"seconds": round(self.seconds, 3), "error": self.error}})
 
     def describe(self) -> dict[str, Any]:
-        """State, error, seconds and number of runs."""
         running = time.perf_counter() - self._began if self.state == "running" else self.seconds
         return {"state": self.state, "error": self.error, "seconds": running, "count": self.count}
 
