@@ -52,7 +52,7 @@ class CheckpointFile:
 
 
 class Checkpoint(CheckpointFile):
-    """The last iteration of one fit of `SLR`."""
+    """The last iteration of one fit of `SLR`, kept as `SavedIterations`."""
 
     def __init__(self, path: Any, model: Any, engine: Engine, rng: np.random.Generator) -> None:
         super().__init__(path, {})
@@ -60,7 +60,6 @@ class Checkpoint(CheckpointFile):
         self.whitening = np.zeros(0)
 
     def begin(self, whitening: WhiteningMap) -> None:
-        """Note the facts that tell this fit from others."""
         self.facts = facts_of(self.model, self.engine, self.rng)
         # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
         self.whitening = whitening.W.sum(axis=1)
@@ -79,7 +78,6 @@ class Checkpoint(CheckpointFile):
         return Result(Factors(tensors["A"], tensors["B"]), card["history"])
 
     def save(self, result: Result) -> None:
-        """Replace the file by one with the last iteration."""
         tensors = {"A": result.factors.A, "B": result.factors.B, "whitening": self.whitening}
         self.write(tensors, {"history": result.history, "generator": self.rng.bit_generator.state})
 

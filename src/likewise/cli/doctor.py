@@ -6,14 +6,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
 
 if TYPE_CHECKING:
-    from likewise.doctor import Finding, Findings
+    from likewise.doctor import Findings
 
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
 
@@ -52,17 +51,13 @@ def _show(source: str, findings: Findings) -> None:
     console = results()
     console.print(Text(f"{source}: {_size(findings)}", style="bold"), soft_wrap=True)
     for finding in findings:
-        _show_finding(console, finding)
+        mark, style = _MARKS[finding.severity]
+        console.print()
+        console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
+        for line in (finding.effect, f"→ {finding.remedy}"):
+            indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
+            console.print(Text(indented), soft_wrap=True)
     console.print(_conclusion(findings))
-
-
-def _show_finding(console: Console, finding: Finding) -> None:
-    mark, style = _MARKS[finding.severity]
-    console.print()
-    console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
-    for line in (finding.effect, f"→ {finding.remedy}"):
-        indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
-        console.print(Text(indented), soft_wrap=True)
 
 
 def _size(findings: Findings) -> str:

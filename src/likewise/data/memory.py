@@ -1,7 +1,5 @@
 """Rows in memory, dense or sparse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -103,10 +101,10 @@ class MemoryEngine:
     def n_blocks(self) -> int:
         return len(row_blocks(self.shape[0]))
 
-    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine:
+    def mapped(self, function: Callable[[Any], Any]) -> "MemoryEngine":
         return MemoryEngine(function(self._X), self.row_codes, self.n_classes, self.row_weights)
 
-    def select(self, rows: np.ndarray) -> MemoryEngine:
+    def select(self, rows: np.ndarray) -> "MemoryEngine":
         """An engine over some of the rows, given by their numbers in X."""
         weights = None if self.row_weights is None else self.row_weights[rows]
         return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
@@ -144,7 +142,7 @@ class MemoryEngine:
     def order(self) -> np.ndarray:
         return np.arange(self.shape[0]) if self._order is None else self._order
 
-    def take(self, chosen: np.ndarray) -> MemoryEngine:
+    def take(self, chosen: np.ndarray) -> "MemoryEngine":
         chosen = np.sort(chosen)
         weights = None if self.weights is None else self.weights[chosen]
         return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)

@@ -6,11 +6,9 @@ of all pairs, which no sum holds. For it a sample of the rows is kept, drawn eve
 row has been dropped the result is that of `fit`, afterwards each kept row represents its share of its class.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -42,7 +40,7 @@ class Sums:
     seen: int  # number of rows
 
     @classmethod
-    def of(cls, model: Any) -> Sums | None:
+    def of(cls, model: Any) -> Self | None:
         """The sums of a model; None if it has none."""
         if not hasattr(model, "gram_"):
             return None
@@ -59,7 +57,7 @@ class Sums:
             delattr(model, f"{field.name}_")
 
     @classmethod
-    def with_block(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Sums:
+    def with_block(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> "Sums":
         """The sums of a model with those of one more block."""
         check_room(X.shape[1], X.shape)
         before, size, seed = cls.of(model), _kept_rows(model), int(generator(model.random_state).integers(2**31))
@@ -73,7 +71,7 @@ class Sums:
     @classmethod
     def _of_rows(
         cls, X: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray, rng: np.random.Generator, size: int
-    ) -> Sums:
+    ) -> "Sums":
         counted = np.flatnonzero(weights > 0)
         X, codes, weights, keys = X[counted], codes[counted], weights[counted], rng.random(len(counted))
         chosen = _chosen(keys, codes, size)
@@ -89,7 +87,7 @@ class Sums:
             len(counted),
         )
 
-    def plus(self, other: Sums, size: int) -> Sums:
+    def plus(self, other: "Sums", size: int) -> "Sums":
         """Both together; at most about `size` rows are kept."""
         typed = [c for c in (self.classes, other.classes) if c.dtype.kind != "O"]
         if len({c.dtype.kind in "US" for c in typed}) > 1:
@@ -101,7 +99,7 @@ class Sums:
         chosen = _chosen(kept["kept_keys"], kept["kept_codes"], size)
         return Sums(classes, **summed, **{name: values[chosen] for name, values in kept.items()})
 
-    def _over(self, classes: np.ndarray) -> Sums:
+    def _over(self, classes: np.ndarray) -> "Sums":
         """The same over more classes."""
         places = np.searchsorted(classes, self.classes)
         sums, weights = np.zeros((len(classes), self.class_sums.shape[1])), np.zeros(len(classes))
@@ -127,7 +125,7 @@ class SumsEngine(MemoryEngine):
         self._sums = sums
 
     @classmethod
-    def of(cls, model: Any) -> SumsEngine | None:
+    def of(cls, model: Any) -> Self | None:
         """The engine over the sums of a model; None as long as they have one class."""
         sums = Sums.of(model)
         if sums is None:

@@ -19,7 +19,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.features.folder import ImageFile
 from likewise.tables.store import escape, unescape
-from likewise.utils.files import append_synced, atomic_write
+from likewise.utils.files import append_synced, atomic_write, parsed_json
 
 _FILES = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", "meta.json")
 
@@ -79,14 +79,14 @@ class ExtractionJournal:
         """Read the journal up to its last complete line, and truncate both files there."""
         log, rows = self.work / "journal.jsonl", self.work / "rows.bin"
         lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []
-        if not lines or _parsed(lines[0]) != self.header:
+        if not lines or parsed_json(lines[0]) != self.header:
             atomic_write(rows, b"")
             atomic_write(log, json.dumps(self.header).encode() + b"\n")
             return
         kept = len(lines[0]) + 1
         with open(rows, "rb") as file:
             for line in lines[1:]:
-                if not self._replay_line(_parsed(line), file):
+                if not self._replay_line(parsed_json(line), file):
                     break
                 kept += len(line) + 1
         os.truncate(log, kept)
@@ -103,13 +103,6 @@ class ExtractionJournal:
         if whole:
             self._take(done, skipped)
         return whole
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def _append(path: Path, data: bytes) -> None:

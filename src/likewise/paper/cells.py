@@ -10,7 +10,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.tables.store import table_to_csv
-from likewise.utils.files import append_synced, atomic_write, make_folder
+from likewise.utils.files import append_synced, atomic_write, make_folder, parsed_json
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
@@ -117,7 +117,7 @@ class CellJournal:
     def _read(self) -> None:
         """Read the tasks of an earlier run with the same data and settings."""
         lines = self.path.read_bytes().split(b"\n")
-        entries = [_parsed(line) for line in lines[:-1]]  # an incomplete last line is dropped
+        entries = [parsed_json(line) or {} for line in lines[:-1]]  # an incomplete last line is dropped
         if not entries or "header" not in entries[0]:
             return
         self._check_header(entries[0]["header"])
@@ -162,15 +162,6 @@ def _task_entry(key: Key, done: Done) -> dict[str, Any]:
 
 def _line(entry: dict[str, Any]) -> bytes:
     return (json.dumps(entry) + "\n").encode()
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """An entry, empty if the line is damaged."""
-    try:
-        entry: dict[str, Any] = json.loads(line)
-        return entry
-    except ValueError:
-        return {}
 
 
 def _written(value: float | None, digits: int) -> str:

@@ -40,16 +40,13 @@ def choices(run: PaperRun) -> list[OpenChoice]:
         if d <= min(WIDEST, run.protocol.n_train):
             found.append(OpenChoice(f"no PCA, {d:,} columns", METHODS, {"components": None}))
     found.append(OpenChoice("test rows rank the training rows", METHODS, gallery="train"))
-    found += [OpenChoice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
-    found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in _ranks(run)]
-    found.append(OpenChoice("start from the fixed target", model={"init": "fixed"}))
-    return found
-
-
-def _ranks(run: PaperRun) -> list[int]:
     k = len(np.unique(run.data.y))
     tried = {k - 1, k, 2 * k, 4 * k, 50, 200} - {run.settings.rank}
-    return [r for r in sorted(tried) if 2 <= r <= run.protocol.width]
+    ranks = [r for r in sorted(tried) if 2 <= r <= run.protocol.width]
+    found += [OpenChoice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
+    found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in ranks]
+    found.append(OpenChoice("start from the fixed target", model={"init": "fixed"}))
+    return found
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:

@@ -1,11 +1,12 @@
 """Files that are either old or new, never in between; and folders with one writer at a time."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -48,6 +49,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def parsed_json(line: bytes) -> Any:
+    """A line of JSON, or None if it is damaged."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
 
 
 def append_synced(path: Path, data: bytes) -> None:

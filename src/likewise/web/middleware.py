@@ -248,7 +248,12 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
         nonlocal size, complete
         if complete:  # what follows the body only tells whether the client is still connected
             return await receive()
-        message = await _before(deadline, receive, seconds)
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await receive()
+        except TimeoutError as error:
+            late = f"the body did not arrive within {seconds:g} s"
+            raise HTTPException(408, late, {"Connection": "close"}) from error
         size += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if size > most:
@@ -256,14 +261,6 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
         return message
 
     return read
-
-
-async def _before(deadline: float, receive: Receive, seconds: float) -> Message:
-    try:
-        async with asyncio.timeout_at(deadline):
-            return await receive()
-    except TimeoutError as error:
-        raise HTTPException(408, f"the body did not arrive within {seconds:g} s", {"Connection": "close"}) from error
 
 
 async def _drain(receive: Receive, seconds: float, most: int) -> None:

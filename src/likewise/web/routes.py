@@ -2,7 +2,7 @@
 
 import html
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
@@ -115,21 +115,20 @@ async def upload_picture(request: Request, response: Response) -> schemas.Upload
 
 
 def _response(session: Session, found: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
+    hits: list[schemas.Hit] = []
+    names = session.index.ids[found.rows].tolist()
+    for row, score, name in zip(found.rows.tolist(), found.scores.tolist(), names, strict=True):
+        label = session.labels[row]
+        relevant = None if found.label is None or label is None else label == found.label
+        hits.append({"row": row, "id": name, "label": label, "score": score, "relevant": relevant})
     return SearchResponse(
         side=side,
         version=found.space.version,
         label=found.label,
         average_precision=found.average_precision,
         milliseconds=_since(began),
-        hits=list(_hits(session, found)),
+        hits=hits,
     )
-
-
-def _hits(session: Session, found: SearchResult) -> Iterator[schemas.Hit]:
-    rows, labels = found.rows, session.labels
-    for row, score, name in zip(rows.tolist(), found.scores.tolist(), session.index.ids[rows].tolist(), strict=True):
-        relevant = None if found.label is None or labels[row] is None else labels[row] == found.label
-        yield {"row": row, "id": name, "label": labels[row], "score": score, "relevant": relevant}
 
 
 def _since(began: float) -> float:

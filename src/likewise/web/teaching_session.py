@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import LikewiseError
-from likewise.retrieval import Feedback, Lesson, Teacher
+from likewise.retrieval import Feedback, Teacher
 from likewise.retrieval.feedback import Event
 from likewise.utils.threads import blas_controller, n_cores
 from likewise.web.session import Reference, Session, learned_space
@@ -94,7 +94,14 @@ class TeachingSession:
 
         with self._lock:
             session.learned, session.previous, self._learned = space, session.learned, lesson.events
-            self.lesson = _facts(lesson, space.version)
+            self.lesson = {
+                "number": space.version,
+                "marks": lesson.n_marks + lesson.n_labels,
+                "seconds": lesson.seconds,
+                "before": lesson.before,
+                "after": lesson.after,
+                "held_out": lesson.n_held,
+            }
             self._steps.append(UndoStep(f"lesson {space.version}", back))
 
     def _prepare(self) -> None:
@@ -160,17 +167,6 @@ class TeachingSession:
 
     def _row(self, value: Any) -> int:
         return self.session.index.items.row_of[value]
-
-
-def _facts(lesson: Lesson, number: int) -> dict[str, Any]:
-    return {
-        "number": number,
-        "marks": lesson.n_marks + lesson.n_labels,
-        "seconds": lesson.seconds,
-        "before": lesson.before,
-        "after": lesson.after,
-        "held_out": lesson.n_held,
-    }
 
 
 def _in_words(event: Event) -> str:
