@@ -1,7 +1,5 @@
 """A library and a device: what is brought there, and the few products that every pass takes there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
@@ -17,7 +15,7 @@ from likewise.utils.arrays import is_torch
 class DeviceColumns:
     """The columns of a pass on a device; where classes begin stays on the host."""
 
-    device: Device
+    device: "Device"
     Q: Any
     back: Any
     weights: Any

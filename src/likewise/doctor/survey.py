@@ -1,7 +1,5 @@
 """The figures that `likewise.doctor` is based on, from one pass over blocks of rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -80,7 +78,7 @@ def survey(X: Any, y: np.ndarray | None) -> Survey:
     )
 
 
-def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> _Figures:
+def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> "_Figures":
     """From blocks of rows as float64, so that X need not fit in memory."""
     figures = _Figures(X.shape[0], X.shape[1], codes, k)
     step = max(1, _BLOCK // X.shape[1])
@@ -91,7 +89,7 @@ def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> _Figures:
     return figures
 
 
-def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> _Figures:
+def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> "_Figures":
     """From the stored values only, so that a wide sparse matrix is never made dense."""
     figures = _Figures(X.shape[0], X.shape[1], codes, k)
     X = sp.csr_array(X, dtype=np.float64, copy=True)

@@ -1,7 +1,5 @@
 """Figure 2: mAP after each iteration of SLR and SLR-Fixed, and of SLR-Whole, which has no iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
@@ -27,7 +25,7 @@ ENOUGH = 0.5  # points of mAP that count as "almost the same": below the deviati
 class Watched(SLR):
     """SLR that stores the factors after each iteration, so that one fit gives the whole curve."""
 
-    def after_each_iteration(self) -> Iterator[Watched]:
+    def after_each_iteration(self) -> Iterator["Watched"]:
         """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
         for result in self._kept.results:
             W, condition = self._kept.whitening.W, self._kept.whitening.condition
@@ -35,7 +33,7 @@ class Watched(SLR):
             solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
             yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
-    def _saved(self, engine: Engine, rng: np.random.Generator) -> _Kept:
+    def _saved(self, engine: Engine, rng: np.random.Generator) -> "_Kept":
         self._kept = _Kept()
         return self._kept
 

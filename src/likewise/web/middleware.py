@@ -1,7 +1,5 @@
 """Middleware: every request is checked and limited, and every response carries security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac
@@ -28,7 +26,7 @@ UPLOADS = "/api/uploads"
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
-def middleware_for(settings: ServerSettings, token: AccessToken, metrics: Metrics) -> list[Middleware]:
+def middleware_for(settings: ServerSettings, token: "AccessToken", metrics: Metrics) -> list[Middleware]:
     """The middleware of a server, outermost first."""
     limits = settings.limits
     rate_limit = [Middleware(RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
