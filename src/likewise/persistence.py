@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import atomic_write
+from likewise.utils.files import StrPath, atomic_write
 
 Tensors = dict[str, np.ndarray]
 Card = dict[str, Any]
@@ -33,7 +33,7 @@ _KEY = "likewise"
 _MARK = "__ndarray__"
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: Tensors, card: Card) -> Path:
+def write_tensors(path: StrPath, tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     text = json.dumps({"format": 2 if "models" in card else 1, **card}, ensure_ascii=False, sort_keys=True)
@@ -52,7 +52,7 @@ def _ordered(data: bytes) -> bytes:
     return len(encoded).to_bytes(8, "little") + encoded + data[end:]
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[Tensors, Card]:
+def read_tensors(path: StrPath) -> tuple[Tensors, Card]:
     """Read what `write_tensors` wrote; anything else is a `FileFormatError`."""
     path = Path(path)
     if not path.is_file():
@@ -112,7 +112,7 @@ def _is_ours(model: type) -> bool:
     return model.__module__.split(".")[0] == "likewise"
 
 
-def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
+def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = None) -> Path:
     """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
     tensors, card = _packed(model)
     classes = getattr(model, "classes_", None)
@@ -125,7 +125,7 @@ def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, floa
     return write_tensors(path, tensors, {**card, **facts})
 
 
-def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None], expected: str) -> Any:
+def load_model(path: StrPath, find: Callable[[str], type | None], expected: str) -> Any:
     """Rebuild what `save_model` wrote; `find` gives the class by its name, None if it is not `expected`."""
     tensors, card = read_tensors(path)
     kind = find(card.get("class", ""))
@@ -176,7 +176,7 @@ def _inner(name: str, tensors: Tensors, card: Card) -> Any:
     return _unpacked(kind, {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}, card)
 
 
-def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_card(path: StrPath) -> dict[str, Any]:
     """The JSON card of a model file: class, parameters, versions, data shape, classes and measured metrics."""
     return read_tensors(path)[1]
 

@@ -84,10 +84,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
 
 def emit_json(value: Any) -> None:
-    plain = json.dumps(
-        value, indent=2, ensure_ascii=False, default=lambda v: v.tolist() if hasattr(v, "tolist") else str(v)
-    )
-    print(plain)
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)()))
 
 
 @contextmanager

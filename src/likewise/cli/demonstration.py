@@ -157,15 +157,12 @@ def _report(demonstration: Demonstration, png: bytes, command: str) -> str:
         report.code(command),
         report.definitions(facts),
     ]
-    return report.page("likewise demo", _lead(runs), parts)
-
-
-def _lead(runs: list[DemoResult]) -> str:
     before, after = (_named(runs, name).figures["mAP"] for name in (_BEFORE, _AFTER))
-    return (
+    lead = (
         f"{_AFTER} learned a similarity from labelled handwritten digits. On digits it has never seen, its mean "
         f"average precision is {after:.3f}; the cosine of the raw pixels reaches {before:.3f}."
     )
+    return report.page("likewise demo", lead, parts)
 
 
 def _method_text(data: Digits) -> str:

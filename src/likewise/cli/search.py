@@ -134,7 +134,9 @@ def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
     grid = Grid(title=Text(query.name), title_justify="left")
     for name in ("", "score", "row"):
         grid.add_column(name, justify="right")
-    columns = [name for name in ("id", "label", "path") if _is_informative(index, name)]
+    numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
+    shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
+    columns = [name for name, informative in shown.items() if informative]
     for name in columns:
         grid.add_column(name, overflow="fold")
     for place, pair in enumerate(zip(rows, scores, strict=True), start=1):
@@ -142,13 +144,6 @@ def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
         cells = [Text("" if hit[name] is None else str(hit[name])) for name in columns]
         grid.add_row(str(place), f"{hit['score']:.4f}", str(hit["row"]), *cells)
     results().print(grid)
-
-
-def _is_informative(index: Any, name: str) -> bool:
-    """Whether a column says anything: ids that equal the row numbers do not."""
-    if name == "id":
-        return bool((index.ids != range(len(index))).any()) if index.ids.dtype.kind == "i" else True
-    return (index.labels if name == "label" else index.paths) is not None
 
 
 def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path | None) -> Path:

@@ -142,7 +142,6 @@ class BlockStream:
             raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """One more pass."""
         found = []
         for part, block in self.blocks(1 << 62):
             inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]

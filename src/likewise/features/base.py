@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from likewise.errors import LikewiseError
 from likewise.features.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
 from likewise.persistence import load_model, save_model
+from likewise.utils.files import StrPath
 from likewise.utils.threads import Item, Result, in_order, n_cores
 
 
@@ -91,7 +92,6 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return np.asarray(rows, dtype=np.float32)
 
     def raw_width(self) -> int:
-        """Width of a raw row."""
         return self.n_features_out()
 
     def n_features_out(self) -> int:
@@ -100,7 +100,6 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return int(self._live_width)
 
     def feature_dtype(self) -> Any:
-        """Default dtype of the stored features."""
         return np.float32
 
     def images_fitted(self) -> bool:
@@ -136,7 +135,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Description of the extractor for `meta.json`."""
         return {**self.request(), "class": type(self).__name__, "sha256": self.checksum()}
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: StrPath) -> Path:
         """Write the extractor and everything it has learned to one file, safetensors and JSON without pickle."""
         self.prepare()
         plain = copy.copy(self)
@@ -149,7 +148,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return {"n_jobs": None}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: StrPath) -> Self:
         """Read an extractor written by `save`."""
         kinds = {name: kind for name, kind in _kinds().items() if issubclass(kind, cls)}
         return load_model(path, kinds.get, " or ".join(sorted(kinds)))
@@ -268,7 +267,7 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     return kinds[kind](**parameters)
 
 
-def load_extractor(path: str | os.PathLike[str]) -> ImageExtractor:
+def load_extractor(path: StrPath) -> ImageExtractor:
     """Read a saved extractor of any class."""
     return ImageExtractor.load(path)
 

@@ -56,7 +56,6 @@ class ExtractionJournal:
         self._take(list(done), list(skipped))
 
     def rows(self) -> np.ndarray:
-        """All raw rows so far, memory-mapped."""
         if self.n_rows == 0:
             return np.empty((0, self.width), self.dtype)
         return np.memmap(self.work / "rows.bin", self.dtype, "r", shape=(self.n_rows, self.width))

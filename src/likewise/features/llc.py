@@ -85,7 +85,6 @@ class LLC(ImageExtractor):
         self.prepare()
 
     def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Learn the PCA from pooled codes."""
         if self.n_components is None:
             return
         numbers = np.arange(len(rows)) if numbers is None else numbers
@@ -138,7 +137,6 @@ class LLC(ImageExtractor):
         return np.concatenate([D for D, _ in parts]), centres
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Pooled codes of unit length, float16."""
         return np.stack([self._code(image) for image in images]).astype(np.float16)
 
     def _code(self, image: np.ndarray) -> np.ndarray:

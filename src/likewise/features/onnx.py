@@ -104,7 +104,6 @@ class OnnxExtractor(ImageExtractor):
         return rows
 
     def at_least(self) -> int | None:
-        """The pixels that the crop needs."""
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
 

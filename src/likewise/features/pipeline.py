@@ -19,7 +19,7 @@ from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
 from likewise.tables import store as stores
 from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
-from likewise.utils.files import atomic_write, locked
+from likewise.utils.files import StrPath, atomic_write, locked
 
 Progress = Callable[[str, int, int], None]
 # Raw rows, the files they are of, and the files skipped with the reason.
@@ -45,11 +45,11 @@ class Summary:
 
 
 def extract_folder(
-    folder: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    folder: StrPath,
+    output: StrPath,
     extractor: ImageExtractor | str = "efficientnet-lite0",
-    labels: str | os.PathLike[str] | None = None,
-    fit_on: str | os.PathLike[str] | None = None,
+    labels: StrPath | None = None,
+    fit_on: StrPath | None = None,
     dtype: str | None = None,
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,

@@ -21,7 +21,7 @@ from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, 
 from likewise.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
 from likewise.reporting.words import plural
 from likewise.utils.arrays import dense
-from likewise.utils.files import atomic_write
+from likewise.utils.files import StrPath, atomic_write
 
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
@@ -69,8 +69,8 @@ class PaperRun:
 
 def prepare(
     dataset: str,
-    path: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
+    path: StrPath | None = None,
+    output: StrPath | None = None,
     *,
     quick: bool = False,
     methods: str | None = None,

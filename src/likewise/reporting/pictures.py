@@ -4,7 +4,6 @@ A picture comes as a Pillow image or as a uint8 array, (height, width) for grey 
 """
 
 import io
-import os
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write
+from likewise.utils.files import StrPath, atomic_write
 
 Colour = tuple[int, int, int]
 WHITE: Colour = (255, 255, 255)
@@ -115,7 +114,7 @@ def _transposed(image: Image.Image) -> Image.Image:
     return image.transpose(Image.Transpose.TRANSPOSE)
 
 
-def write_png(path: str | os.PathLike[str], picture: Any) -> Path:
+def write_png(path: StrPath, picture: Any) -> Path:
     return atomic_write(path, encode_png(picture))
 
 

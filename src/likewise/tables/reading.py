@@ -16,6 +16,7 @@ from likewise.tables.store import FeatureStore, is_store, read_features, read_me
 from likewise.tables.store import read_labels as read_store_labels
 from likewise.tables.table import Table, checked_rows, named_column, tidy_labels
 from likewise.tables.text import opened, read_csv, rows_of
+from likewise.utils.files import StrPath
 
 _PAIRS = ("features", "X", "embeddings")
 _PAIR_LABELS = ("labels.npy", "y.npy", "labels.csv", "labels.txt", "items.csv")
@@ -23,9 +24,9 @@ _EXPECTED = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - 
 
 
 def read_table(
-    source: str | os.PathLike[str],
+    source: StrPath,
     *,
-    labels: str | os.PathLike[str] | None = None,
+    labels: StrPath | None = None,
     label_column: str | None = None,
     features: str | None = None,
     names: bool = True,
@@ -56,7 +57,7 @@ def read_table(
     return replace(table, y=read_labels(labels, label_column))
 
 
-def _read(source: str | os.PathLike[str], label_column: str | None, features: str | None, names: bool) -> Table:
+def _read(source: StrPath, label_column: str | None, features: str | None, names: bool) -> Table:
     if os.fspath(source) == "-":
         return read_csv(sys.stdin, "standard input", label_column)
     path = Path(source)
@@ -103,7 +104,7 @@ def _read_store(path: Path, names: bool) -> Table:
     return Table(read_features(path / "features.npy"), None if y is None else tidy_labels(y), None, str(path))
 
 
-def read_labels(path: str | os.PathLike[str], column: str | None = None) -> np.ndarray:
+def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
     """The labels in `path`, in its order."""
     path = Path(path)
     if not path.is_file():

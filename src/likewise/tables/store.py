@@ -21,7 +21,7 @@ import numpy as np
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import atomic_write, locked, make_folder
+from likewise.utils.files import StrPath, atomic_write, locked, make_folder
 
 FORMAT = 1
 EXTRACTOR = "extractor.safetensors"
@@ -56,7 +56,7 @@ class FeatureStore:
         self.meta = meta
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: StrPath) -> Self:
         """Open the store in the folder `path` for reading."""
         path = Path(path)
         meta = read_meta(path)
@@ -72,7 +72,7 @@ class FeatureStore:
     @classmethod
     def write(
         cls,
-        path: str | os.PathLike[str],
+        path: StrPath,
         features: Any,
         labels: Sequence[Any] | np.ndarray | None = None,
         paths: Sequence[Any] | None = None,

@@ -67,7 +67,6 @@ def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequ
 
 
 def shortened(columns: list[str], most: int = 8) -> str:
-    """The names in one sentence, the first eight of many."""
     more = f" and {len(columns) - most} more" if len(columns) > most else ""
     return ", ".join(columns[:most]) + more
 

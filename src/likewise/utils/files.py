@@ -12,8 +12,10 @@ from filelock import FileLock, Timeout
 
 from likewise.errors import LikewiseError
 
+StrPath = str | os.PathLike[str]
 
-def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
+
+def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None]) -> Path:
     """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there."""
     path = Path(path)
     try:

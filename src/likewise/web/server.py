@@ -52,7 +52,6 @@ def address(settings: ServerSettings, port: int) -> str:
 
 
 def server_for(app: Any, limits: Limits) -> uvicorn.Server:
-    """uvicorn with our limits and our log."""
     config = uvicorn.Config(
         app,
         ws="none",
