@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
@@ -62,23 +63,14 @@ class ArrayEngine(BlockedEngine):
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
         return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram).leading(width)
 
-    def class_sums(self, L: np.ndarray) -> np.ndarray:
-        sums = np.zeros((self.n_classes, self.shape[1]))
-        for c, (first, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            for block in _ranges(int(first), int(end), _BLOCK):
-                rows = self.xp.astype(self._rows(block), self.device.wide)
-                weights = np.ones(block.stop - block.start) if self.weights is None else self.weights[block]
-                sums[c] += to_host(self.device.put(weights, self.device.wide) @ rows)
-        return np.asarray(sums @ L)
-
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
-        blocks = _ranges(0, self.shape[0], getattr(task, "block_rows", _BLOCK))
+        blocks = gen_batches(self.shape[0], min(getattr(task, "block_rows", _BLOCK), _BLOCK))
         return added(map(self._work(task), blocks))
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
-        parts = map(self._work(make), _ranges(0, self.shape[0], _BLOCK))
+        parts = map(self._work(make), gen_batches(self.shape[0], _BLOCK))
         return joined_columns(list(parts), self.codes, self.weights)
 
     def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
@@ -86,7 +78,7 @@ class ArrayEngine(BlockedEngine):
         work = self._work(task.against(tuple(columns.blocks())))
 
         def parts() -> Iterator[Arrays]:
-            for block in _ranges(0, self.shape[0], self.device.tile[0]):
+            for block in gen_batches(self.shape[0], self.device.tile[0]):
                 yield work(block)
                 self.on_block()
 
@@ -102,7 +94,7 @@ class ArrayEngine(BlockedEngine):
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass, kept on the host: n x r."""
         G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
-        for block in _ranges(0, self.shape[0], _BLOCK):
+        for block in gen_batches(self.shape[0], _BLOCK):
             G[block] = to_host(self._rows(block) @ on_device)
         return Gallery(G, self.starts, self.weights)
 
@@ -114,7 +106,7 @@ class ArrayEngine(BlockedEngine):
         on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():
             walk = self._pass(columns, target)
-            for block in _ranges(0, self.shape[0], self.device.tile[0]):
+            for block in gen_batches(self.shape[0], self.device.tile[0]):
                 rows = self._rows(block)
                 P = self.device.put(L[block]) if on_device is None else rows @ on_device
                 T, part = walk(P, block)
@@ -171,7 +163,7 @@ class ArrayEngine(BlockedEngine):
     def _gram(self, W: np.ndarray) -> np.ndarray:
         """(XW)ᵀ(XW), of X itself for an empty W."""
         on_device, total = self.device.put(W, self.device.wide) if W.size else None, np.zeros(())
-        for block in _ranges(0, self.shape[0], _BLOCK):
+        for block in gen_batches(self.shape[0], _BLOCK):
             rows = self.xp.astype(self._rows(block), self.device.wide)
             rows = rows if on_device is None else rows @ on_device
             w = None if self.weights is None else self.device.put(self.weights[block], self.device.wide)
@@ -210,10 +202,6 @@ def gains_from_bfloat16() -> bool:
     info = Path("/proc/cpuinfo")
     words = set(info.read_text().split()) if info.exists() else set()
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
-
-
-def _ranges(first: int, end: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, end)) for start in range(first, end, size))
 
 
 def _device(X: Any, asked: Any) -> Any:

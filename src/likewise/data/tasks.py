@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from likewise.core.engine import Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, deviation
-from likewise.core.whitening import add_gram, mirrored
+from likewise.core.whitening import gram
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -23,9 +22,7 @@ class GramSum:
     own_threads: ClassVar[bool] = True  # one d x d sum at a time, with the threads of BLAS
 
     def __call__(self, block: RowBlock) -> Arrays:
-        d = block.rows.shape[1]
-        total = add_gram(np.zeros((d, d), order="F"), block.rows, block.weights)
-        return (total if sp.issparse(block.rows) else mirrored(total),)
+        return (gram(block.rows, block.weights),)
 
 
 @dataclass(frozen=True)
