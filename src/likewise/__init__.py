@@ -12,7 +12,7 @@ _WHERE = {
     "SimilarityModel": "base",
     "compare": "comparison",
     "fit_map": "mapping",
-    "load": "persistence",
+    "load": "base",
     "merge": "data.running_sums",
     "open_rows": "data.rows",
 }
@@ -32,13 +32,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
-    from likewise.base import SimilarityModel
+    from likewise.base import SimilarityModel, load
     from likewise.comparison import compare
     from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map
     from likewise.pair_lda import PairLDA
-    from likewise.persistence import load
     from likewise.slr import SLR
 
 

@@ -174,6 +174,11 @@ def _some_hashes(hashes: np.ndarray) -> np.ndarray | None:
     return np.unique(hashes) if len(hashes) <= MOST_HASHES else None
 
 
+def load(path: str | os.PathLike[str]) -> SimilarityModel:
+    """Read any saved model, whatever its class."""
+    return load_model(path, model_class, "a similarity model")
+
+
 def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """For an `__init__` some of whose keywords became entries of a dict parameter.
 

@@ -39,7 +39,6 @@ class CheckpointFile:
         return tensors, card
 
     def write(self, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> None:
-        """Replace the file."""
         write_tensors(self.path, tensors, {"facts": self.facts, **card})
 
     def check_close(self, then: np.ndarray, now: np.ndarray) -> None:
@@ -48,13 +47,12 @@ class CheckpointFile:
             raise self.other("the rows of X were others")
 
     def other(self, why: str) -> LikewiseError:
-        return LikewiseError(
-            f"checkpoint={str(self.path)!r} belongs to another fit: {why}; delete it or name another file"
-        )
+        name = str(self.path)
+        return LikewiseError(f"checkpoint={name!r} belongs to another fit: {why}; delete it or name another file")
 
 
 class Checkpoint(CheckpointFile):
-    """The last iteration of one fit of `SLR`."""
+    """The last iteration of one fit of `SLR`, kept as `SavedIterations`."""
 
     def __init__(self, path: Any, model: Any, engine: Engine, rng: np.random.Generator) -> None:
         super().__init__(path, {})
@@ -62,7 +60,6 @@ class Checkpoint(CheckpointFile):
         self.whitening = np.zeros(0)
 
     def begin(self, whitening: WhiteningMap) -> None:
-        """Note the facts that tell this fit from others."""
         self.facts = facts_of(self.model, self.engine, self.rng)
         # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
         self.whitening = whitening.W.sum(axis=1)
@@ -81,7 +78,6 @@ class Checkpoint(CheckpointFile):
         return Result(Factors(tensors["A"], tensors["B"]), card["history"])
 
     def save(self, result: Result) -> None:
-        """Replace the file by one with the last iteration."""
         tensors = {"A": result.factors.A, "B": result.factors.B, "whitening": self.whitening}
         self.write(tensors, {"history": result.history, "generator": self.rng.bit_generator.state})
 

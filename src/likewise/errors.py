@@ -1,5 +1,8 @@
 """Errors: one sentence each, naming the argument, what was given and what is expected."""
 
+from importlib import import_module
+from typing import Any
+
 
 class LikewiseError(ValueError):
     """Invalid input, explained in one sentence."""
@@ -14,6 +17,14 @@ class MissingExtraError(LikewiseError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra '{extra}': pip install 'likewise[{extra}]'")
+
+
+def optional(module: str, what: str, extra: str) -> Any:
+    """A module of an extra; where it is not installed, the error says which extra `what` needs."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(what, extra) from error
 
 
 class InterruptedFitWarning(UserWarning):

@@ -76,7 +76,9 @@ class EmbeddingMap(SimilarityModel):
 
     def _map(self, old: np.ndarray, new: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.method == "procrustes":
-            return _procrustes(old, new), np.zeros(old.shape[1]), np.zeros(new.shape[1])
+            # The map T with orthonormal rows or columns for which ⟨old T, new⟩ is largest.
+            P, _, Qt = scipy.linalg.svd(old.T.astype(np.float64) @ new, full_matrices=False, check_finite=False)
+            return P @ Qt, np.zeros(old.shape[1]), np.zeros(new.shape[1])
         mean, new_mean = old.mean(axis=0), new.mean(axis=0)
         return _ridge(old - mean, new - new_mean, (alpha,))[0], mean, new_mean
 
@@ -151,9 +153,3 @@ def _ridge(old: np.ndarray, new: np.ndarray, alphas: tuple[float, ...]) -> list[
     right = V.T @ (old.T @ new)
     unit_ridge = values.sum() / old.shape[1]
     return [V @ (right / (values + alpha * unit_ridge)[:, None]) for alpha in alphas]
-
-
-def _procrustes(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The map T with orthonormal rows or columns for which ⟨old T, new⟩ is largest."""
-    P, _, Qt = scipy.linalg.svd(old.T.astype(np.float64) @ new, full_matrices=False, check_finite=False)
-    return P @ Qt

@@ -5,8 +5,6 @@ attributes, versions and the shape of the data. A checksum covers both. A model 
 fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under `models`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -14,7 +12,7 @@ import platform
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
@@ -25,10 +23,7 @@ from sklearn.base import BaseEstimator
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import atomic_write
-
-if TYPE_CHECKING:
-    from likewise.base import SimilarityModel
+from likewise.utils.files import StrPath, atomic_write
 
 Tensors = dict[str, np.ndarray]
 Card = dict[str, Any]
@@ -38,15 +33,10 @@ _KEY = "likewise"
 _MARK = "__ndarray__"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Tensors and a card in one file
-
-
-def write_tensors(path: str | os.PathLike[str], tensors: Tensors, card: Card) -> Path:
+def write_tensors(path: StrPath, tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    oldest = 2 if "models" in card else 1
-    text = json.dumps({"format": oldest, **card}, ensure_ascii=False, sort_keys=True)
+    text = json.dumps({"format": 2 if "models" in card else 1, **card}, ensure_ascii=False, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
     return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
 
@@ -56,15 +46,13 @@ def _ordered(data: bytes) -> bytes:
     end = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:end])
     metadata = header.pop("__metadata__")
-    text = json.dumps(
-        {"__metadata__": dict(sorted(metadata.items())), **header}, separators=(",", ":"), ensure_ascii=False
-    )
-    encoded = text.encode()
+    header = {"__metadata__": dict(sorted(metadata.items())), **header}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     encoded += b" " * (-len(encoded) % 8)
     return len(encoded).to_bytes(8, "little") + encoded + data[end:]
 
 
-def read_tensors(path: str | os.PathLike[str]) -> tuple[Tensors, Card]:
+def read_tensors(path: StrPath) -> tuple[Tensors, Card]:
     """Read what `write_tensors` wrote; anything else is a `FileFormatError`."""
     path = Path(path)
     if not path.is_file():
@@ -100,16 +88,15 @@ def _checksum(tensors: Tensors, text: str) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Classes by name: what a saved file names is imported when it is first needed
+# -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
 
 # Where a class lives; one that is not listed is looked for among the baselines.
 _HOMES = {
-    "AnchoredSLR": "likewise.anchored",
-    "EmbeddingMap": "likewise.mapping",
-    "PairLDA": "likewise.pair_lda",
-    "SLR": "likewise.slr",
-    "Taught": "likewise.retrieval.taught",
+    "AnchoredSLR": "anchored",
+    "EmbeddingMap": "mapping",
+    "PairLDA": "pair_lda",
+    "SLR": "slr",
+    "Taught": "retrieval.taught",
 }
 _CLASSES: dict[str, type] = {}
 
@@ -123,7 +110,7 @@ def register_model(model: type) -> None:
 
 def model_class(name: str) -> type | None:
     """The class of this name; None if there is none."""
-    import_module(_HOMES.get(name, "likewise.baselines"))
+    import_module(f"likewise.{_HOMES.get(name, 'baselines')}")
     return _CLASSES.get(name)
 
 
@@ -131,24 +118,20 @@ def _is_ours(model: type) -> bool:
     return model.__module__.split(".")[0] == "likewise"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Models: parameters and every attribute that ends in an underscore
-
-
-def save_model(model: Any, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
+def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = None) -> Path:
     """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
     tensors, card = _packed(model)
-    facts = {"data": _describe_data(model), "metrics": metrics or {}, "versions": _versions()}
+    classes = getattr(model, "classes_", None)
+    data = {
+        "n_samples": getattr(model, "n_samples_", None),
+        "n_features": getattr(model, "n_features_in_", None),
+        "n_classes": None if classes is None else len(classes),
+    }
+    facts = {"data": data, "metrics": metrics or {}, "versions": _versions()}
     return write_tensors(path, tensors, {**card, **facts})
 
 
-def load(path: str | os.PathLike[str]) -> SimilarityModel:
-    """Read any saved model, whatever its class."""
-    model: SimilarityModel = load_model(path, model_class, "a similarity model")
-    return model
-
-
-def load_model(path: str | os.PathLike[str], find: Callable[[str], type | None], expected: str) -> Any:
+def load_model(path: StrPath, find: Callable[[str], type | None], expected: str) -> Any:
     """Rebuild what `save_model` wrote; `find` gives the class by its name, None if it is not `expected`."""
     tensors, card = read_tensors(path)
     kind = find(card.get("class", ""))
@@ -163,8 +146,10 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     """Tensors and card of a model, those of the models inside it included."""
     parameters = _plain_parameters(model)
     state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
-    inner = {name: value for name, value in {**parameters, **state}.items() if _is_model(value)}
-    tensors = {name: value for name, value in state.items() if _is_tensor(value)}
+    estimators = {name: value for name, value in {**parameters, **state}.items() if isinstance(value, BaseEstimator)}
+    inner = {name: value for name, value in estimators.items() if model_class(type(value).__name__) is type(value)}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    tensors = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf" and value.ndim > 0}
     card: Card = {
         "class": type(model).__name__,
         "parameters": _to_json({name: value for name, value in parameters.items() if name not in inner}),
@@ -177,17 +162,7 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     return tensors, card
 
 
-def _is_model(value: Any) -> bool:
-    """Whether a value is a model that a file can name."""
-    return isinstance(value, BaseEstimator) and model_class(type(value).__name__) is type(value)
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim > 0
-
-
 def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
-    """A model of a class from its tensors and card."""
     inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
     model = kind(**_from_json(card["parameters"]), **parameters)
@@ -207,7 +182,7 @@ def _inner(name: str, tensors: Tensors, card: Card) -> Any:
     return _unpacked(kind, {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}, card)
 
 
-def read_card(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_card(path: StrPath) -> dict[str, Any]:
     """The JSON card of a model file: class, parameters, versions, data shape, classes and measured metrics."""
     return read_tensors(path)[1]
 
@@ -245,27 +220,12 @@ def _from_json(value: Any) -> Any:
     return [_from_json(item) for item in value] if isinstance(value, list) else value
 
 
-def _describe_data(model: Any) -> dict[str, Any]:
-    classes = getattr(model, "classes_", None)
-    return {
-        "n_samples": getattr(model, "n_samples_", None),
-        "n_features": getattr(model, "n_features_in_", None),
-        "n_classes": None if classes is None else len(classes),
-    }
-
-
 def _versions() -> dict[str, str]:
-    return {
-        "likewise": likewise.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+    packages = {"likewise": likewise, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones
+# -- Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones ------------------
 
 _FORMAT1_BASES = {"lda": "LDA", "ridge": "RidgeOneHot", "logistic": "LogisticPosterior"}
 

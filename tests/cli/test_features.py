@@ -11,12 +11,12 @@ import typer
 from tests.features.conftest import save_photos
 from typer.testing import CliRunner, Result
 
-from likewise.cli.features import register
+from likewise.cli.features import features
 from likewise.errors import LikewiseError
 from likewise.features import FeatureStore
 
 app = typer.Typer()
-register(app)
+app.command()(features)
 app.callback()(lambda: None)
 
 

@@ -111,7 +111,7 @@ def test_features_must_be_rows_of_numbers(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LikewiseError, match="cannot make the folder"):
+    with pytest.raises(LikewiseError, match="cannot create the folder"):
         FeatureStore.write(tmp_path / "file" / "s", FEATURES)
 
 

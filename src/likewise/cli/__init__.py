@@ -1,13 +1,15 @@
 """The command line: one module per verb, each calling the public API only.
 
-A verb is a module of this package with a function `register(app)`. Heavy imports go inside its functions, so that
+A verb is a module of this package with a function of its name. Heavy imports go inside its functions, so that
 `likewise --help` stays fast.
 """
 
 from importlib import import_module
-from typing import Annotated
+from inspect import getdoc
+from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from likewise import __version__
 from likewise.cli.console import Verbs
@@ -43,19 +45,25 @@ def _show_version(requested: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+        bool, Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the full traceback of an error.")
+        bool, Option("--debug", envvar="LIKEWISE_DEBUG", help="Show the full traceback of an error.")
     ] = False,
 ) -> None:
     """Options that precede the verb; `Verbs` reads `debug` from the context."""
 
 
+def _help(verb: Any) -> str:
+    """The docstring of a verb, each paragraph on one line, so that the terminal's own width breaks it."""
+    paragraphs = (getdoc(verb) or "").split("\n\n")
+    return "\n\n".join(text if "\b" in text else text.replace("\n", " ") for text in paragraphs)
+
+
 for _verb in VERBS:
-    import_module(f"likewise.cli.{_verb}").register(app)
+    _function = getattr(import_module(f"likewise.cli.{_verb}"), _verb)
+    app.command(_verb, help=_help(_function))(_function)
 
 
 def main() -> None:
-    """Run the command line."""
     app(prog_name="likewise")

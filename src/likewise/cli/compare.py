@@ -15,29 +15,6 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 if TYPE_CHECKING:
     from likewise.comparison import Comparison
 
-_HELP = """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
-
-All learn from the same rows and tune their settings on them alone; then the held-out rows rank each other. Known
-classes: 30 % of the rows of each class are held out. New classes: half of the classes are. Printed are mAP with a
-bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each method.
-Every cosine is ranked a second time with neighbours, in a block of its own. Cheap methods run first; on a terminal each
-row is printed as it finishes, with the time left. Large data is sampled by class. A method that fails is listed with
-the reason.
-
-[bold]Examples[/bold]
-
-\b
-  likewise compare photos.features
-  likewise compare embeddings.npz --splits 5 -o report.html
-  likewise compare train.csv --methods cosine,lda,anchored --no-unseen
-  likewise compare embeddings.npy --labels labels.txt --json | jq .recommendation
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("compare", help=_HELP)(compare)
-
 
 def compare(
     data: Data,
@@ -59,7 +36,23 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read, compare, print, and write the page."""
+    """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
+
+    All learn from the same rows and tune their settings on them alone; then the held-out rows rank each other. Known
+    classes: 30 % of the rows of each class are held out. New classes: half of the classes are. Printed are mAP with a
+    bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each
+    method. Every cosine is ranked a second time with neighbours, in a block of its own. Cheap methods run first; on a
+    terminal each row is printed as it finishes, with the time left. Large data is sampled by class. A method that fails
+    is listed with the reason.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise compare photos.features
+      likewise compare embeddings.npz --splits 5 -o report.html
+      likewise compare train.csv --methods cosine,lda,anchored --no-unseen
+      likewise compare embeddings.npy --labels labels.txt --json | jq .recommendation
+    """
     check_writable(output)
     table = labelled(load_table(data, labels, label_column, features))
     import likewise

@@ -84,12 +84,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
 
 def emit_json(value: Any) -> None:
-    """Print a result as JSON on stdout."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)()))
 
 
 @contextmanager

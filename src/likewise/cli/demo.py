@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from likewise.cli.console import emit_json, print_table, results, working
 from likewise.cli.options import AsJson
@@ -15,33 +15,24 @@ from likewise.utils.files import make_folder
 if TYPE_CHECKING:
     from likewise.cli.demonstration import Demonstration
 
-_HELP = """Learn on handwritten digits, compare with the usual methods, and show results before and after.
-
-Takes seconds and needs no files. Writes [bold]strips.png[/bold] (the results of a few queries before and after
-learning), [bold]report.html[/bold] (one self-contained page) and [bold]demo.likewise[/bold] (the learned model).
-
-[bold]Examples[/bold]
-
-\b
-  likewise demo
-  likewise demo --output /tmp/demo --seed 3
-  likewise demo --json
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("demo", help=_HELP)(demo)
-
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Output folder.")] = Path(
-        "likewise-demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Output folder.")] = Path("likewise-demo"),
+    seed: Annotated[int, Option(help="Seed of the split and of the queries shown.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn, compare, write."""
+    """Learn on handwritten digits, compare with the usual methods, and show results before and after.
+
+    Takes seconds and needs no files. Writes [bold]strips.png[/bold] (the results of a few queries before and after
+    learning), [bold]report.html[/bold] (one self-contained page) and [bold]demo.likewise[/bold] (the learned model).
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise demo
+      likewise demo --output /tmp/demo --seed 3
+      likewise demo --json
+    """
     make_folder(output)  # before learning, so that a wrong path is reported at once
     with working("learning on 70 % of the digits"):
         from likewise.cli.demonstration import demonstrate

@@ -108,10 +108,6 @@ def _named(runs: list[DemoResult], name: str) -> DemoResult:
     return next(run for run in runs if run.name == name)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The picture
-
-
 def _picture(data: Digits, runs: list[DemoResult], seed: int) -> tuple[Image, str]:
     """Strips before and after learning, and a caption that says how the queries were chosen."""
     before, after = _named(runs, _BEFORE), _named(runs, _AFTER)
@@ -141,10 +137,6 @@ def _caption(hits: list[np.ndarray], differing: int, firsts: tuple[float, float]
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def _report(demonstration: Demonstration, png: bytes, command: str) -> str:
     runs = demonstration.runs
     rows = [[run.name, run.figures["mAP"], run.figures["P@1"], run.seconds] for run in runs]
@@ -165,15 +157,12 @@ def _report(demonstration: Demonstration, png: bytes, command: str) -> str:
         report.code(command),
         report.definitions(facts),
     ]
-    return report.page("likewise demo", _lead(runs), parts)
-
-
-def _lead(runs: list[DemoResult]) -> str:
     before, after = (_named(runs, name).figures["mAP"] for name in (_BEFORE, _AFTER))
-    return (
+    lead = (
         f"{_AFTER} learned a similarity from labelled handwritten digits. On digits it has never seen, its mean "
         f"average precision is {after:.3f}; the cosine of the raw pixels reaches {before:.3f}."
     )
+    return report.page("likewise demo", lead, parts)
 
 
 def _method_text(data: Digits) -> str:

@@ -6,35 +6,15 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
 
 if TYPE_CHECKING:
-    from likewise.doctor import Finding, Findings
-
-_HELP = """Find problems in the data that hurt a model, and say what to do about them.
-
-Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and repeated
-columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows than
-columns. Exits with 1 if something serious was found.
-
-[bold]Examples[/bold]
-
-\b
-  likewise doctor photos.csv
-  likewise doctor embeddings.npy --labels labels.txt
-  likewise doctor embeddings.parquet --json | jq .findings
-"""
+    from likewise.doctor import Findings
 
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("doctor", help=_HELP)(doctor)
 
 
 def doctor(
@@ -44,7 +24,19 @@ def doctor(
     features: FeatureName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Examine a table and print what was found."""
+    """Find problems in the data that hurt a model, and say what to do about them.
+
+    Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and
+    repeated columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows
+    than columns. Exits with 1 if something serious was found.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise doctor photos.csv
+      likewise doctor embeddings.npy --labels labels.txt
+      likewise doctor embeddings.parquet --json | jq .findings
+    """
     table = load_table(data, labels, label_column, features)
     from likewise.doctor import examine
 
@@ -59,17 +51,13 @@ def _show(source: str, findings: Findings) -> None:
     console = results()
     console.print(Text(f"{source}: {_size(findings)}", style="bold"), soft_wrap=True)
     for finding in findings:
-        _show_finding(console, finding)
+        mark, style = _MARKS[finding.severity]
+        console.print()
+        console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
+        for line in (finding.effect, f"→ {finding.remedy}"):
+            indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
+            console.print(Text(indented), soft_wrap=True)
     console.print(_conclusion(findings))
-
-
-def _show_finding(console: Console, finding: Finding) -> None:
-    mark, style = _MARKS[finding.severity]
-    console.print()
-    console.print(Text.assemble((f"{mark} {finding.severity}: ", style), finding.what))
-    for line in (finding.effect, f"→ {finding.remedy}"):
-        indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
-        console.print(Text(indented), soft_wrap=True)
 
 
 def _size(findings: Findings) -> str:

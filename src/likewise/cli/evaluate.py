@@ -9,28 +9,6 @@ import typer
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_rows
 
-_HELP = """Measure how well a model ranks, with raw cosine beside it.
-
-Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
-for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are left
-out and counted. Rows that the model learned from are counted too: it may know them by heart. The interval is a
-bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
-
-[bold]Examples[/bold]
-
-\b
-  likewise evaluate model.likewise test.csv
-  likewise evaluate model.likewise test.npy --labels test.txt --k 1 --k 5 --k 20
-  likewise evaluate model.likewise test.npz --gallery train.npz
-  likewise evaluate model.likewise big.features --sample 1000
-  likewise evaluate model.likewise test.parquet --json | jq .model.mAP
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("evaluate", help=_HELP)(evaluate)
-
 
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that likewise fit wrote.", show_default=False)],
@@ -55,7 +33,22 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Load, measure twice, print."""
+    """Measure how well a model ranks, with raw cosine beside it.
+
+    Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
+    for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are
+    left out and counted. Rows that the model learned from are counted too: it may know them by heart. The interval is a
+    bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise evaluate model.likewise test.csv
+      likewise evaluate model.likewise test.npy --labels test.txt --k 1 --k 5 --k 20
+      likewise evaluate model.likewise test.npz --gallery train.npz
+      likewise evaluate model.likewise big.features --sample 1000
+      likewise evaluate model.likewise test.parquet --json | jq .model.mAP
+    """
     fitted = load_model(model)
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)

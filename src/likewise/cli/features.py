@@ -8,73 +8,65 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from likewise.errors import LikewiseError
 
 SKIPPED = 1  # exit code of --strict if images were skipped
 
-_HELP = """Turn a folder of images into features, one row per image.
-
-The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp, gif,
-bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files that
-could not be read are listed in [bold]skipped.csv[/bold] in the output.
-
-[bold]Extractors[/bold]
-
-\b
-  efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
-  llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
-  onnx:MODEL.onnx      any image model in ONNX format
-  timm:NAME            any timm model, if timm is installed
-  pixels               the pixels of small pictures
-
-[bold]Examples[/bold]
-
-\b
-  likewise features PHOTOS -o photos.features
-  likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
-  likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
-  likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("features", help=_HELP)(features)
-
 
 def features(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder of images.", show_default=False)],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="NAME.features", help="Output folder.", show_default=False)
+        Path, Option("--output", "-o", metavar="NAME.features", help="Output folder.", show_default=False)
     ],
-    extractor: Annotated[str, typer.Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
-    labels: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="CSV of paths and labels.")] = None,
+    extractor: Annotated[str, Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
+    labels: Annotated[Path | None, Option(metavar="FILE.csv", help="CSV of paths and labels.")] = None,
     fit_on: Annotated[
-        Path | None, typer.Option(metavar="FILE.txt", help="llc: images to learn from, one per line; default: all.")
+        Path | None, Option(metavar="FILE.txt", help="llc: images to learn from, one per line; default: all.")
     ] = None,
-    words: Annotated[int | None, typer.Option(help="llc: codebook size; default: 2048.")] = None,
-    components: Annotated[int | None, typer.Option(help="llc: number of PCA components; default: 1000.")] = None,
-    no_pca: Annotated[bool, typer.Option("--no-pca", help="llc: keep the pooled codes, without PCA.")] = False,
-    size: Annotated[int | None, typer.Option(help="onnx, pixels: side in pixels.")] = None,
-    mean: Annotated[str | None, typer.Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
-    std: Annotated[
-        str | None, typer.Option(help="onnx: standard deviation of pixels in 0..1, one number or R,G,B.")
-    ] = None,
-    crop: Annotated[float | None, typer.Option(help="onnx: share of the shorter side kept; default: 0.875.")] = None,
+    words: Annotated[int | None, Option(help="llc: codebook size; default: 2048.")] = None,
+    components: Annotated[int | None, Option(help="llc: number of PCA components; default: 1000.")] = None,
+    no_pca: Annotated[bool, Option("--no-pca", help="llc: keep the pooled codes, without PCA.")] = False,
+    size: Annotated[int | None, Option(help="onnx, pixels: side in pixels.")] = None,
+    mean: Annotated[str | None, Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
+    std: Annotated[str | None, Option(help="onnx: standard deviation of pixels in 0..1, one number or R,G,B.")] = None,
+    crop: Annotated[float | None, Option(help="onnx: share of the shorter side kept; default: 0.875.")] = None,
     stretch: Annotated[
-        bool | None, typer.Option("--stretch/--no-stretch", help="onnx: keep all of both sides instead of a square.")
+        bool | None, Option("--stretch/--no-stretch", help="onnx: keep all of both sides instead of a square.")
     ] = None,
-    output_name: Annotated[str | None, typer.Option(help="onnx: output to use; default: the first.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32 or float16; default: that of the extractor.")] = None,
-    max_pixels: Annotated[int, typer.Option(help="Skip images with more pixels.")] = 100_000_000,
-    workers: Annotated[int | None, typer.Option(help="Threads; default: one per core.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a store with other settings.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file was skipped.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    output_name: Annotated[str | None, Option(help="onnx: output to use; default: the first.")] = None,
+    dtype: Annotated[str | None, Option(help="float32 or float16; default: that of the extractor.")] = None,
+    max_pixels: Annotated[int, Option(help="Skip images with more pixels.")] = 100_000_000,
+    workers: Annotated[int | None, Option(help="Threads; default: one per core.")] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace a store with other settings.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 if any file was skipped.")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Extract the features and print a summary."""
+    """Turn a folder of images into features, one row per image.
+
+    The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp,
+    gif, bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files
+    that could not be read are listed in [bold]skipped.csv[/bold] in the output.
+
+    [bold]Extractors[/bold]
+
+    \b
+      efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
+      llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
+      onnx:MODEL.onnx      any image model in ONNX format
+      timm:NAME            any timm model, if timm is installed
+      pixels               the pixels of small pictures
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise features PHOTOS -o photos.features
+      likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
+      likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
+      likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
+    """
     from likewise.features import extract_folder, make_extractor
 
     if no_pca and components is not None:
@@ -89,7 +81,7 @@ def features(
     made = make_extractor(extractor, **parameters)
     with _bar(quiet) as progress:
         summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
-    print(json.dumps(summary.as_dict()) if as_json else _sentence(summary))
+    print(json.dumps(vars(summary)) if as_json else _sentence(summary))
     if summary.n_skipped:
         reasons = output / "skipped.csv"
         print(f"likewise: {summary.n_skipped} skipped; the reasons are in {reasons}", file=sys.stderr)

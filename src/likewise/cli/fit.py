@@ -13,30 +13,6 @@ from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.reporting.words import short
 
-_HELP = """Learn a similarity from rows and labels, and save it as one file.
-
-Rows without a label are left out. Ctrl-C stops the learning, keeps the last full iteration and saves that.
-
-[bold]Examples[/bold]
-
-\b
-  likewise fit train.csv -o model.likewise
-  likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
-  likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
-  likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
-  likewise fit big.features -o big.likewise --memory-limit 1GB
-  likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
-  likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
-  likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise
-  likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
-  cat train.csv | likewise fit - -o model.likewise --json
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("fit", help=_HELP)(fit)
-
 
 def fit(
     data: options.Data,
@@ -93,7 +69,24 @@ def fit(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read, fit, save, and report."""
+    """Learn a similarity from rows and labels, and save it as one file.
+
+    Rows without a label are left out. Ctrl-C stops the learning, keeps the last full iteration and saves that.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise fit train.csv -o model.likewise
+      likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
+      likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
+      likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
+      likewise fit big.features -o big.likewise --memory-limit 1GB
+      likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
+      likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
+      likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise
+      likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
+      cat train.csv | likewise fit - -o model.likewise --json
+    """
     asked = {
         "rank": rank,
         "n_iter": n_iter,

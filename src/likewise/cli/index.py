@@ -12,36 +12,6 @@ from likewise.cli.console import emit_json, note, working
 from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, load_model, load_table
 from likewise.errors import LikewiseError
 
-_HELP = """Index a gallery, so that it can be searched with a model.
-
-The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the
-gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced only
-once the new one is complete.
-
-A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the vectors
-are held in memory.
-
-Search is exact by default. --approximate builds an HNSW graph (hnsw) or inverted lists (ivf), and prints their
-recall@10 against exact search on your own gallery.
-
-Vectors and queries are smoothed by their nearest neighbours in the gallery, which usually ranks better. By default the
-labels of the gallery choose how many; without labels it is 10, or none for fewer than 200 items. A model that is not
-a cosine is left as it is.
-
-[bold]Examples[/bold]
-
-\b
-  likewise index photos.likewise photos.features -o photos.index
-  likewise index model.likewise items.parquet -o items.index --approximate hnsw
-  likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
-  likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("index", help=_HELP)(index)
-
 
 def index(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by likewise fit.", show_default=False)],
@@ -66,7 +36,30 @@ def index(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build the index, save it, export it, and print a summary."""
+    """Index a gallery, so that it can be searched with a model.
+
+    The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the
+    gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
+    only once the new one is complete.
+
+    A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the
+    vectors are held in memory.
+
+    Search is exact by default. --approximate builds an HNSW graph (hnsw) or inverted lists (ivf), and prints their
+    recall@10 against exact search on your own gallery.
+
+    Vectors and queries are smoothed by their nearest neighbours in the gallery, which usually ranks better. By default
+    the labels of the gallery choose how many; without labels it is 10, or none for fewer than 200 items. A model that
+    is not a cosine is left as it is.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise index photos.likewise photos.features -o photos.index
+      likewise index model.likewise items.parquet -o items.index --approximate hnsw
+      likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
+      likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
+    """
     from likewise.retrieval.exports import export as write
 
     if approximate not in (None, "auto", "hnsw", "ivf"):

@@ -7,30 +7,28 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from likewise.cli.console import note, working
 from likewise.errors import LikewiseError
 
 _FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
+Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
 Labels = Annotated[
-    Path | None, typer.Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
+    Path | None, Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--label-column", metavar="NAME", help="Column or .npz key of the labels. [dim]Default: label, y, target, …[/]"
     ),
 ]
 FeatureName = Annotated[
     str | None,
-    typer.Option(
-        "--features", metavar="NAME", help="Parquet column or .npz key of the features, if there are several."
-    ),
+    Option("--features", metavar="NAME", help="Parquet column or .npz key of the features, if there are several."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
 def load_table(
@@ -71,7 +69,6 @@ def check_writable(output: Path | None) -> None:
 
 
 def load_model(path: Path) -> Any:
-    """Read a saved model of any class."""
     from likewise import load
 
     return load(path)
@@ -79,14 +76,14 @@ def load_model(path: Path) -> Any:
 
 MemoryLimit = Annotated[
     str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
+    Option("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
+    Path | None, Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
 ]
 Dask = Annotated[
     str | None,
-    typer.Option("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
+    Option("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
 ]
 
 
@@ -166,24 +163,18 @@ def _opened(rows: Any, source: str) -> TrainingRows:
 
 Relevance = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--relevance",
         metavar="FILE",
         help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked; anchor, positive, negative; a, b, link.",
     ),
 ]
 Gallery = Annotated[
-    str | None, typer.Option("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
+    str | None, Option("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
 ]
-Unstored = Annotated[
-    str, typer.Option("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")
-]
-Sides = Annotated[
-    str | None, typer.Option("--sides", help="both, query (an index of raw rows stays), or gallery; for slr.")
-]
-Prior = Annotated[
-    str | None, typer.Option("--prior", help="identity: what was not taught keeps its raw ranking; for slr.")
-]
+Unstored = Annotated[str, Option("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")]
+Sides = Annotated[str | None, Option("--sides", help="both, query (an index of raw rows stays), or gallery; for slr.")]
+Prior = Annotated[str | None, Option("--prior", help="identity: what was not taught keeps its raw ranking; for slr.")]
 
 
 def related_rows(data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str) -> TrainingRows:

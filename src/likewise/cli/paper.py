@@ -5,73 +5,60 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import AsJson
 
-_HELP = """Run the experiments of the paper: all rivals, tables and figures.
-
-DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
-caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20 needs
-PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package dataset-fashion-mnist
-is installed; digits needs no PATH.
-
-Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output folder.
-Every result is stored at once; a killed run is resumed with --resume.
-
-[bold]Examples[/bold]
-
-\b
-  likewise paper digits --quick
-  likewise paper caltech101 caltech.features -o caltech
-  likewise paper caltech101 caltech.features -o caltech --resume --methods LMNN --splits 1
-  likewise paper caltech101 caltech.features -o caltech --resume --only table3
-  likewise paper photos.features --methods Euclid,LDA,SLR
-"""
-
 _ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("paper", help=_HELP)(paper)
-
-
 def paper(
-    dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="A name from above, or a path.", show_default=False)
-    ],
-    path: Annotated[
-        Path | None, typer.Argument(metavar="[PATH]", help="Path of the data set.", show_default=False)
-    ] = None,
+    dataset: Annotated[str, Argument(metavar="DATASET", help="A name from above, or a path.", show_default=False)],
+    path: Annotated[Path | None, Argument(metavar="[PATH]", help="Path of the data set.", show_default=False)] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Output folder. [dim]Default: paper-DATASET.[/]"),
+        Path | None, Option("--output", "-o", metavar="DIR", help="Output folder. [dim]Default: paper-DATASET.[/]")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few rows, two splits, short training.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Few rows, two splits, short training.")] = False,
     methods: Annotated[
-        str | None, typer.Option("--methods", metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")
+        str | None, Option("--methods", metavar="A,B,…", help="Only these methods. [dim]Default: all.[/]")
     ] = None,
     splits: Annotated[
-        int | None, typer.Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
+        int | None, Option("--splits", metavar="N", help="Number of 70/30 splits. [dim]Default: 5, quick 2.[/]")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in the output folder.")] = False,
-    only: Annotated[str | None, typer.Option("--only", metavar="A,B,…", help=_ONLY)] = None,
-    rank: Annotated[int | None, typer.Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
+    resume: Annotated[bool, Option("--resume", help="Resume the run in the output folder.")] = False,
+    only: Annotated[str | None, Option("--only", metavar="A,B,…", help=_ONLY)] = None,
+    rank: Annotated[int | None, Option(help="Rank of M. [dim]Default: 100.[/]", min=1)] = None,
     iterations: Annotated[
-        int | None, typer.Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)
+        int | None, Option("--iterations", "-T", help="Iterations T. [dim]Default: 10, imagenet50 5.[/]", min=1)
     ] = None,
     components: Annotated[
-        int | None,
-        typer.Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0),
+        int | None, Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0)
     ] = None,
-    normalise: Annotated[bool, typer.Option("--normalise/--no-normalise", help="Scale rows to unit length.")] = True,
-    extractor: Annotated[str, typer.Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
-    seed: Annotated[int, typer.Option(help="Seed of the splits and of all methods.", min=0)] = 0,
+    normalise: Annotated[bool, Option("--normalise/--no-normalise", help="Scale rows to unit length.")] = True,
+    extractor: Annotated[str, Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
+    seed: Annotated[int, Option(help="Seed of the splits and of all methods.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Prepare the run, perform it, write the report."""
+    """Run the experiments of the paper: all rivals, tables and figures.
+
+    DATASET is caltech101, imagenet50, fashion-mnist, digits, newsgroups20, or the path of any feature store or table.
+    caltech101 and imagenet50 need PATH, a folder of pictures (one folder per class) or a feature store; newsgroups20
+    needs PATH, an .npz file; fashion-mnist needs PATH, the folder of its files, unless the Debian package
+    dataset-fashion-mnist is installed; digits needs no PATH.
+
+    Writes [bold]report.md[/bold], [bold]report.html[/bold], [bold]cells.csv[/bold] and the figures to the output
+    folder. Every result is stored at once; a killed run is resumed with --resume.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise paper digits --quick
+      likewise paper caltech101 caltech.features -o caltech
+      likewise paper caltech101 caltech.features -o caltech --resume --methods LMNN --splits 1
+      likewise paper caltech101 caltech.features -o caltech --resume --only table3
+      likewise paper photos.features --methods Euclid,LDA,SLR
+    """
     with working(f"reading {dataset}"):
         from likewise.paper.run import prepare, write_report
 
@@ -118,14 +105,11 @@ def _standings(run: Any) -> list[list[tuple[str, list[float], float | None]]]:
     """The methods of the tables and of the documents: name, mAP on each split in per cent, training time."""
     from likewise.paper import newsgroups, tables
 
-    journal = run.journal
-    return [
-        [
-            (name, list(journal.scores(page.EXPERIMENT, name).values()), journal.seconds(clock, name))
-            for name in page.order_of(run)
-        ]
-        for page, clock in ((tables, "times"), (newsgroups, newsgroups.EXPERIMENT))
-    ]
+    found = []
+    for page, clock in ((tables, "times"), (newsgroups, newsgroups.EXPERIMENT)):
+        scores = {name: list(run.journal.scores(page.EXPERIMENT, name).values()) for name in page.order_of(run)}
+        found.append([(name, values, run.journal.seconds(clock, name)) for name, values in scores.items()])
+    return found
 
 
 def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:

@@ -8,26 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError
-
-_HELP = """Find the items of an index most similar to a picture.
-
-A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row of
-the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead, without
-learning.
-
-[bold]Examples[/bold]
-
-\b
-  likewise search photos.index cat.jpg
-  likewise search photos.index cat.jpg dog.jpg -k 20 --json
-  likewise search photos.index --row 17 --row 230 --open
-  find . -name '*.jpg' | likewise search photos.index -
-  curl -s $URL | likewise search photos.index -
-"""
 
 _MOST_INPUT = 200 * 2**20
 
@@ -40,28 +25,35 @@ class _Query(NamedTuple):
     row: int | None = None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("search", help=_HELP)(search)
-
-
 def search(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
     images: Annotated[
-        list[str] | None, typer.Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
+        list[str] | None, Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
     ] = None,
-    row: Annotated[list[int] | None, typer.Option(metavar="N", help="Search by a row of the index.")] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 10,
-    before: Annotated[bool, typer.Option("--before", help="Rank by the cosine of the raw features.")] = False,
+    row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
+    k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 10,
+    before: Annotated[bool, Option("--before", help="Rank by the cosine of the raw features.")] = False,
     as_json: AsJson = False,
-    open_: Annotated[bool, typer.Option("--open", help="Show the pictures.")] = False,
-    sheet: Annotated[
-        Path | None, typer.Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")
-    ] = None,
+    open_: Annotated[bool, Option("--open", help="Show the pictures.")] = False,
+    sheet: Annotated[Path | None, Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")] = None,
 ) -> None:
-    """Load the index, search it, and print or show the results."""
+    """Find the items of an index most similar to a picture.
+
+    A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row
+    of the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead,
+    without learning.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise search photos.index cat.jpg
+      likewise search photos.index cat.jpg dog.jpg -k 20 --json
+      likewise search photos.index --row 17 --row 230 --open
+      find . -name '*.jpg' | likewise search photos.index -
+      curl -s $URL | likewise search photos.index -
+    """
     from likewise.retrieval import Index
 
     queries = _queries(images or [], row or [])
@@ -101,7 +93,8 @@ def _from_stdin() -> list[_Query]:
         raise LikewiseError(f"standard input holds more than {_MOST_INPUT >> 20} MB; expected an image or paths")
     if not data.strip():
         raise LikewiseError("standard input is empty; expected an image or a list of paths")
-    paths = _paths(data)
+    lines = [] if b"\0" in data else data.decode("utf-8", "surrogateescape").splitlines()
+    paths = [line.strip() for line in lines if line.strip()]
     missing = [path for path in paths if not os.path.isfile(path)]  # unlike Path.is_file, False for any text
     if paths and not missing:
         return [_Query(path, Path(path)) for path in paths]
@@ -110,16 +103,7 @@ def _from_stdin() -> list[_Query]:
     return [_Query("standard input", data)]
 
 
-def _paths(data: bytes) -> list[str]:
-    """The lines of a text; none if the data cannot be a list of paths."""
-    if b"\0" in data:
-        return []
-    lines = (line.strip() for line in data.decode("utf-8", "surrogateescape").splitlines())
-    return [line for line in lines if line]
-
-
 def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterator[tuple[Any, Any]]:
-    """Rows and scores for each query."""
     images = [query.image for query in queries if query.row is None]
     embedded = iter(index.embed(images) if images else ())
     for query in queries:
@@ -150,7 +134,9 @@ def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
     grid = Grid(title=Text(query.name), title_justify="left")
     for name in ("", "score", "row"):
         grid.add_column(name, justify="right")
-    columns = [name for name in ("id", "label", "path") if _is_informative(index, name)]
+    numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
+    shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
+    columns = [name for name, informative in shown.items() if informative]
     for name in columns:
         grid.add_column(name, overflow="fold")
     for place, pair in enumerate(zip(rows, scores, strict=True), start=1):
@@ -158,13 +144,6 @@ def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
         cells = [Text("" if hit[name] is None else str(hit[name])) for name in columns]
         grid.add_row(str(place), f"{hit['score']:.4f}", str(hit["row"]), *cells)
     results().print(grid)
-
-
-def _is_informative(index: Any, name: str) -> bool:
-    """Whether a column says anything: ids that equal the row numbers do not."""
-    if name == "id":
-        return bool((index.ids != range(len(index))).any()) if index.ids.dtype.kind == "i" else True
-    return (index.labels if name == "label" else index.paths) is not None
 
 
 def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path | None) -> Path:
@@ -176,30 +155,18 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
-    gallery: Any = _LazyPictures(index)
-    pictures = [_thumbnail(query.image) if query.row is None else gallery[query.row] for query in queries]
+    gallery: Any = {row: _thumbnail(index.image_path(int(row))) for found in rows for row in found}
+    shown = [_thumbnail(q.image if q.row is None else index.image_path(q.row)) for q in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
     own = [None if query.row is None else labels[query.row] for query in queries]
     panel = Panel("most similar", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
-    return write_png(path, retrieval_strips(pictures, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
-
-
-class _LazyPictures:
-    """The pictures of the items, read on access; one that cannot be read is a grey square."""
-
-    def __init__(self, index: Any) -> None:
-        self.index = index
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, row: int) -> Any:
-        return _thumbnail(self.index.image_path(int(row)))
+    return write_png(path, retrieval_strips(shown, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
 
 
 def _thumbnail(source: Any) -> Any:
+    """A small picture; a grey square if it cannot be read."""
     import numpy as np
 
     from likewise.features import ImageError, load_image

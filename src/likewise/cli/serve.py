@@ -3,56 +3,45 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from likewise.cli.console import note, working
-from likewise.errors import LikewiseError, MissingExtraError
-
-_HELP = """Serve a web page to search an index, compare before and after, and teach it by clicking.
-
-The page is available on this machine only. With --host other machines can connect, and then a token is required;
-without --token a random one is printed with the address. Marks made on the page are saved at once, in the index folder.
-
-[bold]Examples[/bold]
-
-\b
-  likewise serve photos.index
-  likewise serve photos.index --port 8080 --no-browser
-  likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
-"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the application."""
-    app.command("serve", help=_HELP)(serve)
+from likewise.errors import LikewiseError
 
 
 def serve(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
+        str | None, Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Additional host name of this server.")
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
-    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="Disable rate limiting.")] = False,
+    allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
+    no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
+    no_rate_limit: Annotated[bool, Option("--no-rate-limit", help="Disable rate limiting.")] = False,
     log_level: Annotated[
-        Literal["debug", "info", "warning"], typer.Option(help="debug logs every request; logs are JSON on stderr.")
+        Literal["debug", "info", "warning"], Option(help="debug logs every request; logs are JSON on stderr.")
     ] = "info",
 ) -> None:
-    """Load the index and serve it."""
-    try:
-        from likewise.web import ServerSettings
-        from likewise.web.monitoring import start_logging
-        from likewise.web.server import serve as run
-    except ImportError as error:
-        raise MissingExtraError("likewise serve", "serve") from error
+    """Serve a web page to search an index, compare before and after, and teach it by clicking.
+
+    The page is available on this machine only. With --host other machines can connect, and then a token is required;
+    without --token a random one is printed with the address. Marks made on the page are saved at once, in the index
+    folder.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise serve photos.index
+      likewise serve photos.index --port 8080 --no-browser
+      likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
+    """
     from likewise.retrieval import Index
+    from likewise.web import ServerSettings
+    from likewise.web.monitoring import start_logging
+    from likewise.web.server import serve as run
 
     if token is not None and len(token.strip()) < 8:
         raise LikewiseError(f"--token has {len(token.strip())} characters; expected at least 8")

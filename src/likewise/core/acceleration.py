@@ -8,12 +8,11 @@ from likewise.core.steps import Iterate, LeastSquares
 
 
 def accelerated(problem: LeastSquares, K: np.ndarray, B: np.ndarray, depth: int = 5) -> Iterator[Iterate]:
-    """Algorithm 1 from mixtures of the last `depth` iterates, each accepted only if it is at least as good as a plain
-    step guarantees.
+    """Algorithm 1 from mixtures of the last `depth` iterates.
 
     Every iterate is a plain step from the best point so far. A mixture whose objective is above the bound of the plain
-    step is rejected and the memory cleared. For the whole matrix only: low rank is not convex, and mixtures of its
-    iterates ended up to 12 % above the plain iteration.
+    step is rejected and the memory cleared. For the whole matrix only: at low rank, which is not convex, mixtures ended
+    up to 12 % above the plain iteration.
     """
     best = _plain_step(problem, K, B)
     memory = [(K, best.A)]

@@ -1,14 +1,12 @@
 """A library and a device: what is brought there, and the few products that every pass takes there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from likewise.core.labels import LabelTarget, label_runs, same_label_blocks
+from likewise.core.labels import LabelTarget, Runs, label_runs, same_label_blocks
 from likewise.core.passes import Gallery
 from likewise.utils.arrays import is_torch
 
@@ -17,7 +15,7 @@ from likewise.utils.arrays import is_torch
 class DeviceColumns:
     """The columns of a pass on a device; where classes begin stays on the host."""
 
-    device: Device
+    device: "Device"
     Q: Any
     back: Any
     weights: Any
@@ -31,40 +29,23 @@ class DeviceColumns:
 
 @dataclass(frozen=True)
 class Device:
-    """Where passes run.
+    """Where passes run."""
 
-    Attributes
-    ----------
-    xp : namespace of the library.
-    where : its device.
-    dtype : of products, float32 or float64.
-    tile_dtype : of tiles of scores; their sums are in `dtype`.
-    tile : rows and columns of a tile.
-    """
-
-    xp: Any
-    where: Any
-    dtype: Any
-    tile_dtype: Any
-    tile: tuple[int, int]
+    xp: Any  # namespace of the library
+    where: Any  # its device
+    dtype: Any  # of products, float32 or float64
+    tile_dtype: Any  # of tiles of scores; their sums are in `dtype`
+    tile: tuple[int, int]  # rows and columns of a tile
 
     @property
     def wide(self) -> Any:
         """float64, but for Apple's graphics, which do not have it."""
         return self.xp.float32 if "mps" in str(self.where) else self.xp.float64
 
-    @property
-    def host_dtype(self) -> np.dtype:
-        """`dtype` as NumPy has it."""
-        return np.dtype(str(self.dtype).split(".")[-1])
-
-    # ----------------------------------------------------------------------------------------------------------------
-    # To the device
-
     def put(self, values: np.ndarray, dtype: Any = None) -> Any:
         """An array of the host on the device, in `dtype` unless another is asked for."""
         dtype = dtype or self.dtype
-        host = np.float64 if dtype == self.xp.float64 else self.host_dtype
+        host = np.dtype("float64" if dtype == self.xp.float64 else str(self.dtype).split(".")[-1])
         return self.moved(self.xp.astype(self.xp.asarray(np.ascontiguousarray(values, dtype=host)), dtype))
 
     def indices(self, places: np.ndarray) -> Any:
@@ -95,9 +76,6 @@ class Device:
         Q, back = (self.put(part, self.tile_dtype) for part in (gallery.G, gallery.back))
         return DeviceColumns(self, Q, back, weights, gallery.starts)
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # Products
-
     def tiles(
         self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget
     ) -> Iterator[tuple[slice, Any]]:
@@ -108,12 +86,9 @@ class Device:
             yield tile, self._clamped(P @ columns.Q[tile, :].T, runs, columns.starts, first, target)
 
     def summed(self, E: Any, columns: DeviceColumns, tile: slice) -> Any:
-        """E back for a tile."""
         return self.xp.astype(E @ columns.back[tile, :], self.dtype, copy=False)
 
-    def _clamped(
-        self, S: Any, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int, target: LabelTarget
-    ) -> Any:
+    def _clamped(self, S: Any, runs: Runs, starts: np.ndarray, first: int, target: LabelTarget) -> Any:
         """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""
         found = []
         for part, c in same_label_blocks(S.shape[1], runs, starts, first):

@@ -1,11 +1,9 @@
 """Labels: their class numbers, rows sorted and summed by class, draws by class, and the target that labels make."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +13,9 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
+Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
+Rectangle = tuple[slice, slice]
+
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
@@ -22,16 +23,18 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     if len(classes) == 1:
         raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
     if len(classes) == len(codes):
-        raise LikewiseError(
-            f"all {len(codes)} labels in y are distinct: no two rows are alike, so nothing can be learned"
-        )
+        n = len(codes)
+        raise LikewiseError(f"all {n} labels in y are distinct: no two rows are alike, so nothing can be learned")
     return classes, codes
 
 
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
-    _check_missing(y)
+    objects = y.tolist() if y.dtype.kind == "O" else []
+    missing = np.isnan(y).sum() if y.dtype.kind == "f" else sum(label is None or label != label for label in objects)
+    if missing:
+        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
@@ -63,17 +66,6 @@ def has_one_label_per_row(y: Any) -> bool:
     return y.ndim != 1 or not is_unlabelled(y).any()
 
 
-def _check_missing(y: np.ndarray) -> None:
-    if y.dtype.kind == "f":
-        missing = int(np.isnan(y).sum())
-    elif y.dtype.kind == "O":
-        missing = sum(label is None or label != label for label in y.tolist())
-    else:
-        return
-    if missing:
-        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
-
-
 def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
     """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
     if sample_weight is None:
@@ -84,38 +76,24 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
     return None if np.all(weights == 1.0) else np.asarray(weights)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What a pair should score
-
-
 @dataclass(frozen=True)
 class LabelTarget:
-    """Intervals from labels, for rows and columns that are both sorted by label.
-
-    Attributes
-    ----------
-    same, other : the paper's δ1 and δ2.
-    adaptive : True clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2).
-    same_weight : weight of the pairs of each class, relative to a pair of two classes; None is 1.
-    """
+    """Intervals from labels, for rows and columns that are both sorted by label."""
 
     on_host: ClassVar[bool] = True
 
-    same: float = 1.0
-    other: float = 0.0
-    adaptive: bool = True
-    same_weight: np.ndarray | None = None
+    same: float = 1.0  # δ1 of the paper
+    other: float = 0.0  # δ2
+    adaptive: bool = True  # clamps the current scores to their intervals; False targets δ1 and δ2 themselves (Eqn. 2)
+    same_weight: np.ndarray | None = None  # of the pairs of each class, relative to a pair of two classes; None is 1
 
     @classmethod
-    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> LabelTarget:
-        """From (δ1, δ2)."""
+    def of_margins(cls, margins: Sequence[float], adaptive: bool) -> Self:
         if len(margins) != 2 or not margins[0] > margins[1]:
             raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
         return cls(float(margins[0]), float(margins[1]), adaptive)
 
-    def fold(
-        self, S: np.ndarray, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
-    ) -> list[tuple[slice, slice, np.ndarray]]:
+    def fold(self, S: np.ndarray, runs: Runs, starts: np.ndarray, first: int) -> list[tuple[slice, slice, np.ndarray]]:
         """Overwrite a tile of scores by 2E - (S - δ2), E = S - clamp(S) how far each lies outside its interval.
 
         For two labels that is |S - δ2|, all that a pair costs here; the few blocks of one label are then put right, and
@@ -137,11 +115,10 @@ class LabelTarget:
         return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows sorted by class, and sums over classes
+# -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------
 
 
-def label_runs(codes: np.ndarray) -> list[tuple[int, int, int]]:
+def label_runs(codes: np.ndarray) -> Runs:
     """Ranges (begin, end, class) of equal values in a sorted array."""
     edges = np.flatnonzero(np.diff(codes)) + 1
     begins, ends = np.concatenate([[0], edges]), np.concatenate([edges, [len(codes)]])
@@ -159,9 +136,7 @@ def indicator(codes: np.ndarray, weights: np.ndarray | None, n_classes: int) -> 
     return sp.csr_array((count, codes, np.arange(len(codes) + 1)), shape=(len(codes), n_classes))
 
 
-def same_label_blocks(
-    width: int, runs: list[tuple[int, int, int]], starts: np.ndarray, first: int
-) -> list[tuple[tuple[slice, slice], int]]:
+def same_label_blocks(width: int, runs: Runs, starts: np.ndarray, first: int) -> list[tuple[Rectangle, int]]:
     """The rectangles of a tile where row and column have one label."""
     lowest = int(np.searchsorted(starts, first, side="right")) - 1
     blocks = []
@@ -199,10 +174,6 @@ def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -
         part = wide(V[rows, :])
         total[present] += to_host(like(onehot, part) @ part)
     return total
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Draws
 
 
 def generator(random_state: Any) -> np.random.Generator:

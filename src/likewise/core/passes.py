@@ -14,6 +14,7 @@ import numpy as np
 
 from likewise.core.labels import LabelTarget, indicator, label_runs
 
+Swept = tuple[np.ndarray, float]  # (S - Y) @ back, or Xᵀ times that; and the loss
 # Of the shapes tried in float32 on two threads the best; `make bench` prints its share of a square GEMM's rate.
 ROWS, COLUMNS = 512, 1024
 
@@ -47,7 +48,6 @@ class Gallery:
         yield self
 
     def excess(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
-        """(S - clamp(S)) @ back for rows P, see `excess`."""
         return excess(P, codes, self, target)
 
     def __sizeof__(self) -> int:
@@ -62,12 +62,16 @@ class Gallery:
     @cached_property
     def sums(self) -> LabelSums:
         """What a fixed target needs of the columns."""
-        return _label_sums(self)
+        weights = np.ones(len(self.G)) if self.weights is None else self.weights
+        G, back = self.G.astype(np.float64), self.back.astype(np.float64)
+        weighted, n_classes = G * weights[:, None], len(self.starts) - 1
+        Z = indicator(np.repeat(np.arange(n_classes), np.diff(self.starts)), None, n_classes)
+        return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
 
 
 def deviation(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
-) -> tuple[np.ndarray, float]:
+) -> Swept:
     """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y, and the sum of squares of S - Y."""
     if not target.adaptive:
         return _fixed(P, codes, weights, gallery, target)
@@ -128,20 +132,17 @@ class _Loss:
         scored = _weighted_sum(np.einsum("ij,ij->i", own, P, dtype=np.float64)[:, None], self.rows, None)
         loss = scored - (self.target.same - self.target.other) * self.same
         if self.target.other:
-            loss -= self.target.other * (self.folded + self._linear(P)) / 2
+            gallery = self.gallery
+            columns = float(len(gallery.G) if gallery.weights is None else gallery.weights.sum())
+            scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
+            linear = _weighted_sum(scores[:, None], self.rows, None)  # of S - δ2 over the block
+            loss -= self.target.other * (self.folded + linear) / 2
         return max(loss, 0.0)
-
-    def _linear(self, P: np.ndarray) -> float:
-        """The weighted sum of S - δ2 over the block."""
-        gallery, rows = self.gallery, self.rows
-        columns = float(len(gallery.G) if gallery.weights is None else gallery.weights.sum())
-        scores = P.astype(np.float64) @ gallery.linear[1][: P.shape[1]] - self.target.other * columns
-        return float(scores.sum() if rows is None else rows @ scores)
 
 
 def _fixed(
     P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
-) -> tuple[np.ndarray, float]:
+) -> Swept:
     """Y = δ1 or δ2 by label: class sums of the gallery are all it takes, no pair is visited."""
     sums = gallery.sums
     same, other = target.same - target.other, target.other
@@ -162,14 +163,6 @@ class LabelSums:
     size: np.ndarray
     G_G: np.ndarray
     G_back: np.ndarray
-
-
-def _label_sums(gallery: Gallery) -> LabelSums:
-    weights = np.ones(len(gallery.G)) if gallery.weights is None else gallery.weights
-    G, back = gallery.G.astype(np.float64), gallery.back.astype(np.float64)
-    weighted, n_classes = G * weights[:, None], len(gallery.starts) - 1
-    Z = indicator(np.repeat(np.arange(n_classes), np.diff(gallery.starts)), None, n_classes)
-    return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
 
 
 def _weighted_sum(E: np.ndarray, rows: np.ndarray | None, columns: np.ndarray | None) -> float:

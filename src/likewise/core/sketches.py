@@ -1,7 +1,4 @@
-"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks.
-
-A Gaussian sketch saves no time: it mixes the targets of all pairs, which must be clamped first.
-"""
+"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks."""
 
 import warnings
 from collections.abc import Callable
@@ -10,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from likewise.core.engine import Columns, Engine, EngineInMemory
 from likewise.core.labels import LabelTarget, draw_landmarks
@@ -27,7 +25,7 @@ class _Compressed:
     whitening: WhiteningMap
     target: LabelTarget
     size: int
-    rng: np.random.Generator
+    rng: Generator
     both_sides: bool = False
 
 
@@ -64,7 +62,10 @@ class SampledPairs(_Compressed):
 
 @dataclass
 class GaussianSketch(_Compressed):
-    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step."""
+    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step.
+
+    It saves no time: the targets of all pairs must be clamped before they are mixed.
+    """
 
     engine: EngineInMemory
 
@@ -118,8 +119,7 @@ class LandmarkPairs(_Compressed):
         return ClosedFormStep(new, loss + self.whitening.penalty(A, B), 0.0)
 
 
-# relative eigenvalue below which UᵀU is rounding in float32
-_SINGULAR = 1e-6
+_SINGULAR = 1e-6  # relative eigenvalue below which UᵀU is rounding in float32
 
 _SKETCHES: dict[str, Callable[..., LeastSquares]] = {
     "gaussian": GaussianSketch,
@@ -129,12 +129,7 @@ _SKETCHES: dict[str, Callable[..., LeastSquares]] = {
 
 
 def make_sketch(
-    options: SolverOptions,
-    rank: int,
-    engine: Engine,
-    whitening: WhiteningMap,
-    target: LabelTarget,
-    rng: np.random.Generator,
+    options: SolverOptions, rank: int, engine: Engine, whitening: WhiteningMap, target: LabelTarget, rng: Generator
 ) -> LeastSquares:
     """The regression compressed to `compress_size` rows, on both sides for the whole matrix."""
     name, size = str(options.compress), int(options.compress_size or 0)
@@ -173,7 +168,7 @@ def _normal_matrix(rows: EngineInMemory, whitening: WhiteningMap, scale: float) 
 
 
 def _ridge(whitening: WhiteningMap) -> np.ndarray:
-    """α WᵀW = I - D: nothing without ridge."""
+    """α WᵀW = I - D."""
     return np.diag(1.0 - whitening.shrinkage)
 
 

@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 import scipy.linalg
+from numpy.random import Generator
 
 from likewise.core.acceleration import accelerated
 from likewise.core.engine import Columns, Engine
@@ -29,8 +30,7 @@ from likewise.utils.threads import single_threaded_blas
 log = logging.getLogger("likewise")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The regressions
+# -- The regressions --------------------------------------------------------------------------------------------------
 
 
 class AllPairs:
@@ -111,8 +111,7 @@ def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return Q @ (U * np.sqrt(s)), B @ (Vt.T * np.sqrt(s))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The loop
+# -- The loop ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,6 @@ class Result:
 
     @property
     def n_iter(self) -> int:
-        """Iterations done."""
         return len(self.history)
 
     def converged(self, tol: float) -> bool:
@@ -178,8 +176,7 @@ def learning_bar(steps: int, enabled: bool) -> Iterator[tuple[Advance, Callable[
         yield advance, lambda result: advance(0, f"learning, loss {result.history[-1]['loss']:.4g}")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# From labelled rows to M
+# -- From labelled rows to M ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,6 @@ class Solution:
     scale: float = 0.0
 
     def matrix(self) -> np.ndarray:
-        """M itself, (d_q, d_g)."""
         M = self.L @ self.R.T
         if self.scale:
             M[np.diag_indices_from(M)] += self.scale
@@ -208,25 +204,17 @@ class Solution:
         if sides != "both":
             M = self.matrix()
             return (M.T, np.eye(M.shape[1])) if sides == "query" else (np.eye(M.shape[0]), M)
-        L, R = self._factors()
+        L, R = self.L, self.R
+        if self.scale:  # the factors of the singular value decomposition, as wide as the data
+            P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
+            L, R = P * np.sqrt(s), Qt.T * np.sqrt(s)
         largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
         signs = np.where(largest < 0, -1.0, 1.0)
         return (L * signs).T, (R * signs).T
 
-    def _factors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two factors of M; with a prior those of its singular value decomposition, as wide as the data."""
-        if not self.scale:
-            return self.L, self.R
-        P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
-        return P * np.sqrt(s), Qt.T * np.sqrt(s)
-
 
 def solve(
-    engine: Engine,
-    target: LabelTarget,
-    options: SolverOptions,
-    rng: np.random.Generator,
-    saved: SavedIterations | None = None,
+    engine: Engine, target: LabelTarget, options: SolverOptions, rng: Generator, saved: SavedIterations | None = None
 ) -> Solution:
     """M from labelled rows. A fixed target on all pairs has its solution in closed form; all else iterates."""
     _check(options, saved)
@@ -243,7 +231,11 @@ def solve(
     if not closed_form:
         if saved is not None:
             saved.begin(whitening)
-        problem = _problem(engine, whitening, target, factors, options, usable, rng)
+        problem: LeastSquares = AllPairs(engine, whitening, target)
+        if options.compress is not None:
+            problem = make_sketch(options, usable, engine, whitening, target, rng)
+        elif not target.adaptive:
+            problem = FixedTarget(*factors, engine.sum_of_squares(target))
         result = result if saved is None else saved.resume(start)  # with the generator as it was
         result = _iterated(engine, problem, options, result, saved)
     A, B = result.factors if rank is None else balanced(*result.factors)
@@ -253,6 +245,7 @@ def solve(
 def _iterated(
     engine: Engine, problem: LeastSquares, options: SolverOptions, result: Result, saved: SavedIterations | None
 ) -> Result:
+    iterations = accelerated if options.acceleration else whole if options.rank is None else alternating
     steps = (options.n_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
     rows = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
     with learning_bar(steps, bool(options.verbose)) as (engine.on_block, show):
@@ -263,7 +256,7 @@ def _iterated(
             show(result)
 
         return run(
-            _iterations(problem, result.factors, options),
+            iterations(problem, *result.factors),
             result.factors,
             options.n_iter,
             tol=options.tol,
@@ -271,28 +264,6 @@ def _iterated(
             history=result.history,
             on_iteration=note,
         )
-
-
-def _iterations(problem: LeastSquares, start: Factors, options: SolverOptions) -> Iterator[Iterate]:
-    if options.acceleration is not None:
-        return accelerated(problem, *start)
-    return (whole if options.rank is None else alternating)(problem, *start)
-
-
-def _problem(
-    engine: Engine,
-    whitening: WhiteningMap,
-    target: LabelTarget,
-    factors: tuple[np.ndarray, np.ndarray],
-    options: SolverOptions,
-    rank: int,
-    rng: np.random.Generator,
-) -> LeastSquares:
-    if options.compress is not None:
-        return make_sketch(options, rank, engine, whitening, target, rng)
-    if not target.adaptive:
-        return FixedTarget(*factors, engine.sum_of_squares(target))
-    return AllPairs(engine, whitening, target)
 
 
 def _check(options: SolverOptions, saved: SavedIterations | None) -> None:

@@ -1,21 +1,15 @@
-"""Whitening in the leading directions of wide or sparse rows, which are never made dense.
-
-A randomised range finder with power iterations finds a subspace; Rayleigh-Ritz within it makes the whitened rows
-exactly orthonormal. So every regression and every score is exact in the directions kept, and only their choice is
-approximate.
-"""
+"""Whitening in the leading directions of wide or sparse rows, which are never made dense."""
 
 import logging
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.core.whitening import WhiteningMap, fixed_signs, physical_memory
+from likewise.core.whitening import WhiteningMap, decomposed, fixed_signs, physical_memory, weighted
 from likewise.errors import LikewiseError
-from likewise.utils.threads import ordered_map, row_blocks
+from likewise.utils.threads import added, ordered_map, row_blocks
 
 log = logging.getLogger("likewise")
 
@@ -75,7 +69,7 @@ def leading_directions(X: Any, weights: np.ndarray | None, width: int) -> tuple[
     exactly the Gram matrix diag(values), so whatever is computed in these directions is exact in them; only their
     choice is approximate. Weights count as repetition of rows.
     """
-    X = _weighted(X, weights)
+    X = weighted(X, weights)
     transposed = X.T.tocsr() if sp.issparse(X) else X.T
     n, d = X.shape
     wider = min(width + max(10, width // 10), n, d)
@@ -106,11 +100,8 @@ def _orthonormal(V: np.ndarray, least: float = 0.0) -> np.ndarray:
 
 def _eigenvectors(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues and eigenvectors of VᵀV, largest first; summed in float64 over blocks of rows."""
-    total = np.zeros((V.shape[1], V.shape[1]))
-    for part in ordered_map(lambda block: V[block].T @ V[block], row_blocks(len(V))):
-        total += part
-    values, E = scipy.linalg.eigh(total, driver="evd", overwrite_a=True, check_finite=False)
-    return np.maximum(values[::-1], 0.0), E[:, ::-1]
+    (total,) = added(ordered_map(lambda block: (V[block].T @ V[block],), row_blocks(len(V))))
+    return decomposed(total)
 
 
 def _product(X: Any, V: np.ndarray) -> np.ndarray:
@@ -120,10 +111,3 @@ def _product(X: Any, V: np.ndarray) -> np.ndarray:
     for block, rows in zip(blocks, ordered_map(lambda block: X[block] @ V, blocks), strict=True):
         product[block] = rows
     return product
-
-
-def _weighted(X: Any, weights: np.ndarray | None) -> Any:
-    if weights is None:
-        return X
-    root = np.sqrt(weights).astype(X.dtype)[:, None]
-    return X.multiply(root).tocsr() if sp.issparse(X) else X * root

@@ -1,7 +1,5 @@
 """Whitening through the Gram matrix: U = X W is orthonormal, and neither U's n x n products nor X⁺ is ever formed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,31 +13,26 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
 
 _BLOCK = 2048  # rows brought to float64 at a time
+Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
 
 
 @dataclass(frozen=True)
 class WhiteningMap:
-    """W = V (Σ² + αI)^(-1/2) for X = U Σ Vᵀ, and related quantities.
+    """W = V (Σ² + αI)^(-1/2) for X = U Σ Vᵀ, and related quantities."""
 
-    Attributes
-    ----------
-    W : (d, k) whitening map; k is the numerical rank of X.
-    inverse : (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction given in the input space.
-    shrinkage : (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it.
-    condition : condition number of X over the directions kept.
-    """
-
-    W: np.ndarray
-    inverse: np.ndarray
-    shrinkage: np.ndarray
-    condition: float
+    W: np.ndarray  # (d, k) whitening map; k is the numerical rank of X
+    inverse: np.ndarray  # (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction of the input space
+    shrinkage: np.ndarray  # (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it
+    condition: float  # of X over the directions kept
 
     @property
     def rank(self) -> int:
         return self.W.shape[1]
 
-    def leading(self, width: int) -> WhiteningMap:
-        """The same in the `width` directions of the largest eigenvalues, which come first."""
+    def leading(self, width: int | None) -> "WhiteningMap":
+        """The same in the `width` directions of the largest eigenvalues, which come first; None is all of them."""
+        if width is None:
+            return self
         first = slice(width)
         values = self.shrinkage * np.einsum("ij,ij->i", self.inverse, self.inverse)
         condition = float(np.sqrt(values[0] / values[first][-1]))
@@ -61,33 +54,32 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
     check_room(min(X.shape), X.shape)
-    return _whitening(*_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
+    return _whitening(_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
 
 
 def whiten_gram(
     G: np.ndarray, shape: tuple[int, int], dtype: np.dtype, alpha: float, projected: Callable[[np.ndarray], np.ndarray]
 ) -> WhiteningMap:
     """The same from XᵀX; `projected(W)` returns (XW)ᵀ(XW), which takes a second pass over X."""
-    return _whitening(*_decomposed(G), shape, dtype, alpha, projected)
+    return _whitening(decomposed(G), shape, dtype, alpha, projected)
 
 
 def _whitening(
-    values: np.ndarray,
-    V: np.ndarray,
-    shape: tuple[int, int],
-    dtype: np.dtype,
-    alpha: float,
-    projected: Callable[[np.ndarray], np.ndarray],
+    eigen: Eigen, shape: tuple[int, int], dtype: np.dtype, alpha: float, projected: Callable[[np.ndarray], np.ndarray]
 ) -> WhiteningMap:
+    values, V = eigen
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     ridge = alpha * values.sum() / shape[1]
-    kept = values > values[0] * _floor(shape, dtype)
+    # Directions that are rounding of the Gram matrix, or of X's own entries, are dropped.
+    floor = max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
+    kept = values > values[0] * floor
     values, V = values[kept], V[:, kept]
     V *= fixed_signs(V)
     W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
     if ridge == 0.0 and dtype == np.float64:
-        W, inverse = _whiten_again(projected(W), W, inverse)
+        R = np.linalg.cholesky(projected(W)).T  # of the actual UᵀU
+        W, inverse = scipy.linalg.solve_triangular(R, W.T, trans="T").T, R @ inverse
     return WhiteningMap(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
 
 
@@ -101,7 +93,8 @@ def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
 def add_gram(total: np.ndarray, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
     """XᵀX added to `total`, in Fortran order; of dense rows the lower triangle alone."""
     for first in range(0, X.shape[0], _BLOCK):
-        rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
+        part = slice(first, first + _BLOCK)
+        rows = weighted(X[part].astype(np.float64), None if weights is None else weights[part])
         if sp.issparse(rows):
             total += (rows.T @ rows).toarray()
         else:  # one triangle is half the work; the other is its mirror
@@ -114,50 +107,38 @@ def mirrored(total: np.ndarray) -> np.ndarray:
     return np.tril(total) + np.tril(total, -1).T
 
 
-def _eigenvectors(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _eigenvectors(X: Any, weights: np.ndarray | None) -> Eigen:
     """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
     n, d = X.shape
     if d <= n:
-        return _decomposed(gram(X, weights))
-    rows = _weighted(X, weights)
-    values, U = scipy.linalg.eigh(dense(rows @ rows.T), driver="evd", overwrite_a=True, check_finite=False)
-    values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
+        return decomposed(gram(X, weights))
+    rows = weighted(X.astype(np.float64), weights)
+    values, U = decomposed(dense(rows @ rows.T))
     return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
 
 
-def _decomposed(G: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def decomposed(G: np.ndarray) -> Eigen:
+    """Eigenvalues of a Gram matrix, which is overwritten, and eigenvectors, largest first."""
     values, V = scipy.linalg.eigh(G, driver="evd", overwrite_a=True, check_finite=False)
     return np.maximum(values[::-1], 0.0), V[:, ::-1]
 
 
 def _gram_of_projected(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
     """(XW)ᵀ(XW), in float64."""
-    k = W.shape[1]
-    total = np.zeros((k, k))
+    total = np.zeros((W.shape[1], W.shape[1]))
     for first in range(0, X.shape[0], _BLOCK):
-        rows = _weighted(X[first : first + _BLOCK], None if weights is None else weights[first : first + _BLOCK])
-        U = np.asarray(rows @ W)
+        part = slice(first, first + _BLOCK)
+        U = np.asarray(weighted(X[part].astype(np.float64), None if weights is None else weights[part]) @ W)
         total += U.T @ U
     return total
 
 
-def _whiten_again(UtU: np.ndarray, W: np.ndarray, inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divide W by the Cholesky factor of the actual UᵀU."""
-    R = np.linalg.cholesky(UtU).T
-    return scipy.linalg.solve_triangular(R, W.T, trans="T").T, R @ inverse
-
-
-def _weighted(rows: Any, weights: np.ndarray | None) -> Any:
-    rows = rows.astype(np.float64)
+def weighted(rows: Any, weights: np.ndarray | None) -> Any:
+    """Rows whose Gram matrix counts each of them `weights` times."""
     if weights is None:
         return rows
-    root = np.sqrt(weights)[:, None]
+    root = np.sqrt(weights).astype(rows.dtype)[:, None]
     return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
-
-
-def _floor(shape: tuple[int, int], dtype: np.dtype) -> float:
-    """Relative eigenvalue below which a direction is rounding: of the Gram matrix, or of X's own entries."""
-    return max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
 
 
 def fixed_signs(V: np.ndarray) -> np.ndarray:

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from likewise.core.device import Device, DeviceColumns
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, encode_labels, row_weights
-from likewise.core.passes import Gallery, deviation
+from likewise.core.passes import Gallery, Swept, deviation
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.tasks import joined_columns
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, optional
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
-from likewise.utils.threads import added
+from likewise.utils.threads import Arrays, added
 
 log = logging.getLogger("likewise")
 
@@ -31,13 +32,9 @@ _BLOCK = 8192  # rows of a block where nothing is tiled
 
 
 class ArrayEngine(BlockedEngine):
-    """Labelled rows in an array of another library.
+    """Labelled rows in an array of another library; a NumPy array is taken as a torch tensor.
 
-    Parameters
-    ----------
-    X : (n, d) array; a NumPy array is taken as a torch tensor.
-    device : where the passes run; None is where X is.
-    tile_dtype : "bfloat16" to compute tiles in it, with float32 sums; torch alone.
+    Passes run on `device`, None being where X is. `tile_dtype` "bfloat16" is for torch, and for tiles of scores alone.
     """
 
     def __init__(
@@ -58,46 +55,30 @@ class ArrayEngine(BlockedEngine):
         tile_dtype = self._float if tile_dtype is None else self._bfloat16(tile_dtype, where)
         self.device = Device(self.xp, where, self._float, tile_dtype, tile)
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # Sums over rows
-
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
-        d = self.shape[1]
-        check_room(d, self.shape)
+        check_room(self.shape[1], self.shape)
         G = self._gram(np.eye(0))
         if not np.isfinite(G).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        found = whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram)
-        return found if width is None else found.leading(width)
+        return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram).leading(width)
 
-    def class_sums(self, L: np.ndarray) -> np.ndarray:
-        sums = np.zeros((self.n_classes, self.shape[1]))
-        for c, (first, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
-            for block in _ranges(int(first), int(end), _BLOCK):
-                rows = self.xp.astype(self._rows(block), self.device.wide)
-                weights = np.ones(block.stop - block.start) if self.weights is None else self.weights[block]
-                sums[c] += to_host(self.device.put(weights, self.device.wide) @ rows)
-        return np.asarray(sums @ L)
-
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
-        blocks = _ranges(0, self.shape[0], getattr(task, "block_rows", _BLOCK))
+        blocks = gen_batches(self.shape[0], min(getattr(task, "block_rows", _BLOCK), _BLOCK))
         return added(map(self._work(task), blocks))
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
-        parts = map(self._work(make), _ranges(0, self.shape[0], _BLOCK))
+        parts = map(self._work(make), gen_batches(self.shape[0], _BLOCK))
         return joined_columns(list(parts), self.codes, self.weights)
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
         work = self._work(task.against(tuple(columns.blocks())))
 
-        def parts() -> Iterator[tuple[np.ndarray, ...]]:
-            for block in _ranges(0, self.shape[0], self.device.tile[0]):
+        def parts() -> Iterator[Arrays]:
+            for block in gen_batches(self.shape[0], self.device.tile[0]):
                 yield work(block)
                 self.on_block()
 
@@ -113,21 +94,19 @@ class ArrayEngine(BlockedEngine):
     def gallery(self, R: np.ndarray) -> Gallery:
         """All rows as the columns of a pass, kept on the host: n x r."""
         G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
-        for block in _ranges(0, self.shape[0], _BLOCK):
+        for block in gen_batches(self.shape[0], _BLOCK):
             G[block] = to_host(self._rows(block) @ on_device)
         return Gallery(G, self.starts, self.weights)
 
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
-    ) -> tuple[np.ndarray, float]:
+    def sweep(self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False) -> Swept:
         total, loss = np.zeros(()), 0.0
         on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():
             walk = self._pass(columns, target)
-            for block in _ranges(0, self.shape[0], self.device.tile[0]):
+            for block in gen_batches(self.shape[0], self.device.tile[0]):
                 rows = self._rows(block)
                 P = self.device.put(L[block]) if on_device is None else rows @ on_device
                 T, part = walk(P, block)
@@ -135,21 +114,18 @@ class ArrayEngine(BlockedEngine):
                 self.on_block()
         return total, loss
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # One block against the columns
-
     def _pass(self, columns: Gallery, target: LabelTarget) -> Any:
         """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
-        if type(target) is not LabelTarget or not target.adaptive:
-            return lambda P, block: self._on_host(P, block, columns, target)
-        there = self.device.columns(columns)
-        return lambda P, block: self._tiles(P, block, there, target)
+        if type(target) is LabelTarget and target.adaptive:
+            there = self.device.columns(columns)
+            return lambda P, block: self._tiles(P, block, there, target)
 
-    def _on_host(self, P: Any, block: slice, columns: Gallery, target: LabelTarget) -> tuple[Any, float]:
-        """What visits no pair, or is not a clamp by labels, runs in NumPy."""
-        weights = None if self.weights is None else self.weights[block]
-        T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
-        return self.device.put(T if weights is None else T * weights[:, None]), loss
+        def on_host(P: Any, block: slice) -> tuple[Any, float]:  # what visits no pair, or is not a clamp by labels
+            weights = None if self.weights is None else self.weights[block]
+            T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
+            return self.device.put(T if weights is None else T * weights[:, None]), loss
+
+        return on_host
 
     def _tiles(self, P: Any, block: slice, columns: DeviceColumns, target: LabelTarget) -> tuple[Any, float]:
         total, squares = 0.0, 0.0
@@ -169,9 +145,6 @@ class ArrayEngine(BlockedEngine):
             return flat @ flat
         return self.xp.linalg.vecdot(E, E) if weights is None else (E * E) @ weights
 
-    # ----------------------------------------------------------------------------------------------------------------
-    # To the device and back
-
     def _rows(self, block: slice) -> Any:
         """Rows by their places in label order, on the device."""
         rows = self.xp.take(self._X, self._indices(self.order[block]), axis=0)
@@ -182,16 +155,15 @@ class ArrayEngine(BlockedEngine):
 
     def _work(self, task: Any) -> Callable[[slice], Any]:
         """What a task makes of a range of rows, with its arrays on their device."""
-        placed = self.device.place(task)
-        return lambda block: placed(self._labelled(self._rows(block), block))
-
-    def _labelled(self, rows: Any, block: slice) -> RowBlock:
-        return RowBlock(rows, self.codes[block], None if self.weights is None else self.weights[block])
+        placed, weights = self.device.place(task), self.weights
+        return lambda block: placed(
+            RowBlock(self._rows(block), self.codes[block], None if weights is None else weights[block])
+        )
 
     def _gram(self, W: np.ndarray) -> np.ndarray:
         """(XW)ᵀ(XW), of X itself for an empty W."""
         on_device, total = self.device.put(W, self.device.wide) if W.size else None, np.zeros(())
-        for block in _ranges(0, self.shape[0], _BLOCK):
+        for block in gen_batches(self.shape[0], _BLOCK):
             rows = self.xp.astype(self._rows(block), self.device.wide)
             rows = rows if on_device is None else rows @ on_device
             w = None if self.weights is None else self.device.put(self.weights[block], self.device.wide)
@@ -232,10 +204,6 @@ def gains_from_bfloat16() -> bool:
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
-def _ranges(first: int, end: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, end)) for start in range(first, end, size))
-
-
 def _device(X: Any, asked: Any) -> Any:
     if asked is None:
         return X.device
@@ -250,8 +218,4 @@ def _device(X: Any, asked: Any) -> Any:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("device and tile_dtype", "torch") from error
-    return torch
+    return optional("torch", "device and tile_dtype", "torch")

@@ -7,17 +7,17 @@ import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, Task
 from likewise.core.labels import LabelTarget, class_starts
+from likewise.core.passes import Swept
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
+from likewise.utils.threads import Arrays
 
 
 class BlockedEngine:
     """Rows that are visited in blocks, in an order of their own; a subclass knows where they are.
 
-    Parameters
-    ----------
-    codes, weights : class and weight of each row in the rows' own order; a row of weight zero is not there.
+    `codes` and `weights` are those of each row in the rows' own order; a row of weight zero is not there.
     """
 
     def __init__(
@@ -36,28 +36,24 @@ class BlockedEngine:
         """None: what is computed from rows is computed again in each pass."""
         return None
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         raise NotImplementedError
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in the rows' own order, ascending."""
         raise NotImplementedError
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         raise NotImplementedError
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         raise NotImplementedError
 
     def gallery(self, R: np.ndarray) -> Columns:
         width = R.shape[1] * (1 if self.weights is None else 2)
         return self.columns(Projection(R.astype(self.dtype), self.n_classes), width)
 
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
-    ) -> tuple[np.ndarray, float]:
+    def sweep(self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False) -> Swept:
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 
@@ -66,7 +62,7 @@ class BlockedEngine:
         check_room(self.shape[1], self.shape)
         (G,) = self.sum(GramSum())
         found = whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
-        return found if width is None else found.leading(width)
+        return found.leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         (sums,) = self.sum(ClassSums(self.n_classes))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
-from likewise.errors import LikewiseError, MissingExtraError
-from likewise.utils.threads import added, single_threaded_blas
+from likewise.errors import LikewiseError, optional
+from likewise.utils.threads import Arrays, added, single_threaded_blas
 
 _FAN_IN = 8  # sums that one task adds
 _GROUP_BYTES = 256 << 20  # of projected rows that one task holds
@@ -31,12 +32,7 @@ _BLOCKS_A_THREAD = 4  # so that none waits long for the last
 
 
 class DaskEngine(BlockedEngine):
-    """Labelled rows of a dask array, on the workers of the current `distributed.Client`.
-
-    Parameters
-    ----------
-    X : (n, d) dask array; its chunks of rows are the blocks, columns are brought together.
-    """
+    """Labelled rows of a dask array, on the workers of the current `distributed.Client`; its chunks are the blocks."""
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
         self.client = _current_client()
@@ -48,19 +44,17 @@ class DaskEngine(BlockedEngine):
     def n_blocks(self) -> int:
         return len(self._blocks)
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns: each block of them stays on the worker that made it."""
         sent = self._sent(make)
         parts = [self._submit(_columns, sent, block) for block in self._blocks]
         return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
@@ -74,7 +68,7 @@ class DaskEngine(BlockedEngine):
         for part, block in zip(self._parts, self._blocks, strict=True):
             inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)] - part.start
             if len(inside):
-                wanted.append(self._submit(_taken, block, self._places(part)[inside]))
+                wanted.append(self._submit(lambda block, rows: block.rows[rows], block, self._places(part)[inside]))
         return np.concatenate(self.gathered(wanted))
 
     def gathered(self, futures: list[Any]) -> list[Any]:
@@ -113,7 +107,7 @@ class DaskEngine(BlockedEngine):
     def _submit(self, function: Any, *arguments: Any) -> Any:
         return self.client.submit(function, *arguments, pure=False)
 
-    def _added(self, parts: list[Any], a_block: int = 1) -> tuple[np.ndarray, ...]:
+    def _added(self, parts: list[Any], a_block: int = 1) -> Arrays:
         """The sum of what the parts come to, by a tree of tasks; `on_block` hears of every `a_block` of them."""
         from distributed import as_completed
 
@@ -124,7 +118,7 @@ class DaskEngine(BlockedEngine):
             if done % a_block == 0:
                 self.on_block()
         with _explained():
-            totals: tuple[np.ndarray, ...] = level[0].result()
+            totals: Arrays = level[0].result()
         return totals
 
 
@@ -147,12 +141,11 @@ class ClusterColumns:
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         engine = self._engine
-        G_back, back_sum = engine._added([engine._submit(_linear, part) for part in self._parts])
+        G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), part) for part in self._parts])
         return G_back, back_sum
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# What runs on a worker
+# -- What runs on a worker --------------------------------------------------------------------------------------------
 
 
 def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype, first: int) -> RowBlock:
@@ -165,7 +158,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _sums(task: Task, block: RowBlock) -> tuple[np.ndarray, ...]:
+def _sums(task: Task, block: RowBlock) -> Arrays:
     # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
         return block_sums(task, block, map)
@@ -176,36 +169,21 @@ def _columns(make: Maker, block: RowBlock) -> Gallery:
         return block_columns(make, block, map)
 
 
-def _against(task: Against, block: RowBlock, *columns: Gallery) -> tuple[np.ndarray, ...]:
+def _against(task: Against, block: RowBlock, *columns: Gallery) -> Arrays:
     return _sums(task.against(columns), block)
 
 
-def _tree(*parts: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _tree(*parts: Arrays) -> Arrays:
     return added(parts)
-
-
-def _linear(columns: Gallery) -> tuple[np.ndarray, ...]:
-    return columns.linear
-
-
-def _taken(block: RowBlock, places: np.ndarray) -> Any:
-    return block.rows[places]
 
 
 def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:
     return NpyFile(Path(path), shape, dtype, offset).between(first, last)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Clients and arrays
-
-
 def connected(address: str) -> Any:
     """A client of the scheduler at `address`, which is the current one from now on."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingExtraError("a Dask cluster", "dask") from error
+    Client = optional("distributed", "a Dask cluster", "dask").Client
     try:
         with Client(address, timeout="10s", set_as_default=False):  # one that fails would stay the current one
             pass
@@ -233,18 +211,14 @@ def dask_rows(file: str | os.PathLike[str] | NpyFile) -> Any:
 
 
 def _current_client() -> Any:
+    distributed = optional("distributed", "a dask array", "dask")
     try:
-        from distributed import get_client
-    except ImportError as error:
-        raise MissingExtraError("a dask array", "dask") from error
-    try:
-        return get_client()
+        return distributed.get_client()
     except ValueError as error:
         raise LikewiseError("X is a dask array and no Client is current: make a distributed.Client first") from error
 
 
 def whole_rows(X: Any) -> Any:
-    """X in chunks of whole rows, of known size."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise LikewiseError(f"X is a dask array of {X.ndim} dimensions and type {X.dtype}: expected rows of numbers")
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):

@@ -1,13 +1,11 @@
 """Rows on disk, visited in blocks that keep to a memory limit."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -17,7 +15,7 @@ from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError
-from likewise.utils.threads import added
+from likewise.utils.threads import Arrays, added
 
 DEFAULT_LIMIT = 1_000_000_000
 _LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
@@ -44,7 +42,7 @@ class MemoryBudget:
     gallery_bytes: int
 
     @classmethod
-    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> MemoryBudget:
+    def of(cls, limit: Any, d: int, row_bytes: int, n: int) -> Self:
         """Divide `limit` for n rows of `row_bytes` bytes and d columns.
 
         What every fit needs comes first: the d x d Gram matrix with its eigenvectors and their workspace, and some
@@ -67,8 +65,7 @@ class DiskEngine(BlockedEngine):
     """Labelled rows of a `Source`, within a memory limit.
 
     Blocks are visited in the order of the file and sorted by label one by one, so that pairs of one label are still
-    rectangles of a tile. All rows as columns are kept as their n x r projection, in memory if the limit has room for
-    it and in a temporary file if not.
+    rectangles of a tile.
     """
 
     def __init__(
@@ -100,22 +97,20 @@ class DiskEngine(BlockedEngine):
                 yield block
         self._checked = True
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         return self._summed(lambda block: block_sums(task, block))
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
         blocks = (block_columns(make, block) for block in self.blocks())
         if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
             return HeldColumns(list(blocks))
         return SpilledColumns(blocks)
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows and of columns; columns from a file are read once for each block of rows."""
 
-        def against_all(block: RowBlock) -> tuple[np.ndarray, ...]:
+        def against_all(block: RowBlock) -> Arrays:
             if isinstance(columns, SpilledColumns):
                 return added(block_sums(task.against((part,)), block) for part in columns.blocks())
             return block_sums(task.against(tuple(columns.blocks())), block)
@@ -125,8 +120,8 @@ class DiskEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return self.source.take(rows)
 
-    def _summed(self, work: Callable[[RowBlock], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
-        def parts() -> Iterator[tuple[np.ndarray, ...]]:
+    def _summed(self, work: Callable[[RowBlock], Arrays]) -> Arrays:
+        def parts() -> Iterator[Arrays]:
             for block in self.blocks():
                 yield work(block)
                 self.on_block()

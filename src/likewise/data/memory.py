@@ -1,7 +1,5 @@
 """Rows in memory, dense or sparse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,22 +10,18 @@ import scipy.sparse as sp
 from likewise.core import truncated_whitening as truncated
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
-from likewise.core.passes import Gallery, deviation
+from likewise.core.passes import Gallery, Swept, deviation
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import block_columns, class_squares
-from likewise.utils.threads import added, ordered_map, row_blocks
+from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
 
 
 class MemoryEngine:
-    """Labelled rows held in memory, visited in the order of their labels.
+    """Labelled rows held in memory, float32 or float64, dense or CSR, visited in the order of their labels.
 
-    Parameters
-    ----------
-    X : (n, d) float32 or float64, dense or CSR.
-    codes : (n,) class of each row, 0 to n_classes - 1.
-    weights : (n,) how many times each row counts, or None; a row of weight zero counts as absent.
+    `weights` say how many times each row counts; a row of weight zero counts as absent.
     """
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
@@ -45,18 +39,15 @@ class MemoryEngine:
 
     @property
     def n_pairs(self) -> float:
-        """Number of pairs of rows, by weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum()) ** 2
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
-        weights = self.row_weights
         if min(self.shape) > truncated.EXACT_WIDTH:
             chosen = truncated.width_for(self.shape, sp.issparse(self._X), width)
             if chosen is not None:
-                return truncated.truncated_whitening(self._X, weights, alpha, chosen)
-        found = whiten(self._X, weights, alpha)
-        return found if width is None else found.leading(width)
+                return truncated.truncated_whitening(self._X, self.row_weights, alpha, chosen)
+        return whiten(self._X, self.row_weights, alpha).leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -86,11 +77,11 @@ class MemoryEngine:
         target: LabelTarget,
         reduce: Reduction | None = None,
         projected: bool = False,
-    ) -> tuple[np.ndarray, float]:
+    ) -> Swept:
         """`reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back."""
         L = L.astype(self.dtype, copy=False)
 
-        def block_sum(columns: Gallery, block: slice) -> tuple[np.ndarray, float]:
+        def block_sum(columns: Gallery, block: slice) -> Swept:
             rows = self.rows(block)
             weights = None if self.weights is None else self.weights[block]
             P = L[block] if projected else np.asarray(rows @ L)
@@ -110,44 +101,37 @@ class MemoryEngine:
     def n_blocks(self) -> int:
         return len(row_blocks(self.shape[0]))
 
-    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine:
+    def mapped(self, function: Callable[[Any], Any]) -> "MemoryEngine":
         return MemoryEngine(function(self._X), self.row_codes, self.n_classes, self.row_weights)
 
-    def select(self, rows: np.ndarray) -> MemoryEngine:
+    def select(self, rows: np.ndarray) -> "MemoryEngine":
         """An engine over some of the rows, given by their numbers in X."""
-        weights = self.row_weights
-        return MemoryEngine(
-            self._X[rows], self.row_codes[rows], self.n_classes, None if weights is None else weights[rows]
-        )
+        weights = None if self.row_weights is None else self.row_weights[rows]
+        return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):
             return added([task(RowBlock(self._X, self.row_codes, self.row_weights))])  # sums that need no order
         parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
         return added(ordered_map(lambda part: task(self._block(part, beside)), parts))
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
-        """All rows as columns of a pass, in one block."""
+    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         return block_columns(make, self._block(slice(None), beside))
 
-    def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
-    ) -> tuple[np.ndarray, ...]:
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         return self.sum(task.against(tuple(columns.blocks())), beside)
 
-    def _block(self, part: slice, beside: tuple[np.ndarray, ...]) -> RowBlock:
+    def _block(self, part: slice, beside: Arrays) -> RowBlock:
         weights = None if self.weights is None else self.weights[part]
         return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in beside))
 
     @property
     def X(self) -> Any:
-        """The rows in their own order."""
         return self._X
 
     @property
     def row_weights(self) -> np.ndarray | None:
-        """Weight of each row of X in X's own order."""
         if self.weights is None or self._order is None:
             return self.weights
         weights = np.zeros(len(self.row_codes))
@@ -158,11 +142,10 @@ class MemoryEngine:
     def order(self) -> np.ndarray:
         return np.arange(self.shape[0]) if self._order is None else self._order
 
-    def take(self, chosen: np.ndarray) -> MemoryEngine:
+    def take(self, chosen: np.ndarray) -> "MemoryEngine":
         chosen = np.sort(chosen)
         weights = None if self.weights is None else self.weights[chosen]
         return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)
 
     def rows(self, chosen: slice | np.ndarray) -> Any:
-        """Rows of X by their places in label order."""
         return self._X[chosen if self._order is None else self._order[chosen]]

@@ -1,7 +1,5 @@
 """Relevance of items to queries: read from pairs, triples or clicks, or given as a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -49,23 +47,20 @@ class Relevance:
 
     @property
     def n_known(self) -> int:
-        """How many pairs are known."""
         return self.R.nnz if self.unstored == "unknown" else self.shape[0] * self.shape[1]
 
     @property
     def complete(self) -> bool:
-        """Whether every pair is known."""
         return self.n_known == self.shape[0] * self.shape[1]
 
     def __repr__(self) -> str:
         n_q, n_g = self.shape
         return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
 
-    def take(self, queries: np.ndarray) -> Relevance:
-        """The relevance of some of the queries."""
+    def take(self, queries: np.ndarray) -> "Relevance":
         return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
 
-    def fitted_to(self, n_q: int, n_g: int) -> Relevance:
+    def fitted_to(self, n_q: int, n_g: int) -> "Relevance":
         """This relevance for n_q queries and n_g items; an inferred size grows to them."""
         if self.shape == (n_q, n_g):
             return self

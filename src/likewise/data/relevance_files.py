@@ -107,11 +107,8 @@ def _parquet_columns(path: Path) -> Columns:
     frame = parquet_frame(path)
     if not frame.num_rows:
         raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
-    return {name.lower(): [_cell(value) for value in frame[name].to_pylist()] for name in frame.column_names}
-
-
-def _cell(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    cells = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
+    return {name: [str(int(v)) if isinstance(v, bool) else str(v) for v in values] for name, values in cells.items()}
 
 
 def _found(columns: Columns, names: Sequence[str]) -> str | None:

@@ -50,7 +50,6 @@ class Rows:
 
     @property
     def n_features(self) -> int:
-        """Columns."""
         return self.engine.shape[1]
 
 
@@ -139,10 +138,6 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return given
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Files and stores
-
-
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
     """An array or a source of rows, and labels: those given, else those that X has itself."""
     if isinstance(X, FeatureStore):
@@ -164,10 +159,6 @@ def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
     if path.suffix.lower() == ".npy" or NpyFile.is_one(path):
         return NpyFile.open(path), y
     return read_table(path), y
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Rows that are not in memory
 
 
 def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any], own: bool) -> Rows:

@@ -6,11 +6,9 @@ of all pairs, which no sum holds. For it a sample of the rows is kept, drawn eve
 row has been dropped the result is that of `fit`, afterwards each kept row represents its share of its class.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -29,47 +27,37 @@ KEPT_ROWS = 5000  # for the adaptive target, unless compress_size says otherwise
 
 @dataclass(frozen=True)
 class Sums:
-    """What is kept of rows that were seen; a model has these as attributes such as `gram_`, and saves them.
+    """What is kept of rows that were seen; a model has these as attributes such as `gram_`, and saves them."""
 
-    Attributes
-    ----------
-    classes : (c,) distinct labels.
-    gram : (d, d) XᵀX. class_sums : (c, d). class_weights : (c,) rows of each class, counted by weight.
-    kept, kept_codes, kept_weights : some rows with class and weight; kept_keys : the random numbers that chose them.
-    seen : number of rows.
-    """
-
-    classes: np.ndarray
-    gram: np.ndarray
-    class_sums: np.ndarray
-    class_weights: np.ndarray
-    kept: np.ndarray
+    classes: np.ndarray  # (c,) distinct labels
+    gram: np.ndarray  # (d, d) XᵀX
+    class_sums: np.ndarray  # (c, d)
+    class_weights: np.ndarray  # (c,) rows of each class, counted by weight
+    kept: np.ndarray  # some rows
     kept_codes: np.ndarray
     kept_weights: np.ndarray
-    kept_keys: np.ndarray
-    seen: int
+    kept_keys: np.ndarray  # the random numbers that chose them
+    seen: int  # number of rows
 
     @classmethod
-    def of(cls, model: Any) -> Sums | None:
+    def of(cls, model: Any) -> Self | None:
         """The sums of a model; None if it has none."""
         if not hasattr(model, "gram_"):
             return None
         return cls(**{field.name: getattr(model, f"{field.name}_") for field in fields(cls)})
 
     def store(self, model: Any) -> None:
-        """Make these the sums of a model."""
         for field in fields(self):
             setattr(model, f"{field.name}_", getattr(self, field.name))
         model.n_samples_ = self.seen
 
     @classmethod
     def drop(cls, model: Any) -> None:
-        """Take the sums from a model."""
         for field in fields(cls):
             delattr(model, f"{field.name}_")
 
     @classmethod
-    def with_block(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Sums:
+    def with_block(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> "Sums":
         """The sums of a model with those of one more block."""
         check_room(X.shape[1], X.shape)
         before, size, seed = cls.of(model), _kept_rows(model), int(generator(model.random_state).integers(2**31))
@@ -83,7 +71,7 @@ class Sums:
     @classmethod
     def _of_rows(
         cls, X: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray, rng: np.random.Generator, size: int
-    ) -> Sums:
+    ) -> "Sums":
         counted = np.flatnonzero(weights > 0)
         X, codes, weights, keys = X[counted], codes[counted], weights[counted], rng.random(len(counted))
         chosen = _chosen(keys, codes, size)
@@ -99,16 +87,19 @@ class Sums:
             len(counted),
         )
 
-    def plus(self, other: Sums, size: int) -> Sums:
+    def plus(self, other: "Sums", size: int) -> "Sums":
         """Both together; at most about `size` rows are kept."""
-        classes = _union(self.classes, other.classes)
+        typed = [c for c in (self.classes, other.classes) if c.dtype.kind != "O"]
+        if len({c.dtype.kind in "US" for c in typed}) > 1:
+            raise LikewiseError("y has text labels in one block and numbers in another: use one type for all")
+        classes = np.unique(np.concatenate([self.classes, other.classes]))
         one, two = self._over(classes), other._over(classes)
         summed = {name: getattr(one, name) + getattr(two, name) for name in _ADDED}
         kept = {name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in _KEPT}
         chosen = _chosen(kept["kept_keys"], kept["kept_codes"], size)
         return Sums(classes, **summed, **{name: values[chosen] for name, values in kept.items()})
 
-    def _over(self, classes: np.ndarray) -> Sums:
+    def _over(self, classes: np.ndarray) -> "Sums":
         """The same over more classes."""
         places = np.searchsorted(classes, self.classes)
         sums, weights = np.zeros((len(classes), self.class_sums.shape[1])), np.zeros(len(classes))
@@ -134,7 +125,7 @@ class SumsEngine(MemoryEngine):
         self._sums = sums
 
     @classmethod
-    def of(cls, model: Any) -> SumsEngine | None:
+    def of(cls, model: Any) -> Self | None:
         """The engine over the sums of a model; None as long as they have one class."""
         sums = Sums.of(model)
         if sums is None:
@@ -149,11 +140,9 @@ class SumsEngine(MemoryEngine):
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of all rows, from their Gram matrix alone."""
         G, shape = self._sums.gram, (self._sums.seen, self._sums.gram.shape[0])
-        found = whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W)
-        return found if width is None else found.leading(width)
+        return whiten_gram(G.copy(order="F"), shape, self.dtype, alpha, lambda W: W.T @ G @ W).leading(width)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        """Sums over all rows."""
         return self._sums.class_sums @ L
 
 
@@ -222,14 +211,6 @@ def _kept_rows(model: Any) -> int:
     if not model.adaptive:
         return 0
     return KEPT_ROWS if model.compress_size is None else int(model.compress_size)
-
-
-def _union(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """All classes of both, sorted."""
-    kinds = {"U" if classes.dtype.kind in "US" else "n" for classes in (one, two) if classes.dtype.kind != "O"}
-    if len(kinds) > 1:
-        raise LikewiseError("y has text labels in one block and numbers in another: use one type for all")
-    return np.unique(np.concatenate([one, two]))
 
 
 def _chosen(keys: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Several labels per item: two items are alike if they share one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ class SharedLabels:
 
     @property
     def n_labels(self) -> np.ndarray:
-        """How many labels each item has."""
         return np.asarray(np.diff(self.Z.indptr))
 
     def single(self) -> np.ndarray | None:
@@ -43,8 +40,7 @@ class SharedLabels:
         codes[counts == 1] = self.Z.indices
         return codes
 
-    def take(self, items: np.ndarray) -> SharedLabels:
-        """The labels of some of the items."""
+    def take(self, items: np.ndarray) -> "SharedLabels":
         return SharedLabels(self.Z[items], self.grade)
 
     def tile(self, rows: slice, columns: slice) -> sp.csr_array:

@@ -1,13 +1,11 @@
 """Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,22 +15,6 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.arrays import npy_header
 
 Blocks = Iterator[tuple[slice, np.ndarray]]
-
-
-class Source(Protocol):
-    """Rows that can be read repeatedly, always in one order."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-
-    def blocks(self, block_rows: int) -> Blocks:
-        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
-
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order."""
-
-    def place(self, row: int) -> str:
-        """Where a row is, for an error message."""
 
 
 class NpyFile:
@@ -50,8 +32,7 @@ class NpyFile:
             raise self._truncated(size)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> NpyFile:
-        """Open a `.npy` file."""
+    def open(cls, path: str | os.PathLike[str]) -> Self:
         path = Path(path)
         try:
             with open(path, "rb") as file:
@@ -76,7 +57,7 @@ class NpyFile:
             return file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
 
     @classmethod
-    def of_memmap(cls, X: np.memmap) -> NpyFile | None:
+    def of_memmap(cls, X: np.memmap) -> Self | None:
         """The file behind a memory-mapped matrix, at the matrix's offset; None if its rows are not contiguous."""
         filename: Any = X.filename
         if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
@@ -87,6 +68,7 @@ class NpyFile:
         return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
 
     def blocks(self, block_rows: int) -> Blocks:
+        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
         n = self.shape[0]
         ranges = list(gen_batches(n, block_rows))
         buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
@@ -98,6 +80,7 @@ class NpyFile:
             yield from read_ahead(iter(jobs))
 
     def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order."""
         found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
         with open(self.path, "rb", buffering=0) as file:
             for i, row in enumerate(rows.tolist()):
@@ -105,11 +88,11 @@ class NpyFile:
         return found
 
     def between(self, first: int, last: int) -> np.ndarray:
-        """Adjacent rows."""
         with open(self.path, "rb", buffering=0) as file:
             return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
 
     def place(self, row: int) -> str:
+        """Where a row is, for an error message."""
         return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
 
     def _read(self, file: Any, part: slice, buffer: np.ndarray) -> np.ndarray:
@@ -143,7 +126,7 @@ class BlockStream:
         self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
 
     def blocks(self, block_rows: int) -> Blocks:
-        """Blocks in their order, the next one being made in a thread."""
+        """As `NpyFile.blocks`, the next block being made in a thread."""
         first, stream = 0, iter(self._again())
         for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
             if given is None:
@@ -159,7 +142,6 @@ class BlockStream:
             raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows, given in ascending order: one more pass."""
         found = []
         for part, block in self.blocks(1 << 62):
             inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
@@ -168,6 +150,9 @@ class BlockStream:
 
     def place(self, row: int) -> str:
         return f"X: row {row}"
+
+
+Source = NpyFile | BlockStream  # rows that can be read repeatedly, always in one order
 
 
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
@@ -209,8 +194,6 @@ def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> N
 def _checked_block(block: Any, width: int | None) -> np.ndarray:
     rows = np.asarray(block)
     if rows.ndim != 2 or rows.dtype.kind not in "biuf" or (width is not None and rows.shape[1] != width):
-        expected = "(rows, d)" if width is None else f"(rows, {width})"
-        raise LikewiseError(
-            f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {expected}"
-        )
+        shape = "(rows, d)" if width is None else f"(rows, {width})"
+        raise LikewiseError(f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {shape}")
     return rows

@@ -1,19 +1,16 @@
 """Sums over blocks of rows, as tasks that run on any engine, and how their parts are combined."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from likewise.core.engine import Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, deviation
-from likewise.core.whitening import add_gram, mirrored
-from likewise.utils.threads import added, ordered_map, row_blocks
+from likewise.core.whitening import gram
+from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 
@@ -24,10 +21,8 @@ class GramSum:
 
     own_threads: ClassVar[bool] = True  # one d x d sum at a time, with the threads of BLAS
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
-        d = block.rows.shape[1]
-        total = add_gram(np.zeros((d, d), order="F"), block.rows, block.weights)
-        return (total if sp.issparse(block.rows) else mirrored(total),)
+    def __call__(self, block: RowBlock) -> Arrays:
+        return (gram(block.rows, block.weights),)
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class ProjectedGram:
 
     W: np.ndarray
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         U = np.asarray(block.rows.astype(np.float64) @ self.W)
         return (U.T @ (U if block.weights is None else U * block.weights[:, None]),)
 
@@ -48,7 +43,7 @@ class ClassSums:
     n_classes: int
     block_rows: ClassVar[int] = 8192  # each part is n_classes x d, whatever its rows
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         return (class_sums(block.rows, block.codes, block.weights, self.n_classes),)
 
 
@@ -60,11 +55,10 @@ class Sweep:
     columns: tuple[Gallery, ...]
     target: LabelTarget
 
-    def against(self, columns: tuple[Gallery, ...]) -> Sweep:
-        """The same with other columns."""
+    def against(self, columns: tuple[Gallery, ...]) -> Self:
         return replace(self, columns=columns)
 
-    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+    def __call__(self, block: RowBlock) -> Arrays:
         P, weights = np.asarray(block.rows @ self.L), block.weights
         parts = [deviation(P, block.codes, weights, gallery, self.target) for gallery in self.columns]
         T = parts[0][0]
@@ -84,10 +78,6 @@ class Projection:
 
     def __call__(self, block: RowBlock) -> Gallery:
         return Gallery(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks and their sums
 
 
 def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype) -> RowBlock:
@@ -112,19 +102,12 @@ def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray 
     return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
 
 
-def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> tuple[np.ndarray, ...]:
+def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> Arrays:
     """A task on one block, summed in float64 over parts of it; in threads, unless `in_order` is `map`."""
     if getattr(task, "own_threads", False):
         return added([task(block)])
-    return part_sums(task, len(block.codes), block.part, in_order)
-
-
-def part_sums(
-    task: Task, n: int, part: Callable[[slice], RowBlock], in_order: Map = ordered_map
-) -> tuple[np.ndarray, ...]:
-    """A task summed over parts of n rows."""
-    parts = row_blocks(n, getattr(task, "block_rows", None))
-    return added(in_order(lambda chosen: task(part(chosen)), parts))
+    parts = row_blocks(len(block.codes), getattr(task, "block_rows", None))
+    return added(in_order(lambda part: task(block.part(part)), parts))
 
 
 def class_squares(codes: np.ndarray, weights: np.ndarray | None, n_classes: int, target: LabelTarget) -> float:

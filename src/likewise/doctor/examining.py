@@ -1,7 +1,9 @@
 """Find problems in the data, the most severe first."""
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -9,11 +11,11 @@ import scipy.sparse as sp
 
 from likewise.doctor.survey import Survey, survey
 from likewise.errors import LikewiseError
-from likewise.tables.table import is_sparse
 
 Severity = Literal["serious", "warning", "note"]
-Problem = tuple[str, Severity, str]
-"""Code, severity, and what it is."""
+Problem = tuple[str, Severity, str]  # code, severity, and what it is
+# What each problem does to a model and what to do about it, by code; in the order of findings of one severity.
+_ADVICE = tomllib.loads((Path(__file__).parent / "advice.toml").read_text("utf-8"))
 
 _NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
@@ -78,9 +80,11 @@ def examine(X: Any, y: Any = None) -> Findings:
     """
     X = _checked(X)
     n, d = X.shape
-    labels = None if y is None else _labels(y, n)
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (n,):
+        raise LikewiseError(f"y has shape {labels.shape}: expected ({n},), a label for each row of X")
     facts = survey(X, labels)
-    found = [Finding(*problem, *_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
+    found = [Finding(*problem, **_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
     severities, codes = get_args(Severity), list(_ADVICE)
     found.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
@@ -88,19 +92,12 @@ def examine(X: Any, y: Any = None) -> Findings:
 
 
 def _checked(X: Any) -> Any:
-    X = sp.csr_array(X) if is_sparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
+    X = sp.csr_array(X) if sp.issparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
     if X.dtype.kind not in "biuf":
         raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
     if X.ndim != 2 or 0 in X.shape:
         raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
     return X
-
-
-def _labels(y: Any, n: int) -> np.ndarray:
-    y = np.asarray(y)
-    if y.shape != (n,):
-        raise LikewiseError(f"y has shape {y.shape}: expected ({n},), a label for each row of X")
-    return y
 
 
 def _row_problems(facts: Survey) -> Iterator[Problem]:
@@ -184,86 +181,3 @@ _CHECKS = (_row_problems, _column_problems, _rank_problems, _label_problems, _cl
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-# What each problem does to a model, and what to do about it; the order is that of findings of one severity.
-_ADVICE: dict[str, tuple[str, str]] = {
-    "not-finite": (
-        "Nothing can be fitted: one such value spreads to every score.",
-        "Drop these rows or impute them, for example with sklearn.impute.SimpleImputer.",
-    ),
-    "no-labels": (
-        "Similarity is learned from examples of what belongs together; without labels there are none.",
-        "Pass y; on the command line name a file (--labels) or a column (--label-column).",
-    ),
-    "unlabelled": (
-        "They are left out of the fit and of every score.",
-        "Label them, or use them in the gallery only, where no label is needed.",
-    ),
-    "label-minus-one": (
-        "It counts as a class of its own: a model learns that its rows are similar to each other.",
-        "If -1 marks unlabelled or noise rows, drop them before fitting.",
-    ),
-    "one-class": ("Every pair is similar: there is nothing to distinguish.", "Add rows of at least one other class."),
-    "all-distinct": (
-        "No pair is similar: no query has a relevant item, and average precision is undefined.",
-        "Use coarser labels; is this an id column, or a number to be predicted?",
-    ),
-    "two-classes": (
-        "Two classes span one direction: a learned cosine is little more than a sign.",
-        "Rank by the inner product instead of the cosine; finer labels help too.",
-    ),
-    "telling-columns": (
-        "The label seems to be among the features: a model will learn to read it and nothing else.",
-        "Remove the column, unless it really is known for items without a label.",
-    ),
-    "zero-rows": (
-        "A zero row scores 0 with everything, has no cosine, and can appear anywhere in a ranking.",
-        "Find out why its features are empty (an unreadable picture, a text without known words) or drop it.",
-    ),
-    "conflicting-duplicates": (
-        "The same item is asked to be both similar and dissimilar: no similarity can satisfy that.",
-        "Decide on one label for each row, or drop these rows.",
-    ),
-    "duplicate-rows": (
-        "They count twice in training, and the test is too easy if copies fall on both sides of a split.",
-        "Drop the repeats before splitting: numpy.unique(X, axis=0, return_index=True).",
-    ),
-    "single-classes": (
-        "Such a row has no similar pair: it only shows what it differs from, and is left out of mAP as a query.",
-        "Collect at least two rows per class, better ten, or drop these classes.",
-    ),
-    "imbalance": (
-        "Pairs within the largest classes outnumber all others and dominate both the fit and mAP.",
-        "Look at macro mAP too, pass balanced sample weights to fit, or subsample the largest classes.",
-    ),
-    "label-spelling": ("They count as different classes, whose items are pushed apart.", "Use one spelling."),
-    "row-scale": (
-        "Inner products grow with the norm: long rows dominate the fit and appear in every ranking.",
-        "Normalise the rows: sklearn.preprocessing.normalize(X).",
-    ),
-    "column-scale": (
-        "Euclid, cosine and a ridge (alpha) see only the large columns; the small ones carry no weight.",
-        "AnchoredSLR standardises them if that helps; else use sklearn.preprocessing.StandardScaler or logarithms.",
-    ),
-    "interpolates": (
-        "The fit interpolates: any target is met exactly, adapting changes nothing, training scores are perfect.",
-        "Use a ridge (alpha > 0) or a rank well below the number of rows, and trust only held-out figures.",
-    ),
-    "rank-deficient": (
-        "Some columns are combinations of others; a higher rank is lowered to this one in fit.",
-        "Nothing has to be done: fit drops directions without variance.",
-    ),
-    "ill-conditioned": (
-        "Least squares without a ridge amplifies noise along the weakest directions by that much.",
-        "Use alpha > 0 (try 0.01 to 1), keep float64, or reduce X by PCA first.",
-    ),
-    "constant-columns": (
-        "They carry no information; a constant that is not zero adds the same to every raw score.",
-        "Nothing has to be done; dropping them saves memory and time.",
-    ),
-    "duplicate-columns": (
-        "They count twice in Euclid and cosine and lower the rank of X; a learned model does not change.",
-        "Drop the repeats, or keep them: fit drops directions without variance.",
-    ),
-}

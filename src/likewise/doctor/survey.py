@@ -1,7 +1,5 @@
 """The figures that `likewise.doctor` is based on, from one pass over blocks of rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigvalsh
 
-from likewise.tables.table import is_missing, is_sparse
+from likewise.tables.table import is_missing
 from likewise.utils.arrays import dense
 
 _BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
@@ -46,7 +44,6 @@ class Survey:
 
     @property
     def k(self) -> int:
-        """Number of classes."""
         return len(self.class_sizes)
 
 
@@ -55,7 +52,7 @@ def survey(X: Any, y: np.ndarray | None) -> Survey:
     n, d = X.shape
     missing = np.ones(n, dtype=bool) if y is None else is_missing(y)
     classes, codes = _classes(y, missing)
-    figures = _sparse_figures(X, codes, len(classes)) if is_sparse(X) else _dense_figures(X, codes, len(classes))
+    figures = _sparse_figures(X, codes, len(classes)) if sp.issparse(X) else _dense_figures(X, codes, len(classes))
     good = np.flatnonzero(figures.finite)
     rank, exact, condition = _rank(X, good)
     return Survey(
@@ -81,7 +78,7 @@ def survey(X: Any, y: np.ndarray | None) -> Survey:
     )
 
 
-def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> _Figures:
+def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> "_Figures":
     """From blocks of rows as float64, so that X need not fit in memory."""
     figures = _Figures(X.shape[0], X.shape[1], codes, k)
     step = max(1, _BLOCK // X.shape[1])
@@ -92,7 +89,7 @@ def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> _Figures:
     return figures
 
 
-def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> _Figures:
+def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> "_Figures":
     """From the stored values only, so that a wide sparse matrix is never made dense."""
     figures = _Figures(X.shape[0], X.shape[1], codes, k)
     X = sp.csr_array(X, dtype=np.float64, copy=True)
@@ -126,7 +123,6 @@ class _Figures:
         self.class_low, self.class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
 
     def take(self, rows: slice, block: np.ndarray) -> None:
-        """Add a block of rows to all figures."""
         wrong = ~np.isfinite(block)
         self.bad_columns |= wrong.any(axis=0)
         finite = ~wrong.any(axis=1)
@@ -260,7 +256,7 @@ def _gram(X: Any, good: np.ndarray) -> np.ndarray:
     step = max(1, _BLOCK // max(1, side))
     for start in range(0, max(n, d), step):
         stop = start + step
-        block = X[good[start:stop]] if d <= n else X[good, start:stop] if is_sparse(X) else X[:, start:stop][good]
+        block = X[good[start:stop]] if d <= n else X[good, start:stop] if sp.issparse(X) else X[:, start:stop][good]
         block = dense(block).astype(np.float64, copy=False)
         G += block.T @ block if d <= n else block @ block.T
     return G

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from likewise.errors import LikewiseError
 from likewise.features.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
 from likewise.persistence import load_model, save_model
+from likewise.utils.files import StrPath
 from likewise.utils.threads import Item, Result, in_order, n_cores
 
 
@@ -91,7 +92,6 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return np.asarray(rows, dtype=np.float32)
 
     def raw_width(self) -> int:
-        """Width of a raw row."""
         return self.n_features_out()
 
     def n_features_out(self) -> int:
@@ -100,7 +100,6 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return int(self._live_width)
 
     def feature_dtype(self) -> Any:
-        """Default dtype of the stored features."""
         return np.float32
 
     def images_fitted(self) -> bool:
@@ -129,13 +128,14 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def request(self) -> dict[str, Any]:
         """The name of the extractor and the parameters that change its features, as plain JSON."""
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k not in self._incidental}
-        return {"name": self.name, "parameters": json.loads(json.dumps(parameters, default=_plain))}
+        plain = json.dumps(parameters, default=lambda v: v.item() if isinstance(v, np.generic) else str(v))
+        return {"name": self.name, "parameters": json.loads(plain)}
 
     def describe(self) -> dict[str, Any]:
         """Description of the extractor for `meta.json`."""
         return {**self.request(), "class": type(self).__name__, "sha256": self.checksum()}
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: StrPath) -> Path:
         """Write the extractor and everything it has learned to one file, safetensors and JSON without pickle."""
         self.prepare()
         plain = copy.copy(self)
@@ -148,7 +148,7 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return {"n_jobs": None}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: StrPath) -> Self:
         """Read an extractor written by `save`."""
         kinds = {name: kind for name, kind in _kinds().items() if issubclass(kind, cls)}
         return load_model(path, kinds.get, " or ".join(sorted(kinds)))
@@ -251,14 +251,6 @@ def map_groups(
         yield from in_order(work, tasks, n, n * (1 + ahead))
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Extractors by name
-
-
 def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     """An extractor by its name: `efficientnet-lite0`, `llc`, `pixels`, `onnx:MODEL.onnx` or `timm:NAME`."""
     kind, _, argument = name.partition(":")
@@ -275,7 +267,7 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     return kinds[kind](**parameters)
 
 
-def load_extractor(path: str | os.PathLike[str]) -> ImageExtractor:
+def load_extractor(path: StrPath) -> ImageExtractor:
     """Read a saved extractor of any class."""
     return ImageExtractor.load(path)
 

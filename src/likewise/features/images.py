@@ -104,16 +104,9 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
     return np.asarray(resized)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Files
-
-
 @cache
 def _load_readers() -> None:
-    """Load all readers, since `open` with a list of formats only finds those loaded, and silence their warnings.
-
-    The limit on pixels has its own error, and the user cannot act on other remarks about odd files.
-    """
+    """Load all readers, since `open` with a list of formats finds no others, and silence their remarks on odd files."""
     Image.init()
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
@@ -152,10 +145,6 @@ def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
     except Exception as error:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         reason = str(error).strip() or type(error).__name__
         raise ImageError(f"is damaged or truncated: {reason.splitlines()[0][:200]}") from error
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Modes
 
 
 def _to_rgb(image: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.features.folder import ImageFile
 from likewise.tables.store import escape, unescape
-from likewise.utils.files import atomic_write
+from likewise.utils.files import append_synced, atomic_write, parsed_json
 
 _FILES = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", "meta.json")
 
@@ -56,7 +56,6 @@ class ExtractionJournal:
         self._take(list(done), list(skipped))
 
     def rows(self) -> np.ndarray:
-        """All raw rows so far, memory-mapped."""
         if self.n_rows == 0:
             return np.empty((0, self.width), self.dtype)
         return np.memmap(self.work / "rows.bin", self.dtype, "r", shape=(self.n_rows, self.width))
@@ -68,7 +67,6 @@ class ExtractionJournal:
             yield from (found for found, _ in batch.skipped)
 
     def skipped(self) -> Iterator[tuple[ImageFile, str]]:
-        """All skipped files, with the reason."""
         for batch in self.batches:
             yield from batch.skipped
 
@@ -80,14 +78,14 @@ class ExtractionJournal:
         """Read the journal up to its last complete line, and truncate both files there."""
         log, rows = self.work / "journal.jsonl", self.work / "rows.bin"
         lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []
-        if not lines or _parsed(lines[0]) != self.header:
+        if not lines or parsed_json(lines[0]) != self.header:
             atomic_write(rows, b"")
             atomic_write(log, json.dumps(self.header).encode() + b"\n")
             return
         kept = len(lines[0]) + 1
         with open(rows, "rb") as file:
             for line in lines[1:]:
-                if not self._replay_line(_parsed(line), file):
+                if not self._replay_line(parsed_json(line), file):
                     break
                 kept += len(line) + 1
         os.truncate(log, kept)
@@ -106,27 +104,12 @@ class ExtractionJournal:
         return whole
 
 
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
-
-
 def _append(path: Path, data: bytes) -> None:
     try:
-        with open(path, "ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        append_synced(path, data)
     except OSError as error:
-        raise LikewiseError(
-            f"cannot write {path}: {error.strerror or error}; run the same command again to resume"
-        ) from error
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Commit
+        why = error.strerror or error
+        raise LikewiseError(f"cannot write {path}: {why}; run the same command again to resume") from error
 
 
 def commit(store: Path) -> None:

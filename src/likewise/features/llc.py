@@ -68,8 +68,6 @@ class LLC(ImageExtractor):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # -- learning -----------------------------------------------------------------------------------------------------
-
     def fit_images(self, sources: Sequence[Any]) -> None:
         """Learn the codebook by k-means from descriptors of at most 2,000 images."""
         from sklearn.cluster import KMeans
@@ -87,7 +85,6 @@ class LLC(ImageExtractor):
         self.prepare()
 
     def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Learn the PCA from pooled codes."""
         if self.n_components is None:
             return
         numbers = np.arange(len(rows)) if numbers is None else numbers
@@ -130,8 +127,6 @@ class LLC(ImageExtractor):
         D = self.descriptors(image)[0]
         return D[np.einsum("ij,ij->i", D, D) > 0.5]
 
-    # -- computing ----------------------------------------------------------------------------------------------------
-
     def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """SIFT descriptors (n, 128) of an image at all patch sizes, and their centres (y, x) in 0..1."""
         small = shrink(image, self.longest)
@@ -142,7 +137,6 @@ class LLC(ImageExtractor):
         return np.concatenate([D for D, _ in parts]), centres
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Pooled codes of unit length, float16."""
         return np.stack([self._code(image) for image in images]).astype(np.float16)
 
     def _code(self, image: np.ndarray) -> np.ndarray:
@@ -158,8 +152,6 @@ class LLC(ImageExtractor):
         if not hasattr(self, "_live_components"):
             self._live_components = self.components_.astype(np.float32)
         return project(np.asarray(rows), self.mean_, self._live_components)
-
-    # -- sizes and checks ---------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
@@ -201,8 +193,7 @@ class LLC(ImageExtractor):
         return np.float16 if self.n_components is None else np.float32
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid
+# -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------
 
 
 def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,28 +222,11 @@ def llc_weights(D: np.ndarray, words: np.ndarray, dots: np.ndarray, gram: np.nda
     """
     squares = np.einsum("ij,ij->i", D, D)
     C = gram[words[:, :, None], words[:, None, :]] - dots[:, :, None] - dots[:, None, :] + squares[:, None, None]
-    C = np.ascontiguousarray(C.transpose(1, 2, 0), dtype=np.float64)
-    k = len(C)
-    ridge = beta * np.einsum("iin->n", C)
-    C[np.arange(k), np.arange(k)] += np.maximum(ridge, 1e-12)  # positive even if a descriptor equals all its words
-    w = _solve_ones(C)
-    return (w / w.sum(axis=0)).T
-
-
-def _solve_ones(C: np.ndarray) -> np.ndarray:
-    """Solve C x = 1 for a stack (k, k, n) of positive definite matrices, by elimination with loops over k only."""
-    k = len(C)
-    x = np.ones(C.shape[1:])
-    for i in range(k):
-        for j in range(i + 1, k):
-            factor = C[j, i] / C[i, i]
-            C[j, i:] -= factor * C[i, i:]
-            x[j] -= factor * x[i]
-    for i in reversed(range(k)):
-        for j in range(i + 1, k):
-            x[i] -= C[i, j] * x[j]
-        x[i] /= C[i, i]
-    return x
+    C, diagonal = C.astype(np.float64), np.arange(words.shape[1])
+    ridge = np.maximum(beta * np.einsum("nii->n", C), 1e-12)  # positive even if a descriptor equals all its words
+    C[:, diagonal, diagonal] += ridge[:, None]
+    w = np.linalg.solve(C, np.ones((*words.shape, 1)))[:, :, 0]
+    return w / w.sum(axis=1, keepdims=True)
 
 
 def max_pool(
@@ -263,12 +237,10 @@ def max_pool(
     `places` are the centres (y, x) of the descriptors in 0..1. A word that no descriptor of a cell uses counts as 0, as
     in the code of the paper, so a pooled weight is never negative.
     """
-    return np.concatenate([_pool_level(words, weights, places, n_words, level) for level in levels])
-
-
-def _pool_level(words: np.ndarray, weights: np.ndarray, places: np.ndarray, n_words: int, level: int) -> np.ndarray:
-    cell = np.minimum((places * level).astype(np.int64), level - 1)
-    at = (cell[:, :1] * level + cell[:, 1:]) * n_words + words
-    out = np.zeros(level * level * n_words, np.float32)
-    np.maximum.at(out, at.ravel(), weights.astype(np.float32).ravel())
+    out, first = np.zeros(n_words * sum(level**2 for level in levels), np.float32), 0
+    for level in levels:
+        cell = np.minimum((places * level).astype(np.int64), level - 1)
+        at = first + (cell[:, :1] * level + cell[:, 1:]) * n_words + words
+        np.maximum.at(out, at.ravel(), weights.astype(np.float32).ravel())
+        first += n_words * level**2
     return out

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, optional
 from likewise.features.base import ImageExtractor
 from likewise.features.images import centre_crop
 
@@ -19,12 +19,7 @@ _RANGES = {
     "Normalized_1_1": (0.5, 0.5),
     "NominalRange_16_235": (-16 / 219, 1 / 219),
 }
-_TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-    "tensor(uint8)": np.uint8,
-}
+_TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
 
 
 class _Input(NamedTuple):
@@ -90,7 +85,7 @@ class OnnxExtractor(ImageExtractor):
         if not hasattr(self, "onnx_"):
             self.onnx_ = np.frombuffer(self._read_model(), dtype=np.uint8)
         session = _start(self.onnx_.tobytes())
-        given = self._settings()
+        given = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
         self._live_input = _describe_input(session, given)
         self._live_output = _choose_output(session, given["output"])
         self._live_session = session
@@ -109,7 +104,6 @@ class OnnxExtractor(ImageExtractor):
         return rows
 
     def at_least(self) -> int | None:
-        """The pixels that the crop needs."""
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
 
@@ -133,15 +127,9 @@ class OnnxExtractor(ImageExtractor):
             raise LikewiseError(f"model {path} does not exist" if not path.exists() else f"model {path} is not a file")
         return _inlined(path)
 
-    def _settings(self) -> dict[str, Any]:
-        return {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
-
 
 def _start(data: bytes) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("running an ONNX model", "images") from error
+    onnxruntime = optional("onnxruntime", "running an ONNX model", "images")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the workers are threads already
     options.inter_op_num_threads = 1
@@ -168,10 +156,6 @@ def _inlined(path: Path) -> bytes:
     return bytes(onnx.load(path).SerializeToString())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Input and output of the model
-
-
 def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
@@ -190,7 +174,7 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
         batch=entry.shape[0] if isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None,
         size=_size(given["size"], entry.shape[1:3] if last else entry.shape[2:4]),
         channels_last=last,
-        dtype=_TYPES[entry.type],
+        dtype=np.dtype(_TYPES[entry.type]),
         mean=mean,
         std=std,
         crop=_share(given["crop"] if given["crop"] is not None else facts.get("crop", 0.875)),

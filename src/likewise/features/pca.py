@@ -47,7 +47,6 @@ class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Projections of the rows of X, float32."""
         check_is_fitted(self)
         X = _rows(X)
         if X.shape[1] != self.n_features_in_:

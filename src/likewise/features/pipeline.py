@@ -5,7 +5,8 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from likewise.features.images import MAX_PIXELS, ImageError, load_image
 from likewise.features.journal import ExtractionJournal, commit, recover
 from likewise.tables import store as stores
 from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, meta_to_json
-from likewise.utils.files import atomic_write, locked
+from likewise.utils.files import StrPath, atomic_write, locked
 
 Progress = Callable[[str, int, int], None]
 # Raw rows, the files they are of, and the files skipped with the reason.
@@ -29,7 +30,7 @@ _BLOCK = 1024  # rows copied at a time
 
 @dataclass
 class Summary:
-    """Summary of a run."""
+    """What a run over a folder did."""
 
     store: str
     n_items: int
@@ -42,16 +43,13 @@ class Summary:
     seconds: float
     images_per_second: float
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def extract_folder(
-    folder: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    folder: StrPath,
+    output: StrPath,
     extractor: ImageExtractor | str = "efficientnet-lite0",
-    labels: str | os.PathLike[str] | None = None,
-    fit_on: str | os.PathLike[str] | None = None,
+    labels: StrPath | None = None,
+    fit_on: StrPath | None = None,
     dtype: str | None = None,
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,
@@ -95,8 +93,6 @@ class _Extraction:
         self.work = self.store / ".work"
         self.began = time.monotonic()
 
-    # -- scanning -----------------------------------------------------------------------------------------------------
-
     def scan(self, labels: Any, fit_on: Any) -> None:
         """Find the images and their labels; drop images without a label in the label file."""
         self.progress("looking for images", 0, 0)
@@ -124,8 +120,6 @@ class _Extraction:
             self.journal.append(*batch)
             self.progress("extracting", min((number + 1) * BATCH, len(todo)), len(todo))
         return self._finish(len(todo))
-
-    # -- resuming -----------------------------------------------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
         """The settings of the run; a store made with others is not resumed."""
@@ -194,28 +188,14 @@ class _Extraction:
             done |= {ImageFile(item.path, item.size, item.mtime_ns) for item in self.previous.items}
         return [found for found in self.found if found not in done]
 
-    # -- computing ----------------------------------------------------------------------------------------------------
-
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
-        """Rows, files done and files skipped of each batch; the groups of a batch run on all threads."""
-        step = self.extractor.group
-        groups = [
-            (todo[i : min(i + step, first + BATCH)], i + step >= min(first + BATCH, len(todo)))
-            for first in range(0, len(todo), BATCH)
-            for i in range(first, min(first + BATCH, len(todo)), step)
-        ]
-        rows: list[np.ndarray] = []
-        done: list[ImageFile] = []
-        skipped: list[tuple[ImageFile, str]] = []
-        for (part, good, bad), (_, last) in zip(
-            map_groups(lambda group: self._group(group[0]), groups, self.extractor.n_jobs), groups, strict=True
-        ):
-            rows.append(part)
-            done += good
-            skipped += bad
-            if last:
-                yield np.concatenate(rows), done, skipped
-                rows, done, skipped = [], [], []
+        """Rows, files done and files skipped of each batch; groups of images run on all threads."""
+        step = min(self.extractor.group, BATCH)
+        groups = [todo[i : i + step] for i in range(0, len(todo), step)]
+        computed = map_groups(self._group, groups, self.extractor.n_jobs)
+        while batch := list(islice(computed, BATCH // step)):
+            rows, done, skipped = zip(*batch, strict=True)
+            yield np.concatenate(rows), list(chain(*done)), list(chain(*skipped))
 
     def _group(self, group: Sequence[ImageFile]) -> Computed:
         images: list[np.ndarray] = []
@@ -233,8 +213,6 @@ class _Extraction:
         blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
         return (self.extractor.rows(images) if images else blank), done, skipped
 
-    # -- finishing ----------------------------------------------------------------------------------------------------
-
     def _finish(self, n_new: int) -> Summary:
         """Write the finished files if anything has changed, and return the summary."""
         now = set(self.found)
@@ -248,7 +226,8 @@ class _Extraction:
             raise LikewiseError(
                 f"none of the {len(self.found)} images in {self.folder} could be used; see {self.store}/skipped.csv"
             )
-        if self._unchanged(places) and all(_same(self.store / name, data) for name, data in files.items()):
+        kept = self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
+        if kept and all(_same(self.store / name, data) for name, data in files.items()):
             shutil.rmtree(self.work, ignore_errors=True)
         else:
             self._write(places, files)
@@ -260,9 +239,6 @@ class _Extraction:
         old = {ImageFile(item.path, item.size, item.mtime_ns): row for row, item in enumerate(before)}
         new = {found: -1 - batch.start - i for batch in self.journal.batches for i, found in enumerate(batch.done)}
         return {found: place for found, place in {**old, **new}.items() if found in now}
-
-    def _unchanged(self, places: dict[ImageFile, int]) -> bool:
-        return self.previous is not None and len(places) == len(self.previous) and min(places.values()) >= 0
 
     def _learn_from_rows(self, places: dict[ImageFile, int]) -> None:
         if self.extractor.rows_fitted() or not places:
@@ -311,25 +287,23 @@ class _Extraction:
         shape = (len(order), self.extractor.n_features_out())
         out = np.lib.format.open_memmap(file, "w+", self._out_dtype(), shape)
         sources = np.array([places[found] for found in order])
-        self._copy_old(out, sources)
+        if self.previous is not None:
+            kept = np.flatnonzero(sources >= 0)
+            for part in np.split(kept, range(_BLOCK, len(kept), _BLOCK)):
+                out[part] = self.previous.features[sources[part]]
         target = {-1 - int(source): row for row, source in enumerate(sources) if source < 0}
         rows = self.journal.rows()
         for batch in self.journal.batches:
             self.progress("writing", batch.start, self.journal.n_rows)
             numbers = range(batch.start, batch.start + len(batch.done))
-            finished = _checked(self.extractor.finish(rows[numbers.start : numbers.stop]), out.dtype)
+            finished = self.extractor.finish(rows[numbers.start : numbers.stop])
+            largest = np.abs(finished).max(initial=0)
+            if largest > np.finfo(out.dtype).max:
+                raise LikewiseError(f"a feature of {largest:.3g} does not fit in {out.dtype.name}; use float32")
             for number in numbers:
                 if number in target:
                     out[target[number]] = finished[number - numbers.start]
         out.flush()
-
-    def _copy_old(self, out: np.ndarray, sources: np.ndarray) -> None:
-        if self.previous is None:
-            return
-        kept = np.flatnonzero(sources >= 0)
-        for i in range(0, len(kept), _BLOCK):
-            part = kept[i : i + _BLOCK]
-            out[part] = self.previous.features[sources[part]]
 
     def _summary(self, places: dict[ImageFile, int], n_new: int) -> Summary:
         seconds = time.monotonic() - self.began
@@ -352,9 +326,3 @@ class _Extraction:
 
 def _same(path: Path, data: bytes) -> bool:
     return path.exists() and path.read_bytes() == data
-
-
-def _checked(rows: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    if rows.size and np.abs(rows).max() > np.finfo(dtype).max:
-        raise LikewiseError(f"a feature of {np.abs(rows).max():.3g} does not fit in {dtype.name}; use float32")
-    return rows

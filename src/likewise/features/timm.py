@@ -34,7 +34,11 @@ class TimmExtractor(ImageExtractor):
         if hasattr(self, "_live_model"):
             return
         model, config = _load(self.model)
-        found = _weights_checksum(model)
+        digest = hashlib.sha256()
+        for name, tensor in sorted(model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+        found = np.frombuffer(digest.digest(), dtype=np.uint8)
         known: np.ndarray | None = getattr(self, "weights_", None)
         if known is not None and not np.array_equal(known, found):
             raise FileFormatError(f"timm:{self.model} has other weights than when this extractor was saved")
@@ -70,11 +74,3 @@ def _load(name: str) -> tuple[Any, dict[str, Any]]:
     except Exception as error:  # timm raises many kinds: unknown name, no weights, no connection
         raise LikewiseError(f"timm cannot load {name!r}: {str(error).splitlines()[0]}") from error
     return model, timm.data.resolve_model_data_config(model)
-
-
-def _weights_checksum(model: Any) -> np.ndarray:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
-    return np.frombuffer(digest.digest(), dtype=np.uint8)

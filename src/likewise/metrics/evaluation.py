@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, Unpack
 
 import numpy as np
+import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.metrics.ranking import (
@@ -54,7 +55,6 @@ class Evaluation:
 
     @property
     def average_precision(self) -> np.ndarray:
-        """Average precision of each query."""
         return self.per_query["mAP"]
 
     def summary(self) -> dict[str, Any]:
@@ -151,7 +151,6 @@ def drawn(queries: np.ndarray, n_queries: int | None, random_state: Any) -> np.n
 
 
 def depths(ks: Iterable[Any]) -> list[int]:
-    """Depths, checked, as integers."""
     return [_k("ks", k) for k in ks]
 
 
@@ -163,10 +162,6 @@ def _k(name: str, k: Any) -> int:
     if depth < 1:
         raise LikewiseError(f"{name} holds {k}: a depth is an integer, 1 or more")
     return depth
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# One at a time
 
 
 def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> float:
@@ -236,8 +231,7 @@ def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOption
     return float(measured(problem, {"it": of}, problem.queries, **options)["it"].mean())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Given the ranks of the relevant items
+# -- Given the ranks of the relevant items ----------------------------------------------------------------------------
 
 
 def at_r(ranks: Ranks) -> np.ndarray:
@@ -261,7 +255,6 @@ def recall_at(k: int) -> Measure:
 
 
 def precision_at_r(ranks: Ranks) -> np.ndarray:
-    """Precision at R, the number of relevant items."""
     return _hits(ranks, ranks.n_relevant) / ranks.n_relevant
 
 
@@ -270,7 +263,8 @@ def gain_at(k: int | None) -> Measure:
     depth = np.inf if k is None else k
 
     def measure(ranks: Ranks) -> np.ndarray:
-        gain = _discounts(int((ranks.above + ranks.tied).max()))
+        deepest = int((ranks.above + ranks.tied).max())
+        gain = _discounts(1 << max(10, deepest.bit_length()))  # few sizes, so that the cache is hit
         t, m = ranks.above, ranks.within(depth).astype(np.intp)
         share = np.where(m > 0, 1 / np.log2(t + 2.0), 0.0)  # exact for n = 1
         many = np.flatnonzero(ranks.tied > 1)
@@ -280,19 +274,11 @@ def gain_at(k: int | None) -> Measure:
     return measure
 
 
-def _discounts(n: int) -> np.ndarray:
-    """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n (at least)."""
-    return _discount_table(1 << max(10, n.bit_length()))
-
-
 @cache
-def _discount_table(n: int) -> np.ndarray:
+def _discounts(n: int) -> np.ndarray:
+    """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n."""
     gains = 1 / np.log2(np.arange(2, n + 2, dtype=np.longdouble))
     return np.concatenate([[0.0], np.cumsum(gains)]).astype(np.float64)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Graded gains, some of which may be unknown
 
 
 def graded_ndcg(
@@ -309,7 +295,8 @@ def graded_ndcg(
         if itself:
             S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
         if only_known:
-            S = np.where(_stored(gains), S, -np.inf)
+            stored = sp.csr_array((np.ones(gains.nnz, dtype=bool), gains.indices, gains.indptr), shape=gains.shape)
+            S = np.where(stored.toarray(), S, -np.inf)
         values.append(_ndcg(S, np.maximum(gains.toarray(), 0.0), k))
     return float(np.concatenate(values).mean())
 
@@ -320,10 +307,3 @@ def _ndcg(S: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
     ideal = -np.sort(-gains, axis=1)[:, :k] @ discount
     found = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
     return np.asarray(found[ideal > 0] / ideal[ideal > 0])
-
-
-def _stored(R: Any) -> np.ndarray:
-    """True where a sparse matrix stores an entry, explicit zeros included."""
-    stored = R.copy()
-    stored.data = np.ones(len(stored.data), dtype=bool)
-    return np.asarray(stored.toarray())

@@ -1,7 +1,6 @@
-"""Metrics of a gallery that is read in blocks, in two passes and without an array over all its items.
+"""Metrics of a gallery that is read in blocks, without an array over all its items.
 
-The rank of a relevant item is the number of items that score higher, which is a sum over blocks. The first pass
-collects the scores of the relevant items, the second counts.
+A first pass collects the scores of the relevant items; the second counts the items that score higher.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -119,7 +118,6 @@ class _BlockedGallery:
         self.n = len(relevance.items)
 
     def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Ranks:
-        """Ranks of the relevant items of some queries."""
         wanted: list[list[np.ndarray]] = [[] for _ in range(len(Q))]
         for first, S in self._scores(Q, part):
             for i, relevant in enumerate(self._relevant(part, first, S.shape[1])):
@@ -146,17 +144,14 @@ class _BlockedGallery:
                 S[chosen] = scores
             if not np.isfinite(S).all():
                 raise LikewiseError("the scores of Q with the gallery are not finite: scale them, or use float64")
-            self._mask(S, part, first)
+            if self.own is not None:
+                place = self.own[part] - first
+                here = np.flatnonzero((place >= 0) & (place < len(G)))
+                S[here, place[here]] = np.inf
             yield first, S
             first += len(G)
         if first < self.n:
             raise LikewiseError(f"the gallery has {first} rows and y_g {self.n} labels: expected one per row")
-
-    def _mask(self, S: np.ndarray, part: slice, first: int) -> None:
-        if self.own is not None:
-            place = self.own[part] - first
-            here = np.flatnonzero((place >= 0) & (place < S.shape[1]))
-            S[here, place[here]] = np.inf
 
     def _relevant(self, part: slice, first: int, width: int) -> Iterator[np.ndarray]:
         """The relevant items of each query within one block, as columns of it."""

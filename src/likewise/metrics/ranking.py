@@ -74,8 +74,7 @@ def macro_mean(values: np.ndarray, code: np.ndarray) -> float:
     return float((sums[sizes > 0] / sizes[sizes > 0]).mean())
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The problem: checked embeddings, and the relevant items of each query
+# -- The problem: checked embeddings, and the relevant items of each query --------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -96,13 +95,11 @@ class LabelRelevance:
         return cls(code, np.argsort(gallery, kind="stable"), bounds, y_g is None)
 
     def of(self, query: int) -> np.ndarray:
-        """The gallery items relevant to one query."""
         label = self.code[query]
         items = self.items[self.bounds[label] : self.bounds[label + 1]]
         return items[items != query] if self.one_set else items
 
     def counts(self, queries: Any = slice(None)) -> np.ndarray:
-        """Number of relevant items of each query."""
         return np.diff(self.bounds)[self.code[queries]] - self.one_set
 
 
@@ -150,12 +147,6 @@ class RankingProblem:
         if self.relevance.one_set:
             S[np.arange(block.size), block] = np.inf  # by position: an item need not be its own nearest neighbour
         return np.asarray(S)
-
-    @property
-    def bytes_per_score(self) -> int:
-        """A score and its finiteness mask; for two sparse sides also its index and a second copy."""
-        size = int(self.G.dtype.itemsize)
-        return size + 1 if isinstance(self.Q, np.ndarray) else 2 * size + 9
 
 
 def _embeddings(name: str, rows: Any) -> Any:
@@ -209,8 +200,7 @@ def _family(y: np.ndarray) -> str:
     return {"U": "strings", "S": "bytes", "M": "dates", "O": "objects"}.get(kind, "numbers")
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks of queries, with threads over the blocks and no array of all scores
+# -- Blocks of queries, with threads over the blocks and no array of all scores ---------------------------------------
 
 
 def measured(
@@ -249,9 +239,11 @@ def _blocks(problem: RankingProblem, queries: np.ndarray, block_bytes: int, thre
     """Blocks of queries: at least one per thread, and within `block_bytes` over all threads."""
     if block_bytes < 1:
         raise LikewiseError(f"block_bytes={block_bytes} is below 1: expected the memory for blocks of scores in bytes")
-    n = problem.G.shape[0]
+    n, size = problem.G.shape[0], int(problem.G.dtype.itemsize)
+    # A score and its finiteness mask; for two sparse sides also its index and a second copy.
+    per_score = size + 1 if isinstance(problem.Q, np.ndarray) else 2 * size + 9
     # beside the scores, about twelve numbers per relevant item
-    row = n * problem.bytes_per_score + 96 * int(problem.relevance.counts(queries).max())
+    row = n * per_score + 96 * int(problem.relevance.counts(queries).max())
     threads = threads if queries.size * n > 1 << 18 else 1  # for less, threads cost more than they save
     rows = max(1, min(block_bytes // (row * threads), -(-queries.size // threads)))
     return [queries[start : start + rows] for start in range(0, queries.size, rows)]
@@ -265,8 +257,7 @@ def _n_threads(n_threads: int | None) -> int:
     return n_threads or max(of_blas, default=1)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Ranks of the relevant items, and average precision from them
+# -- Ranks of the relevant items, and average precision from them -----------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,6 @@
 """Results, stored one by one, so that a killed run can be resumed and gives the same table."""
 
-import csv
-import io
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write, make_folder
+from likewise.tables.store import table_to_csv
+from likewise.utils.files import append_synced, atomic_write, make_folder, parsed_json
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
@@ -36,7 +34,6 @@ class Cell:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def row(self) -> list[Any]:
-        """The cell as a row of the CSV."""
         at = f"{self.at:g}" if isinstance(self.at, float) else self.at
         measured = [_written(self.values.get(name), 8) for name in MEASURES]
         setting = json.dumps(self.setting, sort_keys=True) if self.setting else ""
@@ -64,29 +61,27 @@ class CellJournal:
         self.commands: list[str] = []
         self.moved: Path | None = None
         make_folder(folder)
-        if self.path.exists():
-            self._read() if resume else self._move_aside()
+        if resume and self.path.exists():
+            self._read()
+        elif self.path.exists():  # the finished work of an earlier run is kept
+            self.moved = self.path.replace(folder / "cells.previous.jsonl")
         self._write_whole()
 
     def add(self, key: Key, done: Done) -> None:
         """Store a finished task; it is on disk when this returns."""
         self.done[key] = done
-        self._append(_task_entry(key, done))
+        append_synced(self.path, _line(_task_entry(key, done)))
         self._write_table()
 
     def add_command(self, command: str) -> None:
-        """Record the command of the tasks that follow."""
         if command not in self.commands:
             self.commands.append(command)
-            self._append({"command": command})
+            append_synced(self.path, _line({"command": command}))
 
     def drop(self, experiment: str) -> None:
         """Delete the results of an experiment, to measure it again."""
         self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
         self._write_whole()
-
-    # -----------------------------------------------------------------------------------------------------------------
-    # Reading the results
 
     def cells(self, experiment: str, method: str | None = None) -> list[Cell]:
         """The cells of an experiment, or of one of its methods, sorted by split."""
@@ -117,17 +112,12 @@ class CellJournal:
         return places, np.array([np.mean(at[place]) for place in places]), np.array(spread)
 
     def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
-        """The extra data of a task."""
-        done = self.done.get((experiment, method, split))
-        return {} if done is None else done.extra
-
-    # -----------------------------------------------------------------------------------------------------------------
-    # The files
+        return self.done.get((experiment, method, split), Done([])).extra
 
     def _read(self) -> None:
         """Read the tasks of an earlier run with the same data and settings."""
         lines = self.path.read_bytes().split(b"\n")
-        entries = [_parsed(line) for line in lines[:-1]]  # an incomplete last line is dropped
+        entries = [parsed_json(line) or {} for line in lines[:-1]]  # an incomplete last line is dropped
         if not entries or "header" not in entries[0]:
             return
         self._check_header(entries[0]["header"])
@@ -145,17 +135,6 @@ class CellJournal:
             said = ", ".join(f"{name} was {before.get(name)!r} and is {now[name]!r}" for name in differing)
             raise LikewiseError(f"--resume: {self.path.parent} has another run ({said}); choose another folder with -o")
 
-    def _move_aside(self) -> None:
-        """Keep the finished work of an earlier run under another name."""
-        self.moved = self.path.with_name("cells.previous.jsonl")
-        os.replace(self.path, self.moved)
-
-    def _append(self, entry: dict[str, Any]) -> None:
-        with open(self.path, "ab") as file:
-            file.write(_line(entry))
-            file.flush()
-            os.fsync(file.fileno())
-
     def _write_whole(self) -> None:
         commands = [{"command": command} for command in self.commands]
         tasks = [_task_entry(key, done) for key, done in self.done.items()]
@@ -164,11 +143,8 @@ class CellJournal:
         self._write_table()
 
     def _write_table(self) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(cell.row() for cell in sorted(self._all_cells(), key=_place))
-        atomic_write(self.table, text.getvalue().encode())
+        rows = (cell.row() for cell in sorted(self._all_cells(), key=_place))
+        atomic_write(self.table, table_to_csv(COLUMNS, rows))
 
     def _all_cells(self) -> list[Cell]:
         return [cell for done in self.done.values() for cell in done.cells]
@@ -186,15 +162,6 @@ def _task_entry(key: Key, done: Done) -> dict[str, Any]:
 
 def _line(entry: dict[str, Any]) -> bytes:
     return (json.dumps(entry) + "\n").encode()
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """An entry, empty if the line is damaged."""
-    try:
-        entry: dict[str, Any] = json.loads(line)
-        return entry
-    except ValueError:
-        return {}
 
 
 def _written(value: float | None, digits: int) -> str:

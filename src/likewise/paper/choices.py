@@ -40,20 +40,16 @@ def choices(run: PaperRun) -> list[OpenChoice]:
         if d <= min(WIDEST, run.protocol.n_train):
             found.append(OpenChoice(f"no PCA, {d:,} columns", METHODS, {"components": None}))
     found.append(OpenChoice("test rows rank the training rows", METHODS, gallery="train"))
+    k = len(np.unique(run.data.y))
+    tried = {k - 1, k, 2 * k, 4 * k, 50, 200} - {run.settings.rank}
+    ranks = [r for r in sorted(tried) if 2 <= r <= run.protocol.width]
     found += [OpenChoice(f"ridge {a:g}", ("SLR-Fixed", "SLR"), model={"alpha": a}) for a in (0.01, 0.1, 1.0)]
-    found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in _ranks(run)]
+    found += [OpenChoice(f"rank {r}", ("SLR-Fixed", "SLR"), model={"rank": r}) for r in ranks]
     found.append(OpenChoice("start from the fixed target", model={"init": "fixed"}))
     return found
 
 
-def _ranks(run: PaperRun) -> list[int]:
-    k = len(np.unique(run.data.y))
-    tried = {k - 1, k, 2 * k, 4 * k, 50, 200} - {run.settings.rank}
-    return [r for r in sorted(tried) if 2 <= r <= run.protocol.width]
-
-
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per choice, method and split."""
     for split in range(run.curve_splits):
         for choice in choices(run):
             for name in choice.methods:
@@ -67,10 +63,6 @@ def _work(run: PaperRun, choice: OpenChoice, name: str, number: int) -> Done:
     G, y_g = (split.Q, None) if choice.gallery == "test" else (split.X, split.y)
     values = figures(model.transform_query(split.Q), model.transform(G), split.y_q, y_g)
     return Done([Cell(EXPERIMENT, name, number, choice.name, values, {}, found.seconds)])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def section(run: PaperRun) -> list[Block]:

@@ -27,7 +27,6 @@ def cases(run: PaperRun) -> dict[str, tuple[int, bool]]:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per case, on the first split."""
     for name, (rank, few) in cases(run).items():
         yield Task((EXPERIMENT, name, 0), partial(_work, run, name, rank, few))
 
@@ -51,12 +50,7 @@ def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) 
     return [float(np.linalg.norm(best - step.query_map()) / size) for step in model.after_each_iteration()]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
-    """The chart and its reading."""
     found = {name: run.journal.cells(EXPERIMENT, name) for name in cases(run)}
     curves = {name: cells for name, cells in found.items() if cells}
     if not curves:

@@ -1,23 +1,21 @@
 """The data sets of the experiments: the two of the paper, three public ones, or any feature store or table."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
+from likewise.features.images import load_image, shrink
 from likewise.tables import read_table
 from likewise.tables.store import FeatureStore
 
 Picture = Callable[[int], np.ndarray]
 
-FASHION = Path("/usr/share/datasets/fashion-mnist")
-"""Folder of the Debian package dataset-fashion-mnist."""
+FASHION = Path("/usr/share/datasets/fashion-mnist")  # of the Debian package dataset-fashion-mnist
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,7 @@ class Dataset:
     picture: Picture | None = None
     facts: dict[str, str] = field(default_factory=dict)
 
-    def subset(self, rows: np.ndarray) -> Dataset:
-        """Only these rows."""
+    def subset(self, rows: np.ndarray) -> Self:
         rows, picture = np.sort(rows), self.picture
         shown = None if picture is None else lambda row: picture(int(rows[row]))
         return replace(self, X=self.X[rows], y=self.y[rows], picture=shown)
@@ -103,13 +100,8 @@ def _store(name: str, path: Path) -> Dataset:
     if store.root is None or not store.image_path(0).is_file():
         return replace(dataset, facts=facts)
     place = {item: row for row, item in enumerate(store.paths)}  # rows without a label are not in the data set
-    return replace(dataset, facts=facts, picture=lambda row: _photograph(store.image_path(place[names[row]])))
-
-
-def _photograph(path: Path) -> np.ndarray:
-    from likewise.features.images import load_image, shrink
-
-    return shrink(load_image(path, at_least=128), 128)
+    paths = [store.image_path(place[name]) for name in names]
+    return replace(dataset, facts=facts, picture=lambda row: shrink(load_image(paths[row], at_least=128), 128))
 
 
 def _table(name: str, path: Path) -> tuple[Dataset, list[str]]:
@@ -117,10 +109,6 @@ def _table(name: str, path: Path) -> tuple[Dataset, list[str]]:
     table = read_table(path).labelled()
     classes, y = np.unique(np.asarray(table.y), return_inverse=True)
     return Dataset(name, table.X, y, [str(c) for c in classes], path.name), table.names or []
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Fashion-MNIST
 
 
 def _fashion(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:

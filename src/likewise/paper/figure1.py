@@ -32,11 +32,11 @@ def section(run: PaperRun) -> list[Block]:
     hits = [(y[places] == y[:, None]).sum(axis=1) for places in there.values()]
     chosen, differing = choose_queries(hits, y, QUERIES, run.settings.seed)
     path = write_png(run.folder / "figure1.png", _strips(run, there, chosen))
-    return [
-        Heading("Figure 1: retrieved images"),
-        Picture(path, _caption(list(there), differing, len(chosen)), 900 if len(there) == 3 else None),
-        Text(_shares(there, hits)),
-    ]
+    picture = Picture(path, _caption(list(there), differing, len(chosen)), 900 if len(there) == 3 else None)
+    means = zip(there, (100 * float(np.mean(y[places] == y[:, None])) for places in there.values()), strict=True)
+    shares = listed([f"{name} {mean:.1f} %" for name, mean in means])
+    said = f"Share of the first three results that have the query's class, over all test queries: {shares}."
+    return [Heading("Figure 1: retrieved images"), picture, Text(said)]
 
 
 def _strips(run: PaperRun, found: dict[str, np.ndarray], chosen: np.ndarray) -> Image.Image:
@@ -66,11 +66,3 @@ def _caption(names: list[str], differing: int, n: int) -> str:
         f"class red, others blue, as in the paper. The {n} queries are a seeded random draw, {differing} of them among "
         "those where the methods differ in hits, whichever is better."
     )
-
-
-def _shares(found: dict[str, np.ndarray], hits: list[np.ndarray]) -> str:
-    shown = [
-        f"{name} {100 * float(np.mean(hit)) / places.shape[1]:.1f} %"
-        for (name, places), hit in zip(found.items(), hits, strict=True)
-    ]
-    return f"Share of the first three results that have the query's class, over all test queries: {listed(shown)}."

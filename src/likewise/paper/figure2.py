@@ -1,7 +1,5 @@
 """Figure 2: mAP after each iteration of SLR and SLR-Fixed, and of SLR-Whole, which has no iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
@@ -27,49 +25,40 @@ ENOUGH = 0.5  # points of mAP that count as "almost the same": below the deviati
 class Watched(SLR):
     """SLR that stores the factors after each iteration, so that one fit gives the whole curve."""
 
-    def after_each_iteration(self) -> Iterator[Watched]:
+    def after_each_iteration(self) -> Iterator["Watched"]:
         """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
-        for solution in self._kept.solutions(self.rank is not None):
+        for result in self._kept.results:
+            W, condition = self._kept.whitening.W, self._kept.whitening.condition
+            A, B = result.factors if self.rank is None else balanced(*result.factors)
+            solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
             yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
-    def _saved(self, engine: Engine, rng: np.random.Generator) -> _Kept:
+    def _saved(self, engine: Engine, rng: np.random.Generator) -> "_Kept":
         self._kept = _Kept()
         return self._kept
 
 
 class _Kept:
-    """The results after each iteration; a closed form has none."""
+    """`SavedIterations` in memory: the whitening, and the result after each iteration; a closed form has none."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
 
     def begin(self, whitening: WhiteningMap) -> None:
-        """Note the coordinates of the factors."""
         self.whitening = whitening
 
     def resume(self, start: Factors) -> Result:
-        """From the start."""
         return Result(start)
 
     def save(self, result: Result) -> None:
-        """Keep one more."""
         self.results.append(result)
-
-    def solutions(self, low_rank: bool) -> Iterator[Solution]:
-        """Each of them as a solution."""
-        for result in self.results:
-            A, B = balanced(*result.factors) if low_rank else result.factors
-            W, condition = self.whitening.W, self.whitening.condition
-            yield Solution(W @ A, W @ B, B.shape[1], condition, result)
 
 
 def watched(model: SLR) -> Watched:
-    """The same unfitted model as a `Watched`."""
     return Watched(**model.get_params())
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method and split."""
     for split in range(run.curve_splits):
         for name in METHODS:
             yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
@@ -82,10 +71,6 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
         return Done([Cell(EXPERIMENT, name, number, 0.0, measured(model, split))])
     steps = enumerate(model.after_each_iteration(), start=1)
     return Done([Cell(EXPERIMENT, name, number, float(t), measured(step, split)) for t, step in steps])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def section(run: PaperRun) -> list[Block]:

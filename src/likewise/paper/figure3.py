@@ -29,7 +29,6 @@ def sizes(n: int, rank: int, width: int, points: int) -> list[int]:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per kind, size and split."""
     n = run.protocol.n_train
     rank = min(run.settings.rank, run.protocol.width)
     for split in range(run.curve_splits):
@@ -47,10 +46,6 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
         found = fit(run.method(name, number).model, split.X, split.y)
     kind, _, m = name.rpartition("-")
     return Done([Cell(EXPERIMENT, kind, number, float(m), measured(found.model, split), {}, found.seconds)])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def section(run: PaperRun) -> list[Block]:

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from likewise import baselines
 from likewise.anchored import AnchoredSLR
+from likewise.core.labels import rows_by_class
 from likewise.errors import LikewiseError
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
 from likewise.slr import SLR
@@ -67,13 +68,7 @@ class TimedFit:
 
 def default_methods(n_train: int) -> list[str]:
     """All methods in the order of the tables, the compressed ones with m of half the rows."""
-    m = default_size(n_train)
-    return [f"{name}-{m}" if name in ("SLR-G", "SLR-C") else name for name in ORDER]
-
-
-def default_size(n_train: int) -> int:
-    """Default m: about half of the rows, at most the 20,000 of the paper."""
-    return int(min(float(f"{n_train / 2:.1g}"), 20_000))
+    return [_spelled(name, n_train) for name in ORDER]
 
 
 def methods_from(text: str, n_train: int) -> list[str]:
@@ -91,7 +86,8 @@ def _spelled(name: str, n_train: int) -> str:
     match = re.fullmatch(r"slr-([gc])(-m|-\d+k?)?", name.lower())
     if match is None:
         raise LikewiseError(f"--methods: unknown method {name!r}; expected some of {', '.join(ORDER)}")
-    size = match[2] if match[2] and match[2] != "-m" else f"-{default_size(n_train)}"
+    half = int(min(float(f"{n_train / 2:.1g}"), 20_000))  # about half of the rows, at most the 20,000 of the paper
+    size = match[2] if match[2] and match[2] != "-m" else f"-{half}"
     return f"SLR-{match[1].upper()}{size}"
 
 
@@ -149,7 +145,6 @@ def at_setting(found: PaperMethod, setting: dict[str, Any]) -> Any:
 
 def warm_up(found: PaperMethod, X: np.ndarray, y: np.ndarray) -> None:
     """A small fit before timing: compiling and loading do not count as training."""
-    order = np.argsort(y, kind="stable")
-    some = np.sort(np.concatenate([rows[:6] for rows in np.split(order, np.flatnonzero(np.diff(y[order])) + 1)[:10]]))
     if found.light:
+        some = np.sort(np.concatenate([rows[:6] for rows in rows_by_class(y)[:10]]))
         clone(found.model).set_params(**found.light).fit(X[some], y[some])

@@ -78,10 +78,6 @@ def _lsa_cell(run: PaperRun, split: _SparseSplit, name: str, number: int) -> Cel
     return Cell(EXPERIMENT, name, number, "", values, found.setting, seconds)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def order_of(run: PaperRun) -> list[str]:
     """The methods with results, in the order of the table."""
     return run.journal.methods(EXPERIMENT, methods(run))

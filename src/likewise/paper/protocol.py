@@ -1,15 +1,14 @@
 """The protocol: splits of 70/30, PCA learned from the training rows, rows of unit length; and training budgets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
+from likewise.core.labels import sample_by_class
 from likewise.errors import LikewiseError
 from likewise.paper.datasets import Dataset
 from likewise.utils.arrays import dense
@@ -45,7 +44,7 @@ class TrainingBudget:
     draws: int = 200
 
     @classmethod
-    def quick(cls) -> TrainingBudget:
+    def quick(cls) -> Self:
         steps = {"oasis_steps": 30_000, "frml_steps": 3_000, "lmnn_rounds": 2}
         return cls(rows=1200, lmnn_neighbours=(3, 10), curve_splits=1, curve_points=4, **steps)
 
@@ -65,7 +64,9 @@ class Protocol:
     """Splits of a data set, prepared on demand; the last one is cached."""
 
     def __init__(self, data: Dataset, settings: ProtocolSettings, budget: TrainingBudget) -> None:
-        self.data = data if budget.rows is None else data.subset(_drawn(data.y, budget.rows, settings.seed))
+        # At least four rows of each class, so that both sides of a split have some.
+        chosen = sample_by_class(data.y, budget.rows, np.random.default_rng(settings.seed), least=4)
+        self.data = data if budget.rows is None else data.subset(chosen)
         self.settings, self.budget = settings, budget
         self._kept: dict[tuple[int, int | None, str], PaperSplit] = {}
         if len(np.unique(self.data.y)) < 2:
@@ -77,7 +78,6 @@ class Protocol:
 
     @property
     def width(self) -> int:
-        """Number of columns of a split."""
         d, wanted = self.data.X.shape[1], self.settings.components
         return d if wanted is None else min(d, wanted)
 
@@ -96,16 +96,11 @@ class Protocol:
         settings = replace(self.settings, **changes)
         key = number, settings.components, settings.pca_on
         if key not in self._kept:  # scaling is fast, but PCA of wide rows may take minutes
-            self._kept = {key: self._reduced(number, settings)}
+            (train, test), y = self.rows(number), self.data.y
+            reduce = _reduction(self.data.X, train if settings.pca_on == "train" else np.arange(len(y)), settings)
+            self._kept = {key: PaperSplit(reduce(train), y[train], reduce(test), y[test], test)}
         split = self._kept[key]
         return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
-
-    def _reduced(self, number: int, settings: ProtocolSettings) -> PaperSplit:
-        train, test = self.rows(number)
-        X, y = self.data.X, self.data.y
-        fit_on = train if settings.pca_on == "train" else np.arange(len(y))
-        reduce = _reduction(X, fit_on, settings)
-        return PaperSplit(reduce(train), y[train], reduce(test), y[test], test)
 
 
 def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callable[[np.ndarray], np.ndarray]:
@@ -127,20 +122,6 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
 
     pca = PCA(min(wanted, len(fit_on)), svd_solver="covariance_eigh").fit(np.asarray(X[fit_on], dtype=np.float32))
     return lambda rows: pca.transform(np.asarray(X[rows], dtype=np.float32)).astype(np.float32)
-
-
-def _drawn(y: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """About `size` rows, stratified by class with at least four each, so that both sides of a split have some."""
-    if len(y) <= size:
-        return np.arange(len(y))
-    rng = np.random.default_rng(seed)
-    by_class = np.split(np.argsort(y, kind="stable"), np.cumsum(np.bincount(y))[:-1])
-    share = size / len(y)
-    return np.concatenate([rng.permutation(rows)[: max(4, round(share * len(rows)))] for rows in by_class])
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# In words
 
 
 def describe(protocol: Protocol) -> list[str]:

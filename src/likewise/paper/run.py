@@ -21,7 +21,7 @@ from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, 
 from likewise.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
 from likewise.reporting.words import plural
 from likewise.utils.arrays import dense
-from likewise.utils.files import atomic_write
+from likewise.utils.files import StrPath, atomic_write
 
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
@@ -57,40 +57,20 @@ class PaperRun:
     only: tuple[str, ...] = EXPERIMENTS
     loads: list[float] = field(default_factory=list)
 
-    @property
-    def data(self) -> Dataset:
-        return self.protocol.data
-
-    @property
-    def settings(self) -> ProtocolSettings:
-        return self.protocol.settings
-
-    @property
-    def budget(self) -> TrainingBudget:
-        return self.protocol.budget
-
-    @property
-    def folder(self) -> Path:
-        return self.journal.path.parent
-
-    @property
-    def curve_splits(self) -> int:
-        """Number of splits used for the curves."""
-        return min(self.n_splits, self.budget.curve_splits)
+    def __post_init__(self) -> None:
+        self.data, self.settings, self.budget = self.protocol.data, self.protocol.settings, self.protocol.budget
+        self.folder = self.journal.path.parent
+        self.curve_splits = min(self.n_splits, self.budget.curve_splits)
 
     def method(self, name: str, split: int = 0) -> PaperMethod:
         """A method by name, with its seed on a split."""
         return method(name, self.settings, self.budget, self.settings.seed + split)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Setting up
-
-
 def prepare(
     dataset: str,
-    path: str | os.PathLike[str] | None = None,
-    output: str | os.PathLike[str] | None = None,
+    path: StrPath | None = None,
+    output: StrPath | None = None,
     *,
     quick: bool = False,
     methods: str | None = None,
@@ -144,20 +124,12 @@ def _experiments_from(text: str | None) -> tuple[str, ...]:
 def _header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
     """What decides the results, to be compared when a run is resumed."""
     budget = {name: value for name, value in vars(protocol.budget).items() if name != "curve_splits"}
-    facts = {"dataset": data.name, "shape": list(data.X.shape), "data": _fingerprint(data)}
-    return {**facts, **vars(protocol.settings), "budget": budget}
-
-
-def _fingerprint(data: Dataset) -> str:
-    """A checksum of the labels and of up to 200 evenly spaced rows."""
+    # A checksum of the labels and of up to 200 evenly spaced rows.
     rows = dense(data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)])
     digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
-    return digest.hexdigest()[:16]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Performing
+    facts = {"dataset": data.name, "shape": list(data.X.shape), "data": digest.hexdigest()[:16]}
+    return {**facts, **vars(protocol.settings), "budget": budget}
 
 
 def pending(run: PaperRun) -> list[Task]:
@@ -181,10 +153,6 @@ def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
 
 def _modules(names: tuple[str, ...]) -> list[Any]:
     return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Reporting
 
 
 def write_report(run: PaperRun) -> dict[str, Path]:

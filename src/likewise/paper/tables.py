@@ -9,7 +9,6 @@ import numpy as np
 from likewise.metrics import evaluate
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import IN_PAPER, default_methods, fit
-from likewise.paper.protocol import PaperSplit
 from likewise.paper.run import PaperRun, Task
 from likewise.reporting.report import Block, Heading, TableBlock, Text
 from likewise.reporting.strips import nearest
@@ -29,7 +28,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method and split."""
     for split in range(run.n_splits):
         for name in run.methods:
             yield Task((EXPERIMENT, name, split), partial(_work, run, name, split))
@@ -39,7 +37,11 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     found = fit(run.method(name, number).model, split.X, split.y)
     cell = Cell(EXPERIMENT, name, number, "", measured(found.model, split), found.setting, found.seconds)
-    return Done([cell], {} if number else {"found": _first(found.model, split)})
+    if number:
+        return Done([cell])
+    Q, G = found.model.transform_query(split.Q), found.model.transform(split.Q)
+    first = nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q)))  # as numbers of test rows
+    return Done([cell], {"found": first.tolist()})
 
 
 def measured(model: Any, split: Any) -> dict[str, float]:
@@ -48,19 +50,8 @@ def measured(model: Any, split: Any) -> dict[str, float]:
 
 
 def figures(Q: np.ndarray, G: np.ndarray, y_q: np.ndarray, y_g: np.ndarray | None = None) -> dict[str, float]:
-    """The metrics of the tables."""
     summary = evaluate(Q, G, y_q, y_g).summary()
     return {name: float(summary[name]) for name in ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG")}
-
-
-def _first(model: Any, split: PaperSplit) -> list[list[int]]:
-    """The first results of each test row, as numbers of test rows."""
-    Q, G = model.transform_query(split.Q), model.transform(split.Q)
-    return nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q))).tolist()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
 
 
 def order_of(run: PaperRun) -> list[str]:
@@ -69,7 +60,6 @@ def order_of(run: PaperRun) -> list[str]:
 
 
 def section(run: PaperRun) -> list[Block]:
-    """The table and its reading."""
     names, theirs = order_of(run), PUBLISHED.get(run.data.name, {})
     if not names:
         return []
@@ -121,15 +111,11 @@ def _findings(run: PaperRun, names: list[str]) -> Iterator[str]:
         if below:
             yield f"SLR is below {listed(below)} points."
     if "Euclid" in names:
-        yield _over_euclid(run, names)
+        worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
+        yield (
+            f"Not above Euclid: {listed(worse)}." if worse else "Every learned method is above Euclid, as in the paper."
+        )
     yield from _order_of_the_paper(run, names)
-
-
-def _over_euclid(run: PaperRun, names: list[str]) -> str:
-    worse = [name for name in names if name != "Euclid" and _difference(run, name, "Euclid") <= 0]
-    if not worse:
-        return "Every learned method is above Euclid, as in the paper."
-    return f"Not above Euclid: {listed(worse)}."
 
 
 def _order_of_the_paper(run: PaperRun, names: list[str]) -> Iterator[str]:

@@ -11,13 +11,11 @@ degrees of freedom. A draw costs O(r²k) for any n and m, so 200 draws are feasi
 which is far above n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -46,7 +44,7 @@ class LabelRegression:
     fitted: float  # ‖XMXᵀ‖₂
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> LabelRegression:
+    def of(cls, X: np.ndarray, y: np.ndarray) -> Self:
         """The regression of rows X on the fixed target of their labels y."""
         W = whiten(np.asarray(X, dtype=np.float64)).W
         U = np.asarray(X, dtype=np.float64) @ W
@@ -144,10 +142,6 @@ def slope(places: np.ndarray, values: np.ndarray, rank: int) -> float:
     return float(np.polyfit(np.log(places[far]), np.log(values[far]), 1)[0])
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Tasks: one per m, and one for the smallest m of each form
-
-
 def places(rank: int, points: int) -> list[int]:
     """m from just above the rank to four times the m of the theorem, which is among them."""
     asked = asked_size(rank)
@@ -186,10 +180,8 @@ def _at(run: PaperRun, of: Callable[[], LabelRegression], place: int) -> Done:
 
 
 def _smallest_m(run: PaperRun, of: Callable[[], LabelRegression], form: int) -> Done:
-    problem = of()
-    bound = problem.bounds(EPSILON)[form - 1]
-    rng = np.random.default_rng([run.settings.seed, 2**31 + form])
-    m, share = smallest_size(problem, bound, run.budget.draws, rng)
+    bound, rng = of().bounds(EPSILON)[form - 1], np.random.default_rng([run.settings.seed, 2**31 + form])
+    m, share = smallest_size(of(), bound, run.budget.draws, rng)
     return Done([Cell(EXPERIMENT, f"smallest m, form {form}", 0, float(m), {"value": share, "bound": bound})])
 
 
@@ -204,12 +196,7 @@ def _sampling(run: PaperRun) -> Done:
     return Done(cells)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
-    """Chart, table and text."""
     cells = sorted(run.journal.cells(EXPERIMENT, "form 1"), key=lambda cell: float(cell.at))
     facts = run.journal.extra(EXPERIMENT, "m 0")
     if len(cells) < 4 or not facts:
@@ -271,13 +258,10 @@ def _table(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> TableBloc
     rows = []
     for cell in cells:
         m, value = float(cell.at), cell.values["value"]
-        ratios = [_ratio(value, bound) for bound in (cell.values.get("bound"), second.get(m))]
+        bounds = cell.values.get("bound"), second.get(m)
+        ratios = ["no bound" if bound is None else f"{value / bound:.2g}" for bound in bounds]
         rows.append([f"{m:,.0f}", f"{epsilon(m, rank):.2f}", f"{value / facts['norm']:.3g}", *ratios])
     return TableBlock(["m", "ε", "‖M − M̂‖ / ‖M‖", *(f"measured / bound, form {form}" for form in (1, 2))], rows)
-
-
-def _ratio(value: float, bound: float | None) -> str:
-    return "no bound" if bound is None else f"{value / bound:.2g}"
 
 
 def _findings(run: PaperRun, cells: list[Cell], facts: dict[str, Any]) -> list[str]:

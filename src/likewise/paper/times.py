@@ -27,7 +27,6 @@ def rival(name: str) -> str:
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
-    """One task per method that is trained."""
     for name in _with_steps(run.methods):
         if name not in ("Euclid", "Cosine"):
             yield Task((EXPERIMENT, name, 0), partial(_work, run, name))
@@ -57,12 +56,7 @@ def _first(run: PaperRun, name: str) -> Cell | None:
     return next((cell for cell in run.journal.cells("tables", name) if cell.split == 0), None)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The page
-
-
 def section(run: PaperRun) -> list[Block]:
-    """The table, and its caveats."""
     names = run.journal.methods(EXPERIMENT, _with_steps(default_methods(run.protocol.n_train)))
     if not names:
         return []
@@ -79,16 +73,13 @@ def _row(run: PaperRun, name: str, theirs: dict[str, float]) -> list[str]:
     tuned = hasattr(baselines, rival(name))
     setting = ", ".join(f"{key} = {short(value)}" for key, value in cell.setting.items()) if tuned else ""
     row = [name, duration(trained), _ratio(trained, slr), duration(cell.seconds["fit_cpu_seconds"])]
-    row += [_search(run, name, trained) if tuned else "within" if cell.setting else "", setting]
+    searched = "" if tuned or not cell.setting else "within"
+    if tuned and (first := _first(run, name)) is not None and first.setting:
+        searched = duration(max(0.0, first.seconds["fit_seconds"] - trained))  # the first fit, beyond training
+    row += [searched, setting]
     if theirs:
         row += [f"{theirs[name]:g}", _ratio(theirs[name], theirs["SLR"])] if name in theirs else ["", ""]
     return row
-
-
-def _search(run: PaperRun, name: str, trained: float) -> str:
-    """Time of the first fit beyond training, if it had a setting to choose."""
-    first = _first(run, name)
-    return duration(max(0.0, first.seconds["fit_seconds"] - trained)) if first is not None and first.setting else ""
 
 
 def _caveat(run: PaperRun, names: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import MissingExtraError
+from likewise.errors import optional
 from likewise.utils.files import atomic_write
 
 # Readable in grey as well: from dark to light, each with its own marker.
@@ -45,13 +45,8 @@ def chart(
 
 
 def _axes() -> tuple[Any, Any]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("drawing the figures of the paper", "paper") from error
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    matplotlib = optional("matplotlib.figure", "drawing the figures of the paper", "paper")
+    figure = matplotlib.Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.subplots()
     axes.grid(True, color="#e3e5e9", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)

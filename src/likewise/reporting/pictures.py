@@ -4,7 +4,6 @@ A picture comes as a Pillow image or as a uint8 array, (height, width) for grey 
 """
 
 import io
-import os
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -16,17 +15,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write
+from likewise.utils.files import StrPath, atomic_write
 
 Colour = tuple[int, int, int]
 WHITE: Colour = (255, 255, 255)
 INK: Colour = (45, 48, 56)
 FRAME = 4  # pixels
 TEXT_SIZE = 17
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# One picture
 
 
 def as_image(picture: Any) -> Image.Image:
@@ -44,7 +39,6 @@ def as_image(picture: Any) -> Image.Image:
 
 
 def blank(height: int, width: int, colour: Colour = WHITE) -> Image.Image:
-    """An image of one colour."""
     return Image.new("RGB", (width, height), colour)
 
 
@@ -68,7 +62,9 @@ def padded(picture: Any, margin: int, background: Colour = WHITE) -> Image.Image
 
 def line_of_text(text: str, size: int = TEXT_SIZE, colour: Colour = INK, background: Colour = WHITE) -> Image.Image:
     """One line of text; all lines of one size have the same height and baseline."""
-    text, font = _ascii(text), _font(size)
+    # Without accents, and ? for what is not ASCII then: the font has no more.
+    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    text, font = "".join(letter if letter.isascii() else "?" for letter in letters), _font(size)
     ascent, descent = font.getmetrics()
     line = blank(ascent + descent, max(1, ceil(font.getlength(text))), background)
     ImageDraw.Draw(line).text((0, 0), text, colour, font)
@@ -87,22 +83,12 @@ def _centred(image: Image.Image, size: int, background: Colour) -> Image.Image:
     return square
 
 
-def _ascii(text: str) -> str:
-    """Letters without their accents, and ? for what is not ASCII then: the font has no more."""
-    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return "".join(letter if letter.isascii() else "?" for letter in letters)
-
-
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
     """The font that Pillow carries, Aileron in ASCII: no file to ship or to find."""
     font = ImageFont.load_default(size)
     assert isinstance(font, ImageFont.FreeTypeFont)  # load_default(size) gives no other
     return font
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Several pictures
 
 
 def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.5) -> Image.Image:
@@ -128,12 +114,7 @@ def _transposed(image: Image.Image) -> Image.Image:
     return image.transpose(Image.Transpose.TRANSPOSE)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# PNG
-
-
-def write_png(path: str | os.PathLike[str], picture: Any) -> Path:
-    """Write the picture to a PNG file."""
+def write_png(path: StrPath, picture: Any) -> Path:
     return atomic_write(path, encode_png(picture))
 
 

@@ -8,77 +8,31 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import likewise
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #24272e; --soft: #646b78; --paper: #fbfbfc; --card: #ffffff;
-  --rule: #e2e4e9; --bar: #9db8f2; --best: #2f6bed; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ec; --soft: #9aa1ae; --paper: #15171b;
-  --card: #1d2026; --rule: #30343c; --bar: #3b5ea8; --best: #6d9bff; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
-p { max-width: 44rem; } .lead { color: var(--soft); font-size: 1.1rem; margin-top: 0; }
-table { border-collapse: collapse; width: 100%; background: var(--card); border: 1px solid var(--rule); }
-th, td { padding: .5rem .8rem; text-align: left; border-bottom: 1px solid var(--rule); }
-tr:last-child td { border-bottom: 0; } th { color: var(--soft); font-weight: 600; font-size: .85rem; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.bar { width: 34%; } td.bar div { height: .9rem; background: var(--bar); border-radius: 2px; }
-tr.best td { font-weight: 650; } tr.best td.bar div { background: var(--best); }
-figure { margin: 1rem 0; }
-figure img { max-width: 100%; height: auto; border: 1px solid var(--rule); background: #fff; }
-figcaption { color: var(--soft); font-size: .92rem; max-width: 44rem; margin-top: .4rem; }
-pre { background: var(--card); border: 1px solid var(--rule); padding: .8rem 1rem; overflow-x: auto;
-  font-size: .9rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.25rem; } dt { color: var(--soft); }
-dd { margin: 0; } .scroll { overflow-x: auto; }
-"""
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body><main>
-<h1>{title}</h1>
-<p class="lead">{lead}</p>
-{body}
-</main></body>
-</html>
-"""
-
 
 def page(title: str, lead: str, parts: Sequence[str]) -> str:
     """A page from a title, a lead sentence and parts made by the functions below."""
-    return _PAGE.format(title=escape(title), lead=escape(lead), style=_STYLE, body="\n".join(parts))
+    template = Template((Path(__file__).parent / "page.html").read_text("utf-8"))
+    return template.substitute(title=escape(title), lead=escape(lead), body="\n".join(parts))
 
 
 def heading(text: str) -> str:
-    """The heading of a section."""
     return f"<h2>{escape(text)}</h2>"
 
 
 def paragraph(text: str) -> str:
-    """A paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
 
 
 def code(text: str) -> str:
-    """A command or a code block."""
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
 def definitions(entries: dict[str, Any]) -> str:
-    """A list of names and values."""
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in entries.items())
     return f"<dl>{rows}</dl>"
 
@@ -143,8 +97,7 @@ def _version(package: str) -> tuple[str, str]:
         return package, "not installed"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Blocks, written as HTML or as Markdown
+# -- Blocks, written as HTML or as Markdown ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Retrieval strips: queries and the results of each method, as in Figure 1 of the paper."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,25 +69,23 @@ def retrieval_strips(
     named = any(panel.columns for panel in panels)
     columns = [_column("query", "", asked, [_column_names(" ", cell)] if named else [])]
     for panel in panels:
-        rows = [_row(panel.found[i], gallery, _frames(y_q[i], y_g), cell) for i in range(len(queries))]
+        rows = [_row(found, gallery, label, y_g, cell) for found, label in zip(panel.found, y_q, strict=True)]
         over = [_column_names(panel.columns or " ", cell)] if named else []
         columns.append(_column(panel.heading, panel.subheading, rows, over))
-    body = beside(_ruled(columns), gap=cell // 4, align=1.0)
+    line = blank(max(column.height for column in columns), 2, _RULE)
+    ruled = [part for column in columns for part in (line, column)][1:]
+    body = beside(ruled, gap=cell // 4, align=1.0)
     unknown = any(label is None for label in (*y_q.tolist(), *y_g.tolist()))
     return padded(above([body, _legend(unknown)], gap=cell // 3), cell // 3)
-
-
-def _frames(label: Any, y_g: np.ndarray) -> Callable[[int], Colour]:
-    """The frame colour of an item, for a query with this label."""
-    return lambda j: UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS
 
 
 def _framed(image: Any, cell: int, colour: Colour) -> Image.Image:
     return padded(fitted(image, cell), FRAME, colour)
 
 
-def _row(found: np.ndarray, gallery: Sequence[Any], colour: Callable[[int], Colour], cell: int) -> Image.Image:
-    return beside([_framed(gallery[j], cell, colour(j)) for j in found], gap=cell // 10)
+def _row(found: np.ndarray, gallery: Sequence[Any], label: Any, y_g: np.ndarray, cell: int) -> Image.Image:
+    colours = [UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS for j in found]
+    return beside([_framed(gallery[j], cell, colour) for j, colour in zip(found, colours, strict=True)], gap=cell // 10)
 
 
 def _column(heading: str, subheading: str, rows: Sequence[Any], over: Sequence[Any] = ()) -> Image.Image:
@@ -100,12 +98,6 @@ def _column_names(names: Sequence[str], cell: int) -> Image.Image:
     """A name centred over each column of results."""
     wide = blank(1, cell + 2 * FRAME)
     return beside([above([line_of_text(name, colour=_GREY), wide], align=0.5) for name in names], gap=cell // 10)
-
-
-def _ruled(columns: Sequence[Image.Image]) -> list[Image.Image]:
-    """A thin line between each column and the next."""
-    line = blank(max(column.height for column in columns), 2, _RULE)
-    return [part for column in columns for part in (line, column)][1:]
 
 
 def _legend(unknown: bool) -> Image.Image:

@@ -18,7 +18,6 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    """A number with its noun."""
     many = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"
 
@@ -29,7 +28,6 @@ def points(value: float) -> str:
 
 
 def side(gap: float) -> str:
-    """The sign of a difference, in words."""
     return "above" if gap >= 0 else "below"
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import likewise
+from likewise.base import load as load_model
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
-from likewise.persistence import load as load_model
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.items import Items
 from likewise.retrieval.neighbours import Neighbours

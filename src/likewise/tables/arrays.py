@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
-from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, tidy_labels
+from likewise.errors import FileFormatError, LikewiseError, optional
+from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, named_column, tidy_labels
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
@@ -69,7 +69,12 @@ def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
 
 def _labels(path: Path, archive: Any, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
     key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
-    return None if key is None else tidy_labels(_vector(archive[key], f"{path}[{key}]"))
+    if key is None:
+        return None
+    y = archive[key]
+    if y.size != max(y.shape, default=0):  # a column or a row is a list of labels, too
+        raise LikewiseError(f"{path}[{key}] has shape {y.shape}: expected one label per row")
+    return tidy_labels(y.ravel())
 
 
 def _pick(path: Path, ndims: dict[str, int], asked: str | None, usual: tuple[str, ...], *, matrix: bool) -> str | None:
@@ -99,14 +104,6 @@ def _ndim(archive: Any, key: str) -> int:
         return len(npy_header(file)[0])
 
 
-def _vector(y: np.ndarray, what: str) -> np.ndarray:
-    if y.ndim == 2 and 1 in y.shape:
-        y = y.ravel()
-    if y.ndim != 1:
-        raise LikewiseError(f"{what} has shape {y.shape}: expected one label per row")
-    return y
-
-
 def _names(archive: Any, n: int) -> list[str] | None:
     for key in _NAME_KEYS:
         if key in archive.files and archive[key].shape == (n,):
@@ -128,12 +125,11 @@ _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 
 
 def read_parquet(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
-    """Rows and labels from a Parquet file."""
     frame = parquet_frame(path)
     if frame.num_rows == 0:
         raise LikewiseError(f"{path} is empty: it has columns and no rows")
-    label = _known(path, frame.column_names, label_column, LABEL_NAMES)
-    name = _known(path, frame.column_names, None, NAME_NAMES)
+    label = named_column(path, frame.column_names, label_column)
+    name = named_column(path, frame.column_names, None, NAME_NAMES)
     notes: list[str] = []
     X = checked_rows(_rows(path, frame, features, {label, name}, notes), str(path), notes)
     y = None if label is None else tidy_labels(frame[label].to_pylist())
@@ -143,29 +139,18 @@ def read_parquet(path: Path, features: str | None = None, label_column: str | No
 
 def parquet_frame(path: Path) -> Any:
     """The Arrow table in a Parquet file."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError(f"reading {path}", "parquet") from error
+    pq, pa = (optional(name, f"reading {path}", "parquet") for name in ("pyarrow.parquet", "pyarrow"))
     try:
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
 
 
-def _known(path: Path, columns: list[str], asked: str | None, usual: tuple[str, ...]) -> str | None:
-    if asked is not None and asked not in columns:
-        raise LikewiseError(f"{path} has no column {asked!r}: its columns are {', '.join(columns)}")
-    lowered = {column.lower(): column for column in columns}
-    return asked or next((lowered[name] for name in usual if name in lowered), None)
-
-
 def _rows(path: Path, frame: Any, features: str | None, taken: set[str | None], notes: list[str]) -> np.ndarray:
     """The embedding column if there is one, the numeric columns otherwise."""
     columns = [column for column in frame.column_names if column not in taken]
     if features is not None:
-        return _embeddings(path, frame, _known(path, frame.column_names, features, ()) or "")
+        return _embeddings(path, frame, named_column(path, frame.column_names, features) or "")
     lists = [column for column in columns if _holds_lists(frame.schema.field(column).type)]
     usual = [column for column in lists if column.lower() in _EMBEDDING_NAMES]
     if len(lists) == 1 or len(usual) == 1:

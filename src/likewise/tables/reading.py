@@ -14,8 +14,9 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables.arrays import load_array, read_npy, read_npz, read_parquet
 from likewise.tables.store import FeatureStore, is_store, read_features, read_meta
 from likewise.tables.store import read_labels as read_store_labels
-from likewise.tables.table import LABEL_NAMES, Table, checked_rows, tidy_labels
+from likewise.tables.table import Table, checked_rows, named_column, tidy_labels
 from likewise.tables.text import opened, read_csv, rows_of
+from likewise.utils.files import StrPath
 
 _PAIRS = ("features", "X", "embeddings")
 _PAIR_LABELS = ("labels.npy", "y.npy", "labels.csv", "labels.txt", "items.csv")
@@ -23,9 +24,9 @@ _EXPECTED = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - 
 
 
 def read_table(
-    source: str | os.PathLike[str],
+    source: StrPath,
     *,
-    labels: str | os.PathLike[str] | None = None,
+    labels: StrPath | None = None,
     label_column: str | None = None,
     features: str | None = None,
     names: bool = True,
@@ -56,7 +57,7 @@ def read_table(
     return replace(table, y=read_labels(labels, label_column))
 
 
-def _read(source: str | os.PathLike[str], label_column: str | None, features: str | None, names: bool) -> Table:
+def _read(source: StrPath, label_column: str | None, features: str | None, names: bool) -> Table:
     if os.fspath(source) == "-":
         return read_csv(sys.stdin, "standard input", label_column)
     path = Path(source)
@@ -103,7 +104,7 @@ def _read_store(path: Path, names: bool) -> Table:
     return Table(read_features(path / "features.npy"), None if y is None else tidy_labels(y), None, str(path))
 
 
-def read_labels(path: str | os.PathLike[str], column: str | None = None) -> np.ndarray:
+def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
     """The labels in `path`, in its order."""
     path = Path(path)
     if not path.is_file():
@@ -136,14 +137,9 @@ def _from_csv(path: Path, column: str | None) -> list[str]:
 
 def _place(path: Path, first: list[str], column: str | None) -> tuple[int, int]:
     """The index of the label column, and 1 if the first row is a header."""
-    if column is not None:
-        if column not in first:
-            raise LikewiseError(f"{path} has no column {column!r}: it has {', '.join(first)}")
-        return first.index(column), 1
-    lowered = [name.lower() for name in first]
-    for name in LABEL_NAMES:
-        if name in lowered:
-            return lowered.index(name), 1
+    named = named_column(path, first, column)
+    if named is not None:
+        return first.index(named), 1
     if len(first) == 1:
         return 0, 0
     raise LikewiseError(f"{path} has the columns {', '.join(first)}: name one with --label-column")

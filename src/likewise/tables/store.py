@@ -6,8 +6,6 @@ Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is 
 carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,16 +15,13 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import atomic_write, locked
-
-if TYPE_CHECKING:
-    from likewise.features.base import ImageExtractor
+from likewise.utils.files import StrPath, atomic_write, locked, make_folder
 
 FORMAT = 1
 EXTRACTOR = "extractor.safetensors"
@@ -61,11 +56,11 @@ class FeatureStore:
         self.meta = meta
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> FeatureStore:
+    def open(cls, path: StrPath) -> Self:
         """Open the store in the folder `path` for reading."""
         path = Path(path)
         meta = read_meta(path)
-        items = read_items(path / "items.csv")
+        items = list(_iterate_items(path / "items.csv"))
         features = read_features(path / "features.npy")
         if not len(features) == len(items) == meta["n_items"]:
             raise FileFormatError(
@@ -77,19 +72,23 @@ class FeatureStore:
     @classmethod
     def write(
         cls,
-        path: str | os.PathLike[str],
+        path: StrPath,
         features: Any,
         labels: Sequence[Any] | np.ndarray | None = None,
         paths: Sequence[Any] | None = None,
         meta: dict[str, Any] | None = None,
-        extractor: ImageExtractor | None = None,
-    ) -> FeatureStore:
+        extractor: Any = None,
+    ) -> Self:
         """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
         path = Path(path)
-        features = _checked_features(features)
+        features = np.asarray(features)
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            said = f"features has shape {features.shape} and type {features.dtype}"
+            raise LikewiseError(f"{said}; expected rows of numbers")
+        features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
         items = _make_items(len(features), labels, paths)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
-        _make_folder(path)
+        make_folder(path)
         with locked(path):
             for name in ("meta.json", EXTRACTOR, "skipped.csv"):  # what was there has nothing to do with these rows
                 (path / name).unlink(missing_ok=True)
@@ -115,7 +114,6 @@ class FeatureStore:
 
     @property
     def paths(self) -> list[str]:
-        """Paths of the items, relative to `root`."""
         return [item.path for item in self.items]
 
     @property
@@ -128,18 +126,13 @@ class FeatureStore:
         """Where the image of a row was when it was read."""
         return (self.root or Path()) / self.items[row].path
 
-    def extractor(self) -> ImageExtractor:
+    def extractor(self) -> Any:
         """The extractor that made these features, so that a query image can go through exactly the same one."""
         file = self.path / EXTRACTOR
         if not file.is_file():
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
         # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
-        extractor: ImageExtractor = import_module("likewise.features.base").load_extractor(file)
-        return extractor
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Names as text
+        return import_module("likewise.features.base").load_extractor(file)
 
 
 def escape(name: str) -> str:
@@ -154,7 +147,7 @@ def _escape_surrogate(match: re.Match[str]) -> str:
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
 
 
-_ESCAPES = re.compile(r"\\(?:(\\)|(n)|(r)|x([0-9a-f]{2})|u(d[89a-f][0-9a-f]{2}))")
+_ESCAPES = re.compile(r"\\(?:([\\nr])|x([0-9a-f]{2})|u(d[89a-f][0-9a-f]{2}))")
 
 
 def unescape(text: str) -> str:
@@ -163,18 +156,13 @@ def unescape(text: str) -> str:
 
 
 def _unescape_one(match: re.Match[str]) -> str:
-    backslash, newline, carriage, byte, surrogate = match.groups()
-    if byte or surrogate:
-        return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
-    return "\\" if backslash else "\n" if newline else "\r" if carriage else ""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The three files
+    letter, byte, surrogate = match.groups()
+    if letter:
+        return {"\\": "\\", "n": "\n", "r": "\r"}[letter]
+    return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
 
 
 def items_to_csv(items: Iterable[Item]) -> bytes:
-    """`items.csv` as bytes."""
     rows = ((escape(item.path), escape(item.label), item.size, item.mtime_ns) for item in items)
     return table_to_csv(COLUMNS, rows)
 
@@ -188,12 +176,8 @@ def table_to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes
     return text.getvalue().encode()
 
 
-def read_items(path: Path) -> list[Item]:
-    """The rows of an `items.csv`."""
-    return list(_iterate_items(path))
-
-
 def _iterate_items(path: Path) -> Iterator[Item]:
+    """The rows of an `items.csv`."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
@@ -255,7 +239,6 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a feature store."""
     return (path / "meta.json").is_file()
 
 
@@ -272,13 +255,6 @@ def read_features(path: Path) -> np.ndarray:
     return features
 
 
-def _checked_features(features: Any) -> np.ndarray:
-    features = np.asarray(features)
-    if features.ndim != 2 or features.dtype.kind not in "biuf":
-        raise LikewiseError(f"features has shape {features.shape} and type {features.dtype}; expected rows of numbers")
-    return np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
-
-
 def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
     names = [str(i) for i in range(n)] if paths is None else [os.fspath(p) for p in paths]
     texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
@@ -286,10 +262,3 @@ def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
         if len(values) != n:
             raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
     return [Item(*pair) for pair in zip(names, texts, strict=True)]
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LikewiseError(f"cannot make the folder {path}: {error.strerror or error}") from error

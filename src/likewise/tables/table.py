@@ -1,13 +1,10 @@
 """A table: rows, their labels if there are any, and what each row is called."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
@@ -50,7 +47,7 @@ class Table:
             return []
         return [f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"]
 
-    def labelled(self) -> Table:
+    def labelled(self) -> Self:
         """Only the rows that have a label; a table without any is an error."""
         missing = self.unlabelled()
         if self.y is None or not missing.any():
@@ -61,9 +58,17 @@ class Table:
         return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=notes)
 
 
-def is_sparse(X: Any) -> bool:
-    """Whether X is one of SciPy's sparse matrices or arrays."""
-    return bool(sp.issparse(X))
+def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
+    """The column asked for, which must be there, else the first with a usual name in any case, else None."""
+    if asked is not None and asked not in columns:
+        raise LikewiseError(f"{source} has no column {asked!r}: its columns are {shortened(columns)}")
+    lowered = {column.lower(): column for column in reversed(columns)}
+    return asked if asked is not None else next((lowered[name] for name in usual if name in lowered), None)
+
+
+def shortened(columns: list[str], most: int = 8) -> str:
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(columns[:most]) + more
 
 
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
@@ -82,7 +87,7 @@ def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
 
 def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Labels as whole numbers where all of them are, as text otherwise; a missing one becomes ''."""
-    y = np.asarray(values) if isinstance(values, np.ndarray) else _as_array(values)
+    y = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype=object, count=len(values))
     if y.dtype.kind in "biu":
         return y
     if y.dtype.kind == "U":  # distinct labels are few
@@ -115,12 +120,6 @@ def _tidy_text(text: list[str]) -> np.ndarray:
         return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
     except (ValueError, OverflowError):
         return np.array(text)
-
-
-def _as_array(values: Sequence[Any]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
 
 
 def _text(value: Any) -> str:

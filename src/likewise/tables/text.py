@@ -12,7 +12,7 @@ from typing import TextIO
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, tidy_labels
+from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, named_column, shortened, tidy_labels
 
 _SNIFFED = 100  # rows examined to tell numbers from text; text in a later one is an error
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -51,7 +51,6 @@ def rows_of(file: Iterable[str], source: str, delimiter: str | None = None) -> I
 
 
 def read_csv(file: Iterable[str], source: str, label_column: str | None = None, delimiter: str | None = None) -> Table:
-    """Rows, labels and names from lines of text."""
     rows = (row for row in rows_of(file, source, delimiter) if any(cell.strip() for cell in row))
     head = list(islice(rows, _SNIFFED + 1))
     if not head:
@@ -78,7 +77,8 @@ def _has_header(head: list[list[str]], label_column: str | None) -> bool:
 def _layout(
     source: str, columns: list[str], sample: list[list[str]], label_column: str | None, has_header: bool
 ) -> _Layout:
-    label = _label_place(source, columns, label_column)
+    named = named_column(source, columns, label_column)
+    label = None if named is None else columns.index(named)
     name = next((columns.index(c) for c in columns if has_header and c.lower() in NAME_NAMES), None)
     rest = [i for i in range(len(columns)) if i not in (label, name)]
     features = [i for i in rest if _is_numeric(sample, i)]
@@ -88,15 +88,6 @@ def _layout(
     if not features:
         raise LikewiseError(f"{source} has no numeric column: its columns are {', '.join(columns)}")
     return _Layout(columns, features, label, name, [columns[i] for i in text])
-
-
-def _label_place(source: str, columns: list[str], asked: str | None) -> int | None:
-    if asked is not None:
-        if asked not in columns:
-            raise LikewiseError(f"{source} has no column {asked!r}: its columns are {_shortened(columns)}")
-        return columns.index(asked)
-    lowered = [column.lower() for column in columns]
-    return next((lowered.index(name) for name in LABEL_NAMES if name in lowered), None)
 
 
 def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line: int) -> Table:
@@ -113,14 +104,10 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
         names.append("" if layout.name is None else row[layout.name])
     X = np.frombuffer(numbers, dtype=np.float64).reshape(len(labels), len(layout.features))
     y = None if layout.label is None else tidy_labels(labels)
-    return Table(X, y, None if layout.name is None else names, source, _remarks(source, layout))
-
-
-def _remarks(source: str, layout: _Layout) -> list[str]:
-    left_out = [*layout.ignored] if layout.name is None else [layout.columns[layout.name], *layout.ignored]
-    if not any(left_out):
-        return []
-    return [f"{source}: not used as features: {_shortened([column for column in left_out if column])}"]
+    left_out = [*([] if layout.name is None else [layout.columns[layout.name]]), *layout.ignored]
+    unused = [column for column in left_out if column]
+    notes = [f"{source}: not used as features: {shortened(unused)}"] if unused else []
+    return Table(X, y, None if layout.name is None else names, source, notes)
 
 
 def _is_numeric(sample: list[list[str]], i: int) -> bool:
@@ -131,7 +118,6 @@ def _is_numeric(sample: list[list[str]], i: int) -> bool:
 
 
 def is_number(cell: str | None) -> bool:
-    """Whether a cell can be read as a number."""
     try:
         float(cell or "")
     except ValueError:
@@ -146,8 +132,3 @@ def _number(cell: str, column: str, line: int, source: str) -> float:
         return float(cell)
     except ValueError:
         raise LikewiseError(f"row {line} of {source} has {cell!r} in column {column!r}: expected a number") from None
-
-
-def _shortened(columns: list[str], most: int = 8) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(columns[:most]) + more

@@ -8,7 +8,7 @@ from sklearn import get_config
 from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, optional
 
 
 def is_torch(X: Any) -> bool:
@@ -25,11 +25,8 @@ def namespace(X: Any) -> Any:
     """The array API namespace of X: NumPy for its own and SciPy's arrays, else through array-api-compat."""
     if not is_foreign(X):
         return np
-    try:
-        import array_api_compat
-    except ImportError as error:
-        raise MissingExtraError(f"learning on {type(X).__module__.split('.')[0]} arrays", "torch") from error
-    return array_api_compat.array_namespace(X)
+    library = type(X).__module__.split(".")[0]
+    return optional("array_api_compat", f"learning on {library} arrays", "torch").array_namespace(X)
 
 
 def to_host(X: Any) -> Any:

@@ -1,18 +1,21 @@
 """Files that are either old or new, never in between; and folders with one writer at a time."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
 from likewise.errors import LikewiseError
 
+StrPath = str | os.PathLike[str]
 
-def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], None]) -> Path:
+
+def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None]) -> Path:
     """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there."""
     path = Path(path)
     try:
@@ -48,6 +51,22 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def parsed_json(line: bytes) -> Any:
+    """A line of JSON, or None if it is damaged."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def append_synced(path: Path, data: bytes) -> None:
+    """Append to a file; the data is on disk when this returns."""
+    with open(path, "ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 ROWS = 512  # rows per block
 _FEW_ROWS = 128  # up to here threads cost more than they save
 
+Arrays = tuple[np.ndarray, ...]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -82,7 +83,7 @@ def in_order(
                 future.cancel()
 
 
-def added(parts: Iterable[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+def added(parts: Iterable[Arrays]) -> Arrays:
     """Sum of tuples of arrays, in float64, in the order in which they come."""
     totals: list[np.ndarray] = []
     for part in parts:

@@ -1,14 +1,15 @@
 """The application: routes, middleware, error handlers, and the page."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from likewise.errors import LikewiseError, MissingExtraError
 
 try:
-    import cachetools  # noqa: F401  (this and the next are needed further down)
+    import cachetools  # noqa: F401  (this and the next two are needed further down)
     import prometheus_client  # noqa: F401
+    import uvicorn  # noqa: F401
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
@@ -30,7 +31,7 @@ from likewise.web.teaching_session import TeachingSession
 from likewise.web.workers import SearchBatcher
 
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
-_STATUS_CODES: dict[type[LikewiseError], int] = {LikewiseError: 422, NotFoundError: 404, ImageTooLargeError: 413}
+_STATUS_CODES: dict[type[Exception], int] = {NotFoundError: 404, ImageTooLargeError: 413}
 
 
 def create_app(index: Index, settings: ServerSettings | None = None, folder: Path | None = None) -> FastAPI:
@@ -51,8 +52,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, folder: Pat
     )
     _set_state(app, Session(index, settings.limits), folder, token, metrics)
     app.mount("/static", StaticFiles(directory=PAGE), name="static")
-    for kind, status in _STATUS_CODES.items():
-        app.add_exception_handler(kind, _error_handler(status))
+    app.add_exception_handler(LikewiseError, _error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
 
@@ -77,11 +77,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.teaching.close()
 
 
-def _error_handler(status: int) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
-    async def handler(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status)
-
-    return handler
+async def _error(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, _STATUS_CODES.get(type(error), 422))
 
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:

@@ -36,7 +36,17 @@ class GalleryMap:
                 self._places = quick_map(space.G[self._rows])
             if self._version != space.version:
                 self._redraw(space)
-            return self._facts()
+            names, codes = self.session.codes()
+            x, y = np.rint(65535 * self._places).astype(int).T.tolist()
+            return {
+                "version": self._version or 0,
+                "method": self._method,
+                "x": x,
+                "y": y,
+                "rows": None if len(self._rows) == n else self._rows.tolist(),
+                "codes": codes[self._rows].tolist(),
+                "labels": names,
+            }
 
     def _redraw(self, space: Space) -> None:
         """Start from the present map, so that items stay about where they were."""
@@ -49,19 +59,6 @@ class GalleryMap:
 
         if self.job.start(work):
             self._version = space.version
-
-    def _facts(self) -> dict[str, Any]:
-        names, codes = self.session.codes()
-        x, y = np.rint(65535 * self._places).astype(int).T.tolist()
-        return {
-            "version": self._version or 0,
-            "method": self._method,
-            "x": x,
-            "y": y,
-            "rows": None if len(self._rows) == len(self.session) else self._rows.tolist(),
-            "codes": codes[self._rows].tolist(),
-            "labels": names,
-        }
 
 
 def quick_map(V: np.ndarray) -> np.ndarray:

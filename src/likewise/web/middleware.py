@@ -1,23 +1,21 @@
 """Middleware: every request is checked and limited, and every response carries security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac
 import ipaddress
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 
+from cachetools import LRUCache
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likewise.web.monitoring import Metrics, RequestMetricsMiddleware, client_of
@@ -28,7 +26,7 @@ UPLOADS = "/api/uploads"
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
-def middleware_for(settings: ServerSettings, token: AccessToken, metrics: Metrics) -> list[Middleware]:
+def middleware_for(settings: ServerSettings, token: "AccessToken", metrics: Metrics) -> list[Middleware]:
     """The middleware of a server, outermost first."""
     limits = settings.limits
     rate_limit = [Middleware(RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
@@ -117,7 +115,6 @@ class GateMiddleware:
         await (refusal or self.app)(scope, receive, send)
 
     def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        """The response to a request that is refused, else None."""
         raise NotImplementedError
 
 
@@ -143,18 +140,16 @@ class RateLimiter:
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 4096
     ) -> None:
-        self.rate, self.burst, self._clock, self._most = rate, burst, clock, most
-        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self.rate, self.burst, self._clock = rate, burst, clock
+        self._levels: LRUCache[str, tuple[float, float]] = LRUCache(most)  # forgets the client that was quiet longest
 
     def wait(self, client: str) -> float:
         """Seconds until the client may send its next request; 0 admits this one and counts it."""
         now = self._clock()
-        level, then = self._levels.pop(client, (self.burst, now))
+        level, then = self._levels.get(client, (self.burst, now))
         level = min(self.burst, level + (now - then) * self.rate)
         admitted = level >= 1
         self._levels[client] = (level - admitted, now)
-        if len(self._levels) > self._most:  # forget the client that has been quiet longest
-            self._levels.popitem(last=False)
         return 0.0 if admitted else (1 - level) / self.rate
 
 
@@ -176,20 +171,12 @@ class AccessToken:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.matches(given.strip()):
             return True
-        return _equal(_cookie(headers.get("cookie", "")), self.cookie)
+        return _equal(cookie_parser(headers.get("cookie", "")).get(COOKIE, ""), self.cookie)
 
 
 def _equal(given: str, expected: str) -> bool:
     digests = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
     return hmac.compare_digest(*digests)
-
-
-def _cookie(text: str) -> str:
-    try:
-        found = SimpleCookie(text).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
 
 
 class AccessTokenMiddleware(GateMiddleware):
@@ -259,7 +246,12 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
         nonlocal size, complete
         if complete:  # what follows the body only tells whether the client is still connected
             return await receive()
-        message = await _before(deadline, receive, seconds)
+        try:
+            async with asyncio.timeout_at(deadline):
+                message = await receive()
+        except TimeoutError as error:
+            late = f"the body did not arrive within {seconds:g} s"
+            raise HTTPException(408, late, {"Connection": "close"}) from error
         size += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if size > most:
@@ -267,14 +259,6 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
         return message
 
     return read
-
-
-async def _before(deadline: float, receive: Receive, seconds: float) -> Message:
-    try:
-        async with asyncio.timeout_at(deadline):
-            return await receive()
-    except TimeoutError as error:
-        raise HTTPException(408, f"the body did not arrive within {seconds:g} s", {"Connection": "close"}) from error
 
 
 async def _drain(receive: Receive, seconds: float, most: int) -> None:

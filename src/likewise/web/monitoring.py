@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,7 +31,6 @@ class Metrics:
         started.set_to_current_time()
 
     def observe(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._requests.labels(route, method, status).inc()
         self._seconds.labels(route).observe(seconds)
 
@@ -42,10 +41,6 @@ class Metrics:
     def counter(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         """Show a count that is read when the metrics are requested."""
         self.registry.register(_CallbackCounter(name, help_text, value))
-
-    def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
 
 
 class _CallbackCounter(Collector):
@@ -93,7 +88,6 @@ class RequestMetricsMiddleware:
 
 
 def client_of(scope: Scope) -> str:
-    """The address of the client."""
     return str((scope.get("client") or ("", 0))[0])
 
 

@@ -26,14 +26,12 @@ def to_jpeg(pixels: np.ndarray, longest: int) -> Picture:
     """An RGB array as JPEG, its longest side at most `longest` pixels."""
     from PIL import Image
 
-    buffer = io.BytesIO()
-    Image.fromarray(_enlarged(shrink(pixels, longest))).save(buffer, "JPEG", quality=84, optimize=False)
-    return buffer.getvalue(), "image/jpeg"
-
-
-def _enlarged(pixels: np.ndarray) -> np.ndarray:
+    pixels = shrink(pixels, longest)
     times = -(-_SMALLEST // max(pixels.shape[:2]))
-    return pixels if times <= 1 else pixels.repeat(times, axis=0).repeat(times, axis=1)
+    buffer = io.BytesIO()
+    enlarged = pixels.repeat(times, axis=0).repeat(times, axis=1)
+    Image.fromarray(enlarged).save(buffer, "JPEG", quality=84, optimize=False)
+    return buffer.getvalue(), "image/jpeg"
 
 
 def placeholder(name: Any) -> Picture:

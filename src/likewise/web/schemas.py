@@ -1,8 +1,6 @@
 """Requests and responses of the JSON API."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
@@ -38,7 +36,7 @@ class Example(StrictModel):
     upload: Annotated[str, StringConstraints(max_length=64)] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Example:
+    def _one(self) -> Self:
         if (self.row is None) == (self.upload is None):
             raise ValueError("give either row or upload")
         return self
@@ -69,7 +67,7 @@ class SearchRequest(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _some(self) -> SearchRequest:
+    def _some(self) -> Self:
         if not self.like and not self.unlike:
             raise ValueError("give at least one example in like or unlike")
         return self

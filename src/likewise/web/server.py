@@ -31,7 +31,6 @@ def secured(settings: ServerSettings) -> ServerSettings:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A listening socket."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, socket.SOCK_STREAM)
@@ -53,7 +52,6 @@ def address(settings: ServerSettings, port: int) -> str:
 
 
 def server_for(app: Any, limits: Limits) -> uvicorn.Server:
-    """uvicorn with our limits and our log."""
     config = uvicorn.Config(
         app,
         ws="none",
@@ -87,13 +85,9 @@ def serve(
         gc.freeze()  # the index lives as long as the server: no collection has to walk through it
         ready(address(settings, port))
         if browser:
-            _open_browser(address(settings, port))
+            opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
+            opener.daemon = True
+            opener.start()
         log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
         server.run(sockets=[made])
         log.info("stop")
-
-
-def _open_browser(where: str) -> None:
-    opener = threading.Timer(0.5, webbrowser.open, [where])
-    opener.daemon = True
-    opener.start()

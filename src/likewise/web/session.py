@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cachedmethod
+from sklearn.preprocessing import normalize
+from sklearn.utils import gen_batches
 
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
@@ -39,7 +41,6 @@ class Space:
     approximate: Nearest | None = None
 
     def queries(self, rows: list[int]) -> np.ndarray:
-        """Query vectors of items, by row number."""
         Q = np.asarray(self.Q[rows], dtype=np.float32)
         return Q if self.scale is None else Q * self.scale[rows][:, None]
 
@@ -47,35 +48,25 @@ class Space:
         """Query vectors of raw feature rows."""
         if self.query_vectors is not None:
             return np.asarray(self.query_vectors(X), dtype=np.float32)
-        return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), _TINY), dtype=np.float32)
+        return np.asarray(normalize(X), dtype=np.float32)
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
         """Similarity of each query to each item, shape (n_q, n)."""
-        if len(self.G) <= _ROWS and self.G.dtype == np.float32:
-            S = Q @ self.G.T
-        else:
-            S = np.empty((len(Q), len(self.G)), dtype=np.float32)
-            for start in range(0, len(self.G), _ROWS):
-                part = np.asarray(self.G[start : start + _ROWS], dtype=np.float32)
-                np.matmul(Q, part.T, out=S[:, start : start + _ROWS])
+        S = np.empty((len(Q), len(self.G)), dtype=np.float32)
+        for start in range(0, len(self.G), _ROWS):
+            part = np.asarray(self.G[start : start + _ROWS], dtype=np.float32)
+            np.matmul(Q, part.T, out=S[:, start : start + _ROWS])
         return S if self.scale is None else S * self.scale
-
-
-def raw_space(index: Index) -> Space:
-    """Cosine of the raw features; the rows are not copied, and stay on disk if that is where they are."""
-    return Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
 
 
 def learned_space(index: Index, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G = np.ascontiguousarray(index.vectors, dtype=np.float32)
-    Q = G if index.model.symmetric else _in_blocks(index.model.transform_query, index.raw)
+    Q = G
+    if not index.model.symmetric:
+        blocks = (np.asarray(index.raw[part], dtype=np.float32) for part in gen_batches(len(index), 8192))
+        Q = np.concatenate([index.model.transform_query(block) for block in blocks]).astype(np.float32, copy=False)
     return Space(version, Q, G, None, index.query_vectors, index.search_vectors if index.approximate else None)
-
-
-def _in_blocks(side: Callable[[Any], Any], raw: np.ndarray, size: int = 8192) -> np.ndarray:
-    blocks = (np.asarray(raw[i : i + size], dtype=np.float32) for i in range(0, len(raw), size))
-    return np.concatenate([np.asarray(side(block), dtype=np.float32) for block in blocks])
 
 
 @dataclass(frozen=True)
@@ -109,7 +100,8 @@ class Session:
         self.index = index
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
-        self.raw = raw_space(index)
+        # The cosine of the raw features; the rows are not copied, and stay on disk if that is where they are.
+        self.raw = Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
         self.learned = learned_space(index)
         self.previous: Space | None = None
         labels = [None] * len(index) if index.labels is None else index.labels
@@ -122,8 +114,6 @@ class Session:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    # -- items --------------------------------------------------------------------------------------------------------
 
     def check_row(self, row: int) -> int:
         """The row itself, or a `NotFoundError`."""
@@ -157,8 +147,6 @@ class Session:
         found = None if path is None else picture_of_file(Path(path), size, self.limits.pixels)
         return found or placeholder(self.index.ids[row])
 
-    # -- uploads ------------------------------------------------------------------------------------------------------
-
     def add_upload(self, data: bytes) -> tuple[str, Upload]:
         """Keep a picture to search by, under a new name; the least recently used one may be dropped for it."""
         pixels = decode_upload(data, self.limits.pixels)
@@ -170,13 +158,10 @@ class Session:
         return name, upload
 
     def upload(self, name: str) -> Upload:
-        """An uploaded picture."""
         with self._lock:
             if name not in self._uploads:
                 raise NotFoundError("this picture is no longer available; upload it again")
             return self._uploads[name]
-
-    # -- searching ----------------------------------------------------------------------------------------------------
 
     def space(self, side: str) -> Space:
         """The space of a side; before the first lesson "previous" is the learned one."""
@@ -212,8 +197,8 @@ class Session:
     def _vectors(self, space: Space, refs: list[Reference]) -> np.ndarray:
         rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
         uploaded = [self.upload(ref).features for ref in refs if isinstance(ref, str)]
-        parts = [space.queries(rows)] if rows else []
-        return np.concatenate([*parts, *([space.embed(np.array(uploaded))] if uploaded else [])])
+        of_rows = [space.queries(rows)] if rows else []
+        return np.concatenate([*of_rows, *([space.embed(np.array(uploaded))] if uploaded else [])])
 
     def _common_label(self, like: list[Reference]) -> str | None:
         """The label that all wanted examples share; None if they differ or one is unknown."""

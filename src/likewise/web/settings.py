@@ -7,11 +7,7 @@ from dataclasses import InitVar, dataclass, field
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on what a client may request, all far above what the page needs.
-
-    `header_seconds` and `write_seconds` have no effect any more: slow headers and slow readers are left to a reverse
-    proxy.
-    """
+    """Limits on what a client may request, all far above what the page needs."""
 
     upload_bytes: int = 20 * 2**20  # a large photograph
     json_bytes: int = 64 * 2**10

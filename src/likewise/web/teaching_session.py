@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from likewise.errors import LikewiseError
-from likewise.retrieval import Feedback, Lesson, Teacher
+from likewise.retrieval import Feedback, Teacher
 from likewise.retrieval.feedback import Event
 from likewise.utils.threads import blas_controller, n_cores
 from likewise.web.session import Reference, Session, learned_space
@@ -37,8 +37,8 @@ class TeachingSession:
         self.job = Job("lesson")
         self.lesson: dict[str, Any] | None = None
         self._closing = ExitStack()
-        self._journal = Feedback(folder or self._closing.enter_context(tempfile.TemporaryDirectory()))
-        self._teacher = Teacher(session.index, self._journal)
+        self.journal = Feedback(folder or self._closing.enter_context(tempfile.TemporaryDirectory()))
+        self._teacher = Teacher(session.index, self.journal)
         self._labels = list(session.labels)
         self._learned: tuple[Event, ...] = ()
         self._preparing = False
@@ -46,8 +46,6 @@ class TeachingSession:
         self._steps = [UndoStep(_in_words(event), lambda: self._forget(1), (None,)) for event in self._teacher.events]
         for event in self._teacher.events:
             self._refresh_label(event)
-
-    # -- feedback -----------------------------------------------------------------------------------------------------
 
     def mark(self, query: list[Reference], item: int, right: bool) -> None:
         """Mark an item right or wrong for a query; of several examples, for each of them."""
@@ -59,7 +57,6 @@ class TeachingSession:
         self._prepare()
 
     def label(self, item: int, label: str) -> None:
-        """Give an item a label."""
         with self._lock:
             event = self._teacher.label(item, label)
             self._steps.append(UndoStep(_in_words(event), lambda: self._forget(1), (None,)))
@@ -79,8 +76,6 @@ class TeachingSession:
             row = self._row(event.item)
             self.session.set_label(row, str(given[-1]) if given else self._labels[row])
 
-    # -- learning -----------------------------------------------------------------------------------------------------
-
     def learn(self) -> bool:
         """Start a lesson in the background; False if one is running."""
         if not self.pending:
@@ -99,20 +94,22 @@ class TeachingSession:
 
         with self._lock:
             session.learned, session.previous, self._learned = space, session.learned, lesson.events
-            self.lesson = _facts(lesson, space.version)
+            self.lesson = {
+                "number": space.version,
+                "marks": lesson.n_marks + lesson.n_labels,
+                "seconds": lesson.seconds,
+                "before": lesson.before,
+                "after": lesson.after,
+                "held_out": lesson.n_held,
+            }
             self._steps.append(UndoStep(f"lesson {space.version}", back))
 
     def _prepare(self) -> None:
         """Prepare the teacher when the first mark is given, so that the lesson itself is short."""
         if not self._preparing:
             self._preparing = True
-            self.job.submit(self._prepare_teacher)
-
-    def _prepare_teacher(self) -> None:
-        with blas_controller().limit(limits=n_cores(), user_api="blas"):  # the server itself keeps to one thread
-            self._teacher.prepare()
-
-    # -- undo and status ----------------------------------------------------------------------------------------------
+            # The server itself keeps to one thread of BLAS.
+            self.job.submit(blas_controller().wrap(limits=n_cores(), user_api="blas")(self._teacher.prepare))
 
     def undo(self) -> str | None:
         """Undo the last step and return what it was; None if there is none."""
@@ -127,7 +124,6 @@ class TeachingSession:
 
     @property
     def count(self) -> int:
-        """Number of marks and labels."""
         return len(self._teacher.events)
 
     @property
@@ -138,14 +134,9 @@ class TeachingSession:
         return len(events) + len(self._learned) - 2 * same
 
     def entries(self) -> list[dict[str, Any]]:
-        """Marks and labels by row number."""
         with self._lock:
             uploads = chain.from_iterable(step.uploads for step in self._steps)
             return [self._entry(event, name) for event, name in zip(self._teacher.events, uploads, strict=True)]
-
-    def csv(self) -> str:
-        """Marks and labels as CSV."""
-        return self._journal.to_csv()
 
     def describe(self) -> dict[str, Any]:
         """The state of teaching, as the page shows it."""
@@ -176,17 +167,6 @@ class TeachingSession:
 
     def _row(self, value: Any) -> int:
         return self.session.index.items.row_of[value]
-
-
-def _facts(lesson: Lesson, number: int) -> dict[str, Any]:
-    return {
-        "number": number,
-        "marks": lesson.n_marks + lesson.n_labels,
-        "seconds": lesson.seconds,
-        "before": lesson.before,
-        "after": lesson.after,
-        "held_out": lesson.n_held,
-    }
 
 
 def _in_words(event: Event) -> str:

@@ -80,15 +80,11 @@ def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list
     Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
     if space.approximate is not None:
         found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
-        return [_without(row, near, scores, k) for near, scores, row, k in found]
+        kept = [(near, scores, (near != row) & (near >= 0), k) for near, scores, row, k in found]
+        return [(near[others][:k], scores[others][:k]) for near, scores, others, k in kept]
     S = space.scores(Q)
     S[np.arange(len(rows)), rows] = -np.inf
     return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
-
-
-def _without(row: int, near: np.ndarray, scores: np.ndarray, k: int) -> Ranking:
-    kept = np.flatnonzero((near != row) & (near >= 0))[:k]
-    return near[kept], scores[kept]
 
 
 class Job:
@@ -133,7 +129,6 @@ class Job:
         log.info(f"{self.name} {state}", extra={"facts": {"seconds": round(self.seconds, 3), "error": self.error}})
 
     def describe(self) -> dict[str, Any]:
-        """State, error, seconds and number of runs."""
         running = time.perf_counter() - self._began if self.state == "running" else self.seconds
         return {"state": self.state, "error": self.error, "seconds": running, "count": self.count}
 
