@@ -91,8 +91,8 @@ class AnchoredSLR(SimilarityModel):
         What was tried, as scikit-learn's `cv_results_`; scores are mAP of held-out rows, after learning from as many
         as "rows" says. The first ones compare the scalings, each at its best.
     held_out_ : dict or None
-        What it is worth: "mAP" of the held-out rows that chose the settings, by a map that did not learn from them,
-        "raw" by the plain cosine of the rows as they came, and how many "rows". None if nothing could be held out.
+        What it is worth: "mAP" of the held-out "rows" that chose the settings, by a map "learned_from" so many others,
+        3,000 at most, and "raw" by the plain cosine of the rows as they came. None if nothing could be held out.
     projection_, offset_, landmarks_, gamma_, reduction_, shift_, factor_, roots_, raw_directions_
         The map, the kernel in front of it, the directions rows were reduced to, how columns are scaled, and the raw
         part's directions.

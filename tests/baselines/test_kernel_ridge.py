@@ -5,7 +5,7 @@ import pytest
 from sklearn.preprocessing import normalize
 
 from likewise.baselines import KernelRidge, kernel_ridge
-from likewise.baselines.kernel_ridge import _KernelProblem
+from likewise.core.setting import Head, Setting
 from likewise.errors import LikewiseError
 from tests.planted import planted
 from tests.retrieval.test_exports import assert_the_graph_agrees
@@ -36,7 +36,8 @@ def test_images_are_those_of_the_centred_kernel_written_out(rows):
     X, y = rows
     model = KernelRidge(alpha=0.03, width=2.0, scaling="unit").fit(X[:60], y[:60])
     Z = by_hand(normalize(X[:60]), y[:60], normalize(X), 2.0, 0.03)
-    np.testing.assert_allclose(model.transform(X), normalize(Z), atol=1e-8)
+    np.testing.assert_allclose(model.similarity(X), normalize(Z) @ normalize(Z).T, atol=1e-8)
+    assert model.transform(X).shape == (80, 3)  # the targets of four classes vary in three directions
 
 
 def test_roots_and_standardised_columns_are_what_they_say(rows):
@@ -51,15 +52,17 @@ def test_roots_and_standardised_columns_are_what_they_say(rows):
 
 def test_the_class_means_of_the_posterior_are_those_of_images_made_without_each_row(rows):
     X, y = rows
-    problem = _KernelProblem.of(X, y, "unit", 1.0)
-    means = problem.solved(0.1, posterior=True)[2].means
-    A = problem.K + 0.1 * np.trace(problem.K) / len(y) * np.eye(len(y))
+    kernel = kernel_ridge._kernel(X, y, "unit", 1.0)
+    means = kernel.learn(Setting(ridge=0.1)).class_means(Head())
+    K, codes = kernel.encode(kernel.features.landmarks), np.sort(y)  # rows in the order of their labels
+    K -= K.mean(axis=1, keepdims=True)
+    A = K + 0.1 * np.trace(K) / len(y) * np.eye(len(y))
     apart = []
     for i in range(len(y)):
         others = np.arange(len(y)) != i
-        apart.append(problem.K[i, others] @ np.linalg.solve(A[np.ix_(others, others)], problem.P[others]))
+        apart.append(K[i, others] @ np.linalg.solve(A[np.ix_(others, others)], kernel.P[others]))
     Z = normalize(np.array(apart))
-    np.testing.assert_allclose(means, [Z[y == c].mean(axis=0) for c in range(4)], atol=1e-8)
+    np.testing.assert_allclose(means, [Z[codes == c].mean(axis=0) for c in range(4)], atol=1e-8)
 
 
 def test_the_setting_is_the_best_of_all_tried_together(rows):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
-from scipy.linalg.lapack import dtrtri
 from sklearn.utils import gen_batches
 
 from likewise.base import project
-from likewise.baselines.common import Baseline, drawn_kernel, estimator, remembering
-from likewise.core.kernels import Features, Scaling
-from likewise.core.labels import class_sums, generator, indicator, sample_by_class
-from likewise.core.setting import Head
+from likewise.baselines.common import Baseline, estimator, remembering
+from likewise.core.kernel_ridge import ExactKernel, KernelMap
+from likewise.core.kernels import Features, Scaling, UnitRows, scaling_of
+from likewise.core.labels import generator, sample_by_class
+from likewise.core.setting import Head, Setting
+from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Sides
 from likewise.utils.onnx_graph import Graph
@@ -83,11 +83,12 @@ class KernelRidge(Baseline):
         _check_size(len(X))
         some = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
         self._keep(self._best(self._candidates, X[some], codes[some]))
-        problem = _KernelProblem.of(X, codes, self.scaling_, self.width_)
-        self.shift_, self.factor_ = problem.scaling.shift, problem.scaling.factor
-        self.landmarks_, self.gamma_ = problem.features.landmarks, problem.features.gamma
-        dual, self.offset_, head = problem.solved(self.alpha_, self.output == "posterior", last=True)
-        self.components_ = np.ascontiguousarray(dual.T, X.dtype)
+        kernel = _kernel(X, codes, self.scaling_, self.width_)
+        learned = kernel.learn(Setting(ridge=self.alpha_), last=True)
+        scaling, head = kernel.unit.scaling, self._head_of(learned)
+        self.shift_, self.factor_ = scaling.shift, scaling.factor
+        self.landmarks_, self.gamma_ = kernel.features.landmarks, kernel.features.gamma
+        self.components_, self.offset_ = np.ascontiguousarray(learned.projection.T), learned.offset
         self.length_, self.constant_, self.means_ = head.scale, head.constant, head.means
         return self
 
@@ -95,21 +96,28 @@ class KernelRidge(Baseline):
         """What settings share is computed once: they vary in the order of `_grids`, temperatures fastest."""
 
         @lru_cache(maxsize=1)
-        def prepared(scaling: str, width: float) -> tuple[_KernelProblem, Callable[[Any], np.ndarray]]:
-            problem = _KernelProblem.of(X, y, scaling, width)
-            return problem, remembering(lambda rows: problem.features(problem.scaling(rows)))
+        def prepared(scaling: str, width: float) -> tuple[ExactKernel, Callable[[Any], np.ndarray]]:
+            kernel = _kernel(X, y, scaling, width)
+            return kernel, remembering(lambda rows: kernel.encode(kernel.unit.scaling(rows)))
 
         @lru_cache(maxsize=1)
-        def solved(scaling: str, width: float, alpha: float) -> _Solution:
-            return prepared(scaling, width)[0].solved(alpha, self.output == "posterior")
+        def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, Head]:
+            found = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
+            return found.projection, self._head_of(found)
 
         def candidate(params: Params) -> Sides:
             setting = [params[name] for name in ("scaling", "width", "alpha")]
-            K, (dual, offset, head) = prepared(*setting[:2])[1], solved(*setting)
+            K, (projection, head) = prepared(*setting[:2])[1], learned(*setting)
             head = replace(head, temperature=params.get("temperature", 0.0))
-            return lambda rows: 2 * (head(K(rows) @ dual - offset, _no_rows),)
+            return lambda rows: 2 * (head(K(rows) @ projection, _no_rows),)
 
         return candidate
+
+    def _head_of(self, learned: KernelMap) -> Head:
+        """Two classes get a constant coordinate; a posterior the class means of images left out."""
+        two = len(self.classes_) == 2
+        head = Head(learned.rms or 1.0, constant=1.0) if two else Head()
+        return replace(head, means=learned.class_means(head)) if self.output == "posterior" else head
 
     def _scaling(self) -> Scaling:
         return Scaling(self.shift_, self.factor_, roots=self.scaling_ == "roots")
@@ -130,6 +138,12 @@ class KernelRidge(Baseline):
         return 2 * (self._head().write_onnx(graph, z, str),)
 
 
+def _kernel(X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> ExactKernel:
+    """The regression of class codes 0 … k − 1 on the kernel of scaled rows, in double precision."""
+    engine = MemoryEngine(X, y, int(y.max()) + 1)
+    return ExactKernel(UnitRows(engine, scaling_of(engine, scaling)), width, np.float64)
+
+
 def _no_rows() -> Any:
     raise NotImplementedError("the input row is no part of these images")
 
@@ -140,54 +154,3 @@ def _check_size(n: int) -> None:
             f"X has {n:,} rows, and KernelRidge needs their {n:,} × {n:,} kernel matrix of {8 * n**2 / 2**30:.1f} GiB: "
             f"expected at most {KERNEL_LIMIT / 2**30:.1f} GiB; Kernelised makes do with some of the rows as landmarks"
         )
-
-
-_Solution = tuple[np.ndarray, np.ndarray, Head]
-"""Coefficients (n, k) of a row's kernel values, the offset (k,) of the images, and their head."""
-
-
-@dataclass(frozen=True)
-class _KernelProblem:
-    """The regression for any ridge: the centred kernel matrix K of scaled rows, the mean of its rows, the targets P."""
-
-    scaling: Scaling
-    features: Features
-    K: np.ndarray
-    mean: np.ndarray
-    P: np.ndarray
-    codes: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> _KernelProblem:
-        moments = X.mean(axis=0), X.var(axis=0)
-        scale = Scaling.standard(*moments) if scaling == "standard" else Scaling(roots=scaling == "roots")
-        rows = scale(X)
-        features = drawn_kernel(rows, width, None, None)
-        K = features(rows).astype(np.float64)
-        mean = K.mean(axis=0)
-        K -= mean - mean.mean()
-        K -= mean[:, None]
-        P = indicator(y, None, int(y.max()) + 1).toarray()
-        P /= np.sqrt(P.sum(axis=0))
-        return cls(scale, features, K, mean, P - P.mean(axis=0), y)
-
-    def solved(self, alpha: float, posterior: bool, last: bool = False) -> _Solution:
-        """The coefficients for a ridge; `last` may overwrite K. Two classes get a constant coordinate.
-
-        The images that the model would make of each training row without it are P - dual / diag(A⁻¹), A = K + λI; their
-        class means are those of rows to come.
-        """
-        A = self.K if last else self.K.copy()
-        ridge = max(alpha, 1e-5) * max(np.trace(A) / len(A), 1e-12)  # float32 kernels: below is only rounding
-        A.flat[:: len(A) + 1] += ridge
-        L = cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
-        dual = cho_solve((L, True), self.P, check_finite=False)
-        fitted = self.P - ridge * dual
-        scale = float(np.sqrt(np.mean(np.einsum("ij,ij->i", fitted, fitted)))) or 1.0
-        head = Head(scale, constant=1.0 if self.P.shape[1] == 2 else 0.0)
-        if posterior:
-            inverse = dtrtri(L, lower=1, overwrite_c=1)[0]
-            apart = head(self.P - dual / np.einsum("ij,ij->j", inverse, inverse)[:, None], _no_rows)
-            sums = class_sums(apart, self.codes, None, self.P.shape[1])
-            head = replace(head, means=sums / np.bincount(self.codes)[:, None])
-        return dual, self.mean @ dual, head

@@ -235,7 +235,8 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["held_out"]:
         worth = summary["held_out"]
-        console.print(f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows")
+        others = f", after learning from {worth['learned_from']:,} others" if "learned_from" in worth else ""
+        console.print(f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows{others}")
     if summary["refused"]:
         console.print(summary["refused"], markup=False, highlight=False)
     if summary["mAP"] is not None:

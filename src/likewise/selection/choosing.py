@@ -38,15 +38,15 @@ from likewise.selection.search import (
 )
 from likewise.utils.arrays import dense, unit_rows
 
-MOST_TRAIN, MOST_HELD = 4_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
-FEW_TRAIN, FEW_HELD = 1_500, 1_000  # rows that choose the scaling, whether a kernel, its ridge and its width
+MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
+FEW_TRAIN, FEW_HELD = 1_200, 1_000  # rows that choose the scaling, whether a kernel, its ridge and its width
 FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
 
 Told = Callable[[], None]
 
 
 class Chosen(NamedTuple):
-    """A setting, and what it is worth: {"mAP", "raw", "rows"} of held-out rows, None if nothing could be held out."""
+    """A setting, and its `AnchoredSLR.held_out_`, None if nothing could be held out."""
 
     setting: Setting
     held_out: dict[str, float] | None
@@ -78,7 +78,7 @@ def choose_setting(
         widths = tuple(width for width in widths if not prepare.full_resolution(width))
     raw = raw_score(unit.source, splits)
     setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed, raw)
-    held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits)}
+    held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits), "learned_from": search.rows}
     if kernel is None and "ridge" not in fixed:
         setting = _for_all_rows(setting, splits, unit.source.shape[0])
     return Chosen(setting, held_out if np.isfinite(held_out["mAP"]) else None)

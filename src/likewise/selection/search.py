@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import groupby
 from numbers import Real
 from typing import Any
 
@@ -17,7 +18,7 @@ from likewise.core.preparation import Preparation
 from likewise.core.setting import Setting
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import CVResults, Split, each_score, mean_of_found
-from likewise.utils.threads import single_threaded_blas
+from likewise.utils.threads import ordered_map, single_threaded_blas
 from likewise.utils.validation import Interval, StrOptions
 
 SCALINGS = ("unit", "roots", "standard")
@@ -110,39 +111,44 @@ class Search:
         self.on_score = on_score
         self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
         self._width, self._folds = -1.0, list[_Fold]()
-        self._last: tuple[Setting | None, list[np.ndarray]] = (None, [])
 
     def score(self, setting: Setting) -> float:
         """Mean over the splits of the mAP of held-out rows; a setting is not tried twice."""
-        tried = {**asdict(setting), "rows": self.rows}
-        known = self.results.score(tried)
-        if known is not None:
-            return known if np.isfinite(known) else -np.inf
-        began = time.perf_counter()
-        values = [mean_of_found(each) for each in self.average_precisions(setting)]
-        mean = self.results.add(tried, values, time.perf_counter() - began)
-        self.on_score()
-        return mean if np.isfinite(mean) else -np.inf
+        self._try([setting])
+        known = self.results.score(self._tried(setting))
+        return known if known is not None and np.isfinite(known) else -np.inf
+
+    def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
+        """The setting with the highest score; `first` has to be beaten. Those of one width are tried side by side."""
+        candidates = [*([] if first is None else [first]), *settings]
+        for _, together in groupby(candidates, key=lambda setting: setting.width):
+            self._try(list(together))
+        return max(candidates, key=self.score)
 
     def average_precisions(self, setting: Setting) -> list[np.ndarray]:
         """What `score` is the mean of, for each split: every held-out row, nan where there is nothing to find."""
-        if setting == self._last[0]:
-            return self._last[1]
-        folds = self._at(setting.width)  # by all BLAS threads
-        # One BLAS thread where products are small: between them others would spin on our own threads' cores.
-        with nullcontext() if self.prepare.full_resolution(setting.width) else single_threaded_blas():
-            self._last = setting, [fold.average_precisions(setting) for fold in folds]
-        return self._last[1]
+        return [fold.average_precisions(setting) for fold in self._at(setting.width)]
 
-    def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
-        """The setting with the highest score; `first` has to be beaten."""
-        chosen, value = first, -np.inf if first is None else self.score(first)
-        for setting in settings:
-            score = self.score(setting)
-            if chosen is None or score > value:
-                chosen, value = setting, score
-        assert chosen is not None
-        return chosen
+    def _tried(self, setting: Setting) -> dict[str, Any]:
+        return {**asdict(setting), "rows": self.rows}
+
+    def _try(self, settings: list[Setting]) -> None:
+        """Score those settings, all of one width, that have not been tried."""
+        fresh = [setting for setting in dict.fromkeys(settings) if self.results.score(self._tried(setting)) is None]
+        if not fresh:
+            return
+        self._at(fresh[0].width)  # by all BLAS threads
+        # One BLAS thread where products are small: between them others would spin on our own threads' cores.
+        small = len(fresh) > 1 or not self.prepare.full_resolution(fresh[0].width)
+        with single_threaded_blas() if small else nullcontext():
+            for setting, (values, seconds) in zip(fresh, ordered_map(self._timed, fresh), strict=True):
+                self.results.add(self._tried(setting), values, seconds)
+                self.on_score()
+
+    def _timed(self, setting: Setting) -> tuple[list[float], float]:
+        began = time.perf_counter()
+        values = [mean_of_found(each) for each in self.average_precisions(setting)]
+        return values, time.perf_counter() - began
 
     def _at(self, width: float) -> list[_Fold]:
         """The splits prepared for a kernel width; one width is kept."""
@@ -177,10 +183,10 @@ class _Fold:
 
     def _map(self, setting: Setting) -> Any:
         """The map of a setting; settings that differ in their head alone share it."""
-        bare = Setting(setting.width, setting.ridge, setting.lda, setting.pull, setting.confidence)
-        if self._learned[0] != bare:
-            self._learned = bare, self.regression.learn(bare)
-        return self._learned[1]
+        bare, last = Setting(setting.width, setting.ridge, setting.lda, setting.pull, setting.confidence), self._learned
+        if last[0] != bare:
+            last = self._learned = bare, self.regression.learn(bare)
+        return last[1]
 
     @cached_property
     def _directions(self) -> np.ndarray:
