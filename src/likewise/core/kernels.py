@@ -246,6 +246,7 @@ class UnitRows:
         self.source: Any = engine
         self.engine: Any  # an Engine, and an EngineInMemory where no scaling is pending
         self.width, self.scaling = width, scaling
+        self.raw_directions: np.ndarray | None = None  # computed by the first who needs them
         self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
@@ -284,7 +285,7 @@ class UnitRows:
     def part(self, rows: np.ndarray) -> UnitRows:
         """Some of the rows, by their numbers; for rows in memory."""
         part = object.__new__(UnitRows)
-        part.scaling, part.reduction, part.pending = self.scaling, self.reduction, None
+        part.scaling, part.reduction, part.pending, part.raw_directions = self.scaling, self.reduction, None, None
         part.engine = self.engine.select(rows)
         part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
         part._measure()

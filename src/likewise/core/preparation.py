@@ -62,8 +62,10 @@ class Preparation:
         """The leading directions of the raw part, (d, p), half whitened: divided by the root of their deviation.
 
         Whitening brings the cosine of unlike rows closer to zero, so that the raw part costs less; near-duplicates
-        stay close. Learned from some rows.
+        stay close. Learned from some rows, once.
         """
+        if unit.raw_directions is not None:
+            return unit.raw_directions
         some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
         weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
         X = dense(scaled(unit.pending, some.X))
@@ -71,7 +73,8 @@ class Preparation:
         values, V = _leading_directions(X, min(self.raw_width or X.shape[1], *X.shape))
         kept = values >= 1e-3 * values[0]
         V, values = V[:, kept], np.maximum(values[kept] / max(values[0], _TINY), 1e-3)
-        return np.asarray(V * fixed_signs(V) / np.sqrt(values))
+        unit.raw_directions = np.asarray(V * fixed_signs(V) / np.sqrt(values))
+        return unit.raw_directions
 
     @property
     def most_landmarks(self) -> int:

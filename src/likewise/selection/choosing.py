@@ -39,7 +39,7 @@ from likewise.selection.search import (
 from likewise.utils.arrays import dense, unit_rows
 
 MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
-FEW_TRAIN, FEW_HELD = 1_200, 1_000  # rows that choose the scaling, whether a kernel, its ridge and its width
+FEW_TRAIN, FEW_HELD = 1_200, 700  # rows that choose the scaling, whether a kernel, its ridge and its width
 FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
 
 Told = Callable[[], None]
@@ -258,6 +258,7 @@ class FewRows:
     def _settings(self, fixed: dict[str, Any]) -> Iterator[Setting]:
         """One kernel at full resolution, if there may be one; else linear maps, and some of few landmarks."""
         if not self.kernels:
+            fixed = {"lda": False, **fixed}
             return (setting for width in self.widths for setting in unadapted(width, fixed, FEW_RIDGES))
         ridges = _candidates(fixed, "ridge", KERNEL_RIDGES[:2])
         return (replace(Setting(**{**fixed, "pull": 0.0}), width=self.kernels[0], ridge=ridge) for ridge in ridges)

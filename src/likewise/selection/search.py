@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from itertools import groupby
 from numbers import Real
 from typing import Any
@@ -171,7 +170,8 @@ class _Fold:
     def average_precisions(self, setting: Setting) -> np.ndarray:
         """Average precision of each held-out row."""
         learned = self._map(setting)
-        head, L = setting.head(learned, self._directions if setting.beside else None), learned.L.astype(self.held.dtype)
+        directions = self.prepare.raw_directions(self.unit) if setting.beside else None  # these need no labels
+        head, L = setting.head(learned, directions), learned.L.astype(self.held.dtype)
         trained = self.regression.unit
         Z = head(self.held @ L, lambda: trained.centred(self._rows(self.split.held)))
         Z, codes = self._repeated(Z, self.split.held)
@@ -187,10 +187,6 @@ class _Fold:
         if last[0] != bare:
             last = self._learned = bare, self.regression.learn(bare)
         return last[1]
-
-    @cached_property
-    def _directions(self) -> np.ndarray:
-        return self.prepare.raw_directions(self.regression.unit)
 
     def _rows(self, rows: np.ndarray) -> Any:
         return self.unit.engine.X[rows]
