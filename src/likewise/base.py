@@ -165,9 +165,9 @@ def training_hashes(rows: Rows) -> np.ndarray | None:
     if rows.where == "dask" or rows.n_rows > MOST_HASHES:
         return None
     engine: Any = rows.engine
-    if rows.where == "disk":
-        return np.unique(np.concatenate([row_hashes(block.rows) for block in engine.blocks()]))
-    return np.unique(row_hashes(engine.rows_at(np.arange(rows.n_rows)) if rows.where == "array" else engine.X))
+    if rows.where == "memory":
+        return np.unique(row_hashes(engine.X))
+    return np.unique(np.concatenate([row_hashes(to_host(block.rows)) for block in engine.blocks()]))
 
 
 def _some_hashes(hashes: np.ndarray) -> np.ndarray | None:

@@ -29,8 +29,8 @@ def smooth(index: Index) -> Index:
 
 def same(a: Index, b: Index) -> None:
     """Both have the same vectors and find the same."""
-    np.testing.assert_allclose(a.vectors, b.vectors, atol=2e-5)
-    np.testing.assert_allclose(a.plain_vectors, b.plain_vectors, atol=2e-5)
+    np.testing.assert_allclose(a.vectors, b.vectors, atol=1e-4)  # a kernel in float32
+    np.testing.assert_allclose(a.plain_vectors, b.plain_vectors, atol=1e-4)
     assert a.neighbours == b.neighbours
     np.testing.assert_allclose(a.search(a.raw[:20], 5)[1], b.search(a.raw[:20], 5)[1], atol=1e-5)
 
@@ -226,7 +226,7 @@ def test_a_lesson_keeps_neighbours_and_learns_from_plain_vectors(index: Index, s
     same(taught.index, Index.build(taught.model, smooth.raw, neighbours=smooth.neighbours))
     np.testing.assert_allclose(taught.index.base_vectors, smooth.plain_vectors, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(taught.index.vectors, axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(normalize(taught.index.vectors[:, :9]), smooth.vectors, atol=1e-5)
+    np.testing.assert_allclose(normalize(taught.index.vectors[:, : smooth.vectors.shape[1]]), smooth.vectors, atol=1e-5)
     same(taught.index.with_model(smooth.model), smooth)
 
 

@@ -63,6 +63,12 @@ class ArrayEngine(BlockedEngine):
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
         return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram).leading(width)
 
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows, block by block, on their device."""
+        for block in gen_batches(self.shape[0], _BLOCK):
+            weights = None if self.weights is None else self.weights[block]
+            yield RowBlock(self._rows(block), self.codes[block], weights)
+
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
         blocks = gen_batches(self.shape[0], min(getattr(task, "block_rows", _BLOCK), _BLOCK))

@@ -76,7 +76,7 @@ def choose_setting(
     search = Search(unit, splits, prepare, results, on_score)
     if kernel is None:
         widths = tuple(width for width in widths if not prepare.full_resolution(width))
-    raw = raw_score(unit.source, splits)
+    raw = raw_score(unit, splits)
     setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed, raw)
     held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits), "learned_from": search.rows}
     if kernel is None and "ridge" not in fixed:
@@ -295,14 +295,15 @@ def _drawn(sample: Engine, rows: np.ndarray, most: int, rng: np.random.Generator
 # What it is worth
 
 
-def raw_score(sample: Any, splits: list[Split]) -> float:
-    """mAP of the held-out rows by the plain cosine of the rows as they came."""
+def raw_score(unit: UnitRows, splits: list[Split]) -> float:
+    """mAP of the held-out rows by the plain cosine of the rows as they came, sparse ones in leading directions."""
+    X, all_codes = unit.engine.X if sp.issparse(unit.source.X) else unit.source.X, unit.engine.row_codes
     scores = []
     for split in splits:
-        held, codes = unit_rows(dense(sample.X[split.held])), sample.row_codes[split.held]
-        alone = np.isin(sample.row_codes[split.train], codes[np.bincount(codes)[codes] == 1])
+        held, codes = unit_rows(dense(X[split.held])), all_codes[split.held]
+        alone = np.isin(all_codes[split.train], codes[np.bincount(codes)[codes] == 1])
         others = split.train[alone]  # those that rows alone in their class have to find, and as many more
         others = np.union1d(others, split.train[: 2 * len(others)])
-        rows = unit_rows(dense(sample.X[others])) if len(others) else held[:0]
-        scores.append(mean_of_found(each_score(held, codes, rows, sample.row_codes[others])))
+        rows = unit_rows(dense(X[others])) if len(others) else held[:0]
+        scores.append(mean_of_found(each_score(held, codes, rows, all_codes[others])))
     return mean_of_found(np.asarray(scores))
