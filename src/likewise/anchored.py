@@ -11,12 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
-from likewise.base import SimilarityModel, moved_parameters, project
-from likewise.checkpoints import facts_of
+from likewise.base import SimilarityModel, moved_parameters
 from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
 from likewise.core.labels import generator
 from likewise.core.preparation import Preparation
-from likewise.core.setting import Head, Setting
+from likewise.core.setting import Head, MappedSide, Setting
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
@@ -24,13 +23,12 @@ from likewise.selection.choosing import choose_setting
 from likewise.selection.holdout import CVResults, row_splits
 from likewise.selection.search import ANCHORED, FIXED, SCALINGS, WIDTHS, Options, checked_fixed
 from likewise.selection.unseen import choose_shrinkage_map
-from likewise.utils.arrays import dense, is_foreign, to_host, unit_rows
+from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
 from likewise.utils.validation import Interval, StrOptions
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
-FEW_LANDMARKS = 1_500  # of a kernel that is to be anchored
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
@@ -50,34 +48,29 @@ class AnchoredSLR(SimilarityModel):
     unseen_classes : bool, default=False
         True learns for classes that `fit` does not see: a map that contains the plain cosine, chosen on held-out ones.
     output : {"cosine", "posterior"}, default="cosine"
-        "posterior" compares the probabilities of the known classes: better when every item is of a known class, and
-        silently wrong for any other.
+        "posterior" compares probabilities of the known classes: better where every item is of one, silently wrong else.
     n_landmarks : int or None, default=1000
         Columns that every row is compared with, drawn by class; None compares all pairs.
     kernel_size : int or None, default=None
-        Landmarks of the kernel. None is full resolution: all rows where their n x n kernel fits into the memory limit
-        (15,800 rows in 1 GB), else as many landmarks as do (6,400). A number thins them (Nyström), for smaller models
-        and faster queries; such a map is anchored like a linear one.
+        Landmarks of the kernel. None is all rows where their n x n kernel fits into the memory limit (15,800 in 1 GB),
+        else as many as do (6,400). A number thins them for faster queries; such a map is anchored like a linear one.
     raw_width : int or None, default=256
         Most columns of the raw part beside the learned one: its leading directions, half whitened. None keeps all.
     scaling : {"auto", "unit", "roots", "standard"}, default="auto"
-        "unit" keeps the direction of a row; "roots" takes signed square roots of the columns first; "standard"
-        standardises them, for columns in units of their own. "auto" is "unit" unless held-out rows are clearly ranked
-        better another way; sparse rows are not standardised.
+        The direction of a row; that after signed square roots of the columns; or after standardising them, for columns
+        in units of their own. "auto" is "unit" unless held-out rows are clearly ranked better another way.
     whitening_width : int or None, default=None
-        Learn in so many leading directions of the unit rows. None keeps all, but 1,000 for sparse X of more than 4,096
-        rows and columns, which is never made dense.
+        Leading directions of the unit rows to learn in. None is all, but 1,000 for sparse X above 4,096 x 4,096.
     fixed : dict or None, default=None
         Settings to fix instead of choosing them: "ridge" λ, "geometry" ("one-hot" or "lda"), "pull" κ, "confidence" s,
         "width" γ in units of 1 / mean squared distance, "temperature" τ of the posterior, "raw_weight" of the raw
         cosine in the score. Geometry, pull and confidence are for anchored maps: a kernel then has 1,500 landmarks.
     cv : int, splitter, iterable or None, default=None
-        Held-out rows: None is 30 % of each class, once (up to four times where that is less than 300 rows); else as
-        in scikit-learn.
+        Held-out rows as in scikit-learn; None is 30 % of each class, up to four times if that is less than 300 rows.
     rows : dict or None, default=None
-        How X is opened: options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
+        Options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
     checkpoint : path or None, default=None
-        Checkpoint file, written when the settings are chosen and after each round; an existing one is resumed.
+        File written when the settings are chosen and after each round; an existing one is resumed.
     random_state : int, RandomState or None, default=None
         Seed of the splits and landmarks; None is a fixed seed.
     verbose : int, default=0
@@ -85,17 +78,13 @@ class AnchoredSLR(SimilarityModel):
 
     Attributes
     ----------
-    setting_ : dict
-        What was chosen.
-    cv_results_ : dict
-        What was tried, as scikit-learn's `cv_results_`; scores are mAP of held-out rows, after learning from as many
-        as "rows" says. The first ones compare the scalings, each at its best.
+    setting_, cv_results_ : dict
+        What was chosen; what was tried, as in scikit-learn: mAP of held-out rows after learning from "rows" others.
     held_out_ : dict or None
         What it is worth: "mAP" of the held-out "rows" that chose the settings, by a map "learned_from" so many others,
         3,000 at most, and "raw" by the plain cosine of the rows as they came. None if nothing could be held out.
-    projection_, offset_, landmarks_, gamma_, reduction_, shift_, factor_, roots_, raw_directions_
-        The map, the kernel in front of it, the directions rows were reduced to, how columns are scaled, and the raw
-        part's directions.
+    projection_, offset_, landmarks_, gamma_ : the map, and the kernel in front of it.
+    reduction_, shift_, factor_, roots_, raw_directions_ : how rows are reduced and scaled; the raw part's directions.
     classes_, n_samples_, n_features_in_
 
     Examples
@@ -108,12 +97,8 @@ class AnchoredSLR(SimilarityModel):
     True
     """
 
-    reduction_: np.ndarray | None = None  # files of earlier versions have none of these
-    shift_: np.ndarray | None = None
-    factor_: np.ndarray | None = None
+    reduction_ = shift_ = factor_ = raw_directions_ = held_out_ = None  # files of earlier versions have none of these
     roots_: bool = False
-    raw_directions_: np.ndarray | None = None
-    held_out_: dict[str, float] | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": [StrOptions(set(WIDTHS))],
@@ -169,18 +154,16 @@ class AnchoredSLR(SimilarityModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows.
 
-        X is what `open_rows` takes. For rows outside of memory, or of another library, settings are chosen on a part,
-        drawn by class, and the map is learned from sums over blocks of rows, computed where the rows are.
+        X is what `open_rows` takes. Outside of memory, settings are chosen on a part drawn by class, and the map is
+        learned from sums over blocks of rows, computed where the rows are.
         """
         self._validate_params()
         options = Options(self.kernel, self.scaling, self.output == "posterior", checked_fixed(self.fixed))
         rows = self._open_rows(X, y, sample_weight)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, options.first_scaling), self.whitening_width)
-        saved = None
-        if self.checkpoint is not None:
-            saved = AnchoredCheckpoint(self.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
-        choice = saved.choice() if saved is not None else None
+        saved = None if self.checkpoint is None else AnchoredCheckpoint.of(self, rows.engine, rng, unit.mean)
+        choice = None if saved is None else saved.choice()
         if choice is None:
             choice = self._choose(rows, unit, options, rng)
             if saved is not None:
@@ -214,8 +197,8 @@ class AnchoredSLR(SimilarityModel):
         with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
             if self.unseen_classes:
                 scalings = ("roots",) if options.scaling == "auto" else ()
-                found = asdict(choose_shrinkage_map(unit, results, rng, advance, scalings))
-                return Choice(found, 0, results, _worth(results, found, rows.n_rows))
+                found, held_out = choose_shrinkage_map(unit, results, rng, advance, scalings)
+                return Choice(asdict(found), 0, results, held_out)
             splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
             prepare = self._preparation(rows, int(rng.integers(2**31)))
             chosen = choose_setting(unit, splits, options, prepare, results, advance)
@@ -223,7 +206,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _preparation(self, rows: Rows, seed: int) -> Preparation:
         anchored = self.kernel_size is None and any(name in (self.fixed or {}) for name in ANCHORED)
-        size = FEW_LANDMARKS if anchored else self.kernel_size
+        size = 1500 if anchored else self.kernel_size
         return Preparation(size, self.n_landmarks, seed, rows.memory_limit, self.raw_width)
 
     def _choosing_rows(self, rows: Rows) -> int:
@@ -253,27 +236,13 @@ class AnchoredSLR(SimilarityModel):
         self.head_ = {name: value for name, value in vars(head).items() if name not in ("means", "directions")}
 
     @property
-    def _head(self) -> Head:
-        return Head(**self.head_, means=self.class_means_, directions=self.raw_directions_)
+    def _side(self) -> MappedSide:
+        head = Head(**self.head_, means=self.class_means_, directions=self.raw_directions_)
+        scaling, features = Scaling(self.shift_, self.factor_, self.roots_), Features(self.landmarks_, self.gamma_)
+        return MappedSide(scaling, self.reduction_, features, self.projection_, self.offset_, self.centre_, head)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        X = Scaling(self.shift_, self.factor_, self.roots_)(X)
-        if self.reduction_ is not None:
-            X = unit_rows(project(X, self.reduction_))
-        features = Features(self.landmarks_, self.gamma_)
-        Z = np.asarray(features(X) @ self.projection_.astype(X.dtype)) - self.offset_.astype(X.dtype)
-        return self._head(Z, lambda: np.asarray(dense(X) - self.centre_, dtype=X.dtype))
+        return self._side(X)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
-        """Both sides of `rows` in an ONNX graph."""
-        x = Scaling(self.shift_, self.factor_, self.roots_).write_onnx(graph, rows)
-        x = x if self.reduction_ is None else graph.unit(graph.mapped(x, self.reduction_.T))
-        features = graph.kernel(x, self.landmarks_, self.gamma_)
-        z = graph.plus(graph.mapped(features, self.projection_), -self.offset_)
-        return 2 * (self._head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre_))),)
-
-
-def _worth(results: CVResults, found: dict[str, Any], n_rows: int) -> dict[str, float] | None:
-    """What a map for unseen classes is worth on held-out ones; None if there were too few to hold out."""
-    scores = [results.score(setting) for setting in (found, asdict(ShrinkageMap()))]
-    return None if None in scores else {"mAP": scores[0], "raw": scores[1], "rows": n_rows}  # type: ignore[dict-item]
+        return 2 * (self._side.write_onnx(graph, rows),)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from likewise.checkpoints import CheckpointFile
+from likewise.checkpoints import CheckpointFile, facts_of
+from likewise.core.engine import Engine
 from likewise.selection.holdout import CVResults
 
 
@@ -30,6 +31,11 @@ class AnchoredCheckpoint(CheckpointFile):
         super().__init__(path, facts)
         self._tensors: dict[str, np.ndarray] = {"mean": np.asarray(mean, dtype=np.float64)}
         self._card: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, model: Any, engine: Engine, rng: np.random.Generator, mean: np.ndarray) -> Self:
+        """The checkpoint of a model's fit."""
+        return cls(model.checkpoint, facts_of(model, engine, rng), mean)
 
     def choice(self) -> Choice | None:
         """What an existing file says was chosen; None if there is none."""

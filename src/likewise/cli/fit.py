@@ -107,19 +107,16 @@ def fit(
         "prior": prior,
     }
     asked = {name: value for name, value in asked.items() if value is not None}
-    related.check_method(method, relevance)
+    related.check_method(method, relevance, gallery)
     options.check_writable(output)
     if relevance is None:
-        if gallery is not None:
-            raise LikewiseError("--gallery has a meaning only with --relevance")
         model = _model(method := method or "anchored", asked, whole)
         rows = options.training_rows(model, options.load_rows(data, labels, label_column, features), memory_limit, dask)
     else:
         rows = options.related_rows(data, gallery, features, relevance, unstored)
         model = _model(method := method or related.usual_method(rows, asked, whole), asked, whole)
     seconds, stopped = _fit(model, rows)
-    tested = None if test is None else options.load_table(test, None, label_column, features, rows.shape[1])
-    metrics = {} if tested is None else _measured(model, tested)
+    metrics = {} if test is None else _measured(model, test, label_column, features)
     model.save(output, metrics)
     _report(_summary(model, method, rows, output, seconds, metrics), as_json)
     if stopped:
@@ -192,8 +189,8 @@ def _fit(model: Any, rows: options.TrainingRows) -> tuple[float, bool]:
     return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
 
 
-def _measured(model: Any, table: Any) -> dict[str, float]:
-    table = options.labelled(table)
+def _measured(model: Any, test: str, label_column: str | None, features: str | None) -> dict[str, float]:
+    table = options.labelled(options.load_table(test, None, label_column, features, model.n_features_in_))
     with working("measuring"):
         return {"mAP": model.score(table.X, table.y), "n_test": float(table.X.shape[0])}
 

@@ -10,8 +10,10 @@ METHODS = ("pair-lda", "slr", "slr-fixed")
 _OF_PAIRS = {"kernel", "random_state"}  # options that pair-lda knows too
 
 
-def check_method(method: str | None, relevance: Path | None) -> None:
+def check_method(method: str | None, relevance: Path | None, gallery: str | None) -> None:
     """Raise for a method that does not learn from what is given."""
+    if relevance is None and gallery is not None:
+        raise LikewiseError("--gallery has a meaning only with --relevance")
     if relevance is None and (method or "").lower() == "pair-lda":
         raise LikewiseError("--method pair-lda needs --relevance: it learns from pairs, not from labels")
     if relevance is not None and method is not None and method.lower() not in METHODS:

@@ -8,9 +8,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.utils import gen_batches
 
-from likewise.utils.arrays import unit_rows
+from likewise.core.kernels import Features, Scaling
+from likewise.utils.arrays import dense, unit_rows
 from likewise.utils.onnx_graph import Graph
+
+MOST_AT_A_TIME = 4096  # rows whose kernel with all landmarks is held
 
 
 class LearnedMap(Protocol):
@@ -132,3 +136,37 @@ class Head:
         x = centred() if self.directions is None else graph.mapped(centred(), self.directions)
         learned, raw = np.sqrt([1 / (1 + self.beside), self.beside / (1 + self.beside)])
         return graph.beside([graph.times(z, learned), graph.times(graph.unit(x), raw)])
+
+
+@dataclass(frozen=True)
+class MappedSide:
+    """Raw rows to what is searched: scaled, reduced, their features mapped, and the head on top."""
+
+    scaling: Scaling
+    reduction: np.ndarray | None
+    features: Features
+    projection: np.ndarray
+    offset: np.ndarray
+    centre: Any
+    head: Head
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """The rows of X, some at a time where each has a kernel with many landmarks."""
+        if self.features.landmarks is None or X.shape[0] <= MOST_AT_A_TIME:
+            return self._mapped(X)
+        return np.vstack([self._mapped(X[part]) for part in gen_batches(X.shape[0], MOST_AT_A_TIME)])
+
+    def _mapped(self, X: Any) -> np.ndarray:
+        X = self.scaling(X)
+        if self.reduction is not None:
+            X = unit_rows(np.asarray(dense(X @ self.reduction.T.astype(X.dtype))))
+        Z = np.asarray(self.features(X) @ self.projection.astype(X.dtype)) - self.offset.astype(X.dtype)
+        return self.head(Z, lambda: np.asarray(dense(X) - self.centre, dtype=X.dtype))
+
+    def write_onnx(self, graph: Graph, rows: str) -> str:
+        """The same in an ONNX graph."""
+        x = self.scaling.write_onnx(graph, rows)
+        x = x if self.reduction is None else graph.unit(graph.mapped(x, self.reduction.T))
+        features = graph.kernel(x, self.features.landmarks, self.features.gamma)
+        z = graph.plus(graph.mapped(features, self.projection), -self.offset)
+        return self.head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre)))
