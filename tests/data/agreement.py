@@ -47,4 +47,17 @@ ANCHORED: dict[str, dict[str, Any]] = {
     "posterior": {"kernel": "linear", "output": "posterior", "fixed": {"ridge": 0.1, "pull": 1.0, "temperature": 0.05}},
     "standardised": {"kernel_size": 60, "scaling": "standard", "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0}},
     "unseen classes": {"unseen_classes": True},
+    "exact kernel": {"kernel": "rbf", "scaling": "unit", "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1}},
+    "exact posterior": {
+        "kernel": "rbf",
+        "scaling": "roots",
+        "output": "posterior",
+        "fixed": {"width": 1.0, "ridge": 0.3, "temperature": 0.05},
+    },
+    "as many landmarks as fit": {  # 250 of the 700
+        "kernel": "rbf",
+        "scaling": "unit",
+        "rows": {"memory_limit": "1500kB"},
+        "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1},
+    },
 }

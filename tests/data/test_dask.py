@@ -58,7 +58,10 @@ def test_a_dask_array_gives_the_model_of_the_array(client: Any, way: str) -> Non
     assert on_cluster.n_features_in_ == D
 
 
-@pytest.mark.parametrize("way", ["kernel", "all pairs", "posterior", "standardised", "unseen classes"])
+@pytest.mark.parametrize(
+    "way",
+    ["kernel", "all pairs", "posterior", "standardised", "unseen classes", "exact kernel", "as many landmarks as fit"],
+)
 def test_the_anchored_model_runs_there_too(client: Any, way: str) -> None:
     X, y = rows()
     y = y % 3 if way == "unseen classes" else y  # fewer than four classes leave nothing to choose, which takes long

@@ -71,7 +71,7 @@ def open_rows(
         a dask array, which stays on its cluster; or a torch tensor or other array-API array, which stays on its device
     y : one label per row; None takes those of the file or store, whose rows without a label are left out
     sample_weight : (n,) a row of weight w counts as w rows
-    memory_limit : bytes, or a size such as "500MB", that work on rows on disk may take; None is 1 GB
+    memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
     device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
     tile_dtype : "bfloat16" computes tiles of scores in it, in torch; None is the precision of X
 
@@ -87,23 +87,25 @@ def open_rows(
     """
     options = checked_options({"memory_limit": memory_limit, "device": device, "tile_dtype": tile_dtype})
     own, (X, y) = y is None, _with_labels(X, y)
-    place = where(X, options)
+    place, limit = where(X, options), options.get("memory_limit", DEFAULT_LIMIT)
     if place in ("disk", "dask"):
         return _distant_rows(X, y, sample_weight, options, own)
     if place == "array":
         from likewise.data.array_api import array_rows
 
-        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place)
+        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place, memory_limit=in_bytes(limit))
     names = feature_names(X)
     X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
-    return memory_rows(X, y, sample_weight, names)
+    return memory_rows(X, y, sample_weight, names, limit)
 
 
-def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
+def memory_rows(
+    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int | str = DEFAULT_LIMIT
+) -> Rows:
     """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
     weights = row_weights(sample_weight, X, codes)
-    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names)
+    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names, in_bytes(limit))
 
 
 def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
@@ -166,13 +168,12 @@ def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any]
     if "device" in options or "tile_dtype" in options:
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
     source, classes, codes, weights = _labelled_source(X, y, sample_weight, own)
+    limit = options.get("memory_limit", DEFAULT_LIMIT)
     if _is_dask(source):
         from likewise.data.dask import DaskEngine
 
-        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask")
-    limit = options.get("memory_limit")
-    engine = DiskEngine(source, codes, len(classes), weights, limit)
-    return Rows(engine, classes, "disk", None, DEFAULT_LIMIT if limit is None else in_bytes(limit))
+        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask", memory_limit=in_bytes(limit))
+    return Rows(DiskEngine(source, codes, len(classes), weights, limit), classes, "disk", memory_limit=in_bytes(limit))
 
 
 def _labelled_source(
