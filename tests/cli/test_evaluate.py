@@ -69,6 +69,21 @@ def test_people_get_a_table(run: Any, files: Path, model: Path) -> None:
     assert result.stderr == ""
 
 
+def test_rows_that_the_model_learned_from_are_named(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
+    assert _outcome(run, model, files / "test.npz")["learned_from"] is None
+    train, test = (read_table(files / name) for name in ("train.npz", "test.npz"))
+    known = _outcome(run, model, files / "train.npz")["learned_from"]
+    assert known == {"rows": len(train.y), "mAP_of_others": None}
+    said = " ".join(run("evaluate", model, files / "train.npz").stdout.split())
+    assert f"learned from {len(train.y):,} of these rows, and may know them by heart: no other query is left" in said
+    X, y = np.vstack([train.X[:50], test.X]), np.concatenate([train.y[:50], test.y])
+    np.savez(tmp_path / "mixed.npz", X=X, y=y)
+    mixed, fitted = _outcome(run, model, tmp_path / "mixed.npz"), SLR.load(model)
+    each = evaluate(fitted.transform_query(X), fitted.transform(X), y)
+    assert mixed["learned_from"]["rows"] == 50
+    assert mixed["learned_from"]["mAP_of_others"] == pytest.approx(each.average_precision[each.queries >= 50].mean())
+
+
 def test_unseen_classes_are_remarked_on(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
     test = read_table(files / "test.npz")
     np.savez(tmp_path / "t.npz", X=test.X, y=[label.replace("digit 3", "three") for label in test.y])

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from likewise import AnchoredSLR
 from likewise.baselines import Cosine
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
-from likewise.web import Limits, create_app
+from likewise.web import Limits, ServerSettings, create_app
 from likewise.web.session import learned_space
 from tests.web.conftest import PNG, N, found, picture, talking
 
@@ -45,6 +46,15 @@ def test_average_precision_and_frames_follow_the_labels(client: Any, index_folde
     mixed = found(client, like=[{"row": int(np.flatnonzero(index.labels == label)[0])} for label in set(index.labels)])
     assert mixed["average_precision"] is None
     assert {hit["relevant"] for hit in mixed["hits"]} == {None}
+
+
+def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path, client: Any) -> None:
+    assert not found(client, like=[{"row": 11}])["by_heart"]  # the index holds other rows than the model
+    index = Index.load(index_folder)
+    own = Index.build(AnchoredSLR("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
+    with talking(create_app(own, ServerSettings(rate_limited=False), index_folder)) as other:
+        assert found(other, like=[{"row": 11}])["by_heart"]
+        assert not found(other, like=[{"row": 11}], side="raw")["by_heart"]
 
 
 def test_several_examples_are_their_mean_and_unwanted_ones_push_away(client: Any) -> None:

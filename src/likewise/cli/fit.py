@@ -35,8 +35,15 @@ def fit(
     sides: options.Sides = None,
     prior: options.Prior = None,
     kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
+    kernel_size: Annotated[
+        int | None,
+        typer.Option(
+            "--kernel-size",
+            help="Landmarks of the kernel, for faster queries; for anchored. [dim]Default: as many as memory holds.[/]",
+        ),
+    ] = None,
     scaling: Annotated[
-        str | None, typer.Option(help="auto, unit (rows) or standard (columns first); for anchored.")
+        str | None, typer.Option(help="auto, unit, roots (of the columns) or standard (columns); for anchored.")
     ] = None,
     unseen_classes: Annotated[
         bool, typer.Option("--unseen-classes", help="Learn for classes that are not in the data; for anchored.")
@@ -100,6 +107,7 @@ def fit(
         "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
+        "kernel_size": kernel_size,
         "scaling": scaling,
         "unseen_classes": unseen_classes or None,
         "output": "posterior" if posterior else None,
