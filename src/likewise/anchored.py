@@ -83,8 +83,7 @@ class AnchoredSLR(SimilarityModel):
     held_out_ : dict or None
         What it is worth: "mAP" of the held-out "rows" that chose the settings, by a map "learned_from" so many others,
         3,000 at most, and "raw" by the plain cosine of the rows as they came. None if nothing could be held out.
-    projection_, offset_, landmarks_, gamma_ : the map, and the kernel in front of it.
-    reduction_, shift_, factor_, roots_, raw_directions_ : how rows are reduced and scaled; the raw part's directions.
+    projection_, offset_, landmarks_, gamma_, shift_, factor_, … : the map, the kernel before it, how rows are scaled.
     classes_, n_samples_, n_features_in_
 
     Examples
@@ -173,6 +172,7 @@ class AnchoredSLR(SimilarityModel):
         self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
         self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
+        self._made = self._side
         return self
 
     def _open_rows(self, X: Any, y: Any, sample_weight: Any) -> Rows:
@@ -242,7 +242,9 @@ class AnchoredSLR(SimilarityModel):
         return MappedSide(scaling, self.reduction_, features, self.projection_, self.offset_, self.centre_, head)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return self._side(X)
+        if not hasattr(self, "_made"):  # from a file
+            self._made = self._side
+        return self._made(X)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return 2 * (self._side.write_onnx(graph, rows),)

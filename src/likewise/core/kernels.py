@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,34 +89,49 @@ class Features:
 
     def __call__(self, X: Any) -> Any:
         """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""
-        return X if self.landmarks is None else _rbf(X, like(self.landmarks, X), self.gamma)
+        if self.landmarks is None:
+            return X
+        if sp.issparse(X):
+            landmarks = like(self.landmarks, X)
+            return _rbf(X @ landmarks.T, squared_lengths(X), squared_lengths(landmarks), self.gamma)
+        held = not is_foreign(X) and X.dtype == self.landmarks.dtype
+        centre, landmarks, squares = self._about_centre if held else _about_centre(like(self.landmarks, X))
+        rows = landmarks if X is self.landmarks else X - centre  # one array times its own transpose is half the work
+        return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
+
+    @cached_property
+    def _about_centre(self) -> tuple[Any, Any, Any]:
+        return _about_centre(self.landmarks)  # once, not for every query
 
     def metric(self) -> np.ndarray | None:
         """The inner products of the features' coefficients: the landmarks' own kernel matrix (Nyström), or I."""
         if self.landmarks is None:
             return None
-        K = _rbf(self.landmarks, self.landmarks, self.gamma).astype(np.float64)
+        K = np.asarray(self(self.landmarks), dtype=np.float64)
         K[np.diag_indices_from(K)] += 1e-6  # float32 kernels: below this there is only rounding
-        return np.asarray(K)
+        return K
 
 
-def _rbf(X: Any, landmarks: Any, gamma: float) -> Any:
-    """exp(-γ ‖x - l‖²) through one matrix product, in the precision of X.
+def _about_centre(landmarks: Any) -> tuple[Any, Any, Any]:
+    """The mean of dense landmarks, these less their mean, and their squared lengths.
 
-    Dense rows are taken about the landmarks' mean: where all rows are close together γ is large, and products of whole
-    rows would leave nothing but rounding of their distances.
+    Where all rows are close together γ is large, and products of whole rows would leave nothing but rounding of their
+    distances.
     """
-    xp = namespace(X)
-    if not sp.issparse(X):
-        centre, same = xp.mean(landmarks, axis=0), X is landmarks
-        X = X - centre
-        landmarks = X if same else landmarks - centre  # one array times its own transpose is half the work
-    K = X @ landmarks.T
+    centre = namespace(landmarks).mean(landmarks, axis=0)
+    landmarks = landmarks - centre
+    return centre, landmarks, squared_lengths(landmarks)
+
+
+def _rbf(products: Any, squares: Any, landmark_squares: Any, gamma: float) -> Any:
+    """exp(-γ ‖x - l‖²) from the inner products of x and l and their squared lengths; overwrites the products."""
+    K = products
     K *= 2
-    K -= squared_lengths(X)[:, None]
-    K -= squared_lengths(landmarks)
+    K -= squares[:, None]
+    K -= landmark_squares
     K *= gamma
     if is_foreign(K):
+        xp = namespace(K)
         return xp.exp(xp.clip(K, max=0.0))
     return np.exp(np.minimum(K, 0, out=K), out=K)  # in place: these are the largest arrays of a fit
 

@@ -204,7 +204,7 @@ def _heated(setting: Setting, fixed: dict[str, Any]) -> list[Setting]:
 # ---------------------------------------------------------------------------------------------------------------------
 # The scaling
 
-ERRORS = 1.5  # standard errors of the mean difference over queries
+ERRORS = {"unit": np.inf, "roots": 1.0, "standard": 1.5}  # standard errors by which it must gain, over queries
 
 
 class FewRows:
@@ -244,7 +244,7 @@ class FewRows:
         names = [name for name in SCALINGS if name != "standard" or not sp.issparse(self.rows.X)]
         found = {name: self._best_under(name, fixed) for name in names}
         gains = {name: _standard_errors(each - found["unit"]) for name, each in found.items()}
-        clear = [name for name in names if gains[name] > ERRORS]
+        clear = [name for name in names if gains[name] > ERRORS[name]]
         best = max(clear, key=lambda name: mean_of_found(found[name]), default="unit")
         self._searches = {best: self._searches[best]}
         return best
