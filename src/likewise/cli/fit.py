@@ -225,6 +225,12 @@ def _summary(
     }
 
 
+def _told(setting: dict[str, Any]) -> dict[str, Any]:
+    """A setting in words that users know; how much rows are trusted matters only to a map that adapts."""
+    told = {"raw weight" if name == "beside" else name: value for name, value in setting.items()}
+    return told if told.get("pull") else {name: value for name, value in told.items() if name != "confidence"}
+
+
 def _report(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         emit_json(summary)
@@ -236,7 +242,7 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
-    parts += [f"{name} {short(value)}" for name, value in (summary["setting"] or {}).items() if value]
+    parts += [f"{name} {short(value)}" for name, value in _told(summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["held_out"]:
         worth = summary["held_out"]
