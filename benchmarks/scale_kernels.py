@@ -3,7 +3,7 @@
 usage: python -m benchmarks.scale_kernels [ROWS ...]      default: 2000 5000 10000 15000 25000 50000
 
 Fashion-MNIST as pixels (Debian's dataset-fashion-mnist), settings fixed, each fit in a process of its own; mAP × 100 of
-3,000 further rows ranking each other. Seconds are those of the fit; memory is the increase of the peak during it.
+3,000 further rows ranking each other. Seconds of processor are those of the fit; memory is the increase of the peak during it.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def measured(way: str, n: int) -> dict[str, float]:
     chosen = np.random.default_rng(0).permutation(len(data.y))[: n + N_TEST]
     X, codes = normalize(data.X[chosen].astype(np.float32)), np.unique(data.y[chosen], return_inverse=True)[1]
     unit = UnitRows(MemoryEngine(X[:n], codes[:n], 10))
-    before, began = mark_memory(), time.perf_counter()
+    before, began = mark_memory(), time.process_time()
     images = WAYS[way](unit)
-    seconds, memory = time.perf_counter() - began, peak_resident() - before
+    seconds, memory = time.process_time() - began, peak_resident() - before
     Z = normalize(images(X[n:]))
     return {"seconds": seconds, "bytes": memory, "mAP": float(mean_average_precision(Z, Z, codes[n:]))}
 
@@ -132,7 +132,7 @@ def main() -> None:
             cells.append(f"{100 * found['mAP']:.1f}, {found['seconds']:.1f} s, {found['bytes'] / 1e6:,.0f} MB")
             print(n, way, cells[-1], file=sys.stderr)
         grid.add_row(f"{n:,}", *cells)
-    show("Fashion-MNIST, 784 pixels, 10 classes: mAP × 100, seconds to fit, memory above the rows", grid)
+    show("Fashion-MNIST, 784 pixels, 10 classes: mAP × 100, seconds of processor to fit, memory above the rows", grid)
 
 
 if __name__ == "__main__":
