@@ -53,7 +53,7 @@ class AnchoredSLR(SimilarityModel):
         Columns that every row is compared with, drawn by class; None compares all pairs.
     kernel_size : int or None, default=None
         Landmarks of the kernel. None is all rows where their n x n kernel fits into the memory limit (15,800 in 1 GB),
-        else as many as do (6,400). A number thins them for faster queries; such a map is anchored like a linear one.
+        else as many as do (5,000). A number thins them for faster queries; such a map is anchored like a linear one.
     raw_width : int or None, default=256
         Most columns of the raw part beside the learned one: its leading directions, half whitened. None keeps all.
     scaling : {"auto", "unit", "roots", "standard"}, default="auto"

@@ -124,7 +124,7 @@ def test_memory_decides_between_all_rows_and_some():
     assert isinstance(Preparation(memory=4 * 120 * 120)(unit, 2.0), ExactKernel)
     few = Preparation(memory=4 * 119 * 119)(unit, 2.0)
     assert isinstance(few, LandmarkKernel)
-    assert len(few.features.landmarks) == int(np.sqrt(4 * 119 * 119 / 24))
+    assert len(few.features.landmarks) == int(np.sqrt(4 * 119 * 119 / 40))
 
 
 def test_a_kernel_that_fits_in_single_precision_alone_is_computed_in_it():

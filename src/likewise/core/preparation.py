@@ -26,7 +26,7 @@ class Preparation:
     """What a caller has decided about kernels and columns.
 
     `kernel_size` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
-    if their n x n kernel fits into `memory` bytes, else as many landmarks as three m x m matrices leave room for.
+    if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in double precision.
     The raw part beside the learned one has at most `raw_width` columns.
     """
 
@@ -78,7 +78,7 @@ class Preparation:
 
     @property
     def most_landmarks(self) -> int:
-        return max(int(np.sqrt(self.memory / 24)), 1)
+        return max(int(np.sqrt(self.memory / 40)), 1)
 
 
 def _leading_directions(X: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
