@@ -26,8 +26,8 @@ class Preparation:
     """What a caller has decided about kernels and columns.
 
     `kernel_size` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
-    if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in double precision.
-    The raw part beside the learned one has at most `raw_width` columns.
+    if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in
+    double precision. The raw part beside the learned one has at most `raw_width` columns.
     """
 
     kernel_size: int | None = None
