@@ -28,7 +28,8 @@ K = 10
 POWER = 8.0
 MOST_POWER = 64.0
 CANDIDATES = (0, 5, 10, 20)  # values of k that known labels choose from
-FEWEST_ROWS = 200  # without labels, smaller galleries are left as they are: their neighbours are often wrong
+FEWEST_ROWS = 300  # without labels, smaller galleries are left as they are: their neighbours are often wrong
+CLEAR_GAIN = 0.01  # of mAP, for labels to smooth them all the same
 FEWEST_QUERIES = 50  # labelled rows with another of their label, for the labels to choose k
 MOST_QUERIES = 1_000
 EXACT_UP_TO = 200_000  # the neighbours of a larger gallery are found by inverted lists, if faiss is installed
@@ -169,6 +170,8 @@ def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray 
     if len(queries) < FEWEST_QUERIES:
         return Neighbours(K, power) if len(V) >= FEWEST_ROWS else None
     means = [_score(V, known, codes, queries, near, k, power) for k in CANDIDATES]
+    if len(V) < FEWEST_ROWS:
+        means[0] += CLEAR_GAIN  # the labels of few rows are a small sample
     best = CANDIDATES[int(np.argmax(means))]  # the smallest of equally good ones
     return Neighbours(best, power) if best else None
 
