@@ -49,7 +49,7 @@ def index(
     recall@10 against exact search on your own gallery.
 
     Vectors and queries are smoothed by their nearest neighbours in the gallery, which usually ranks better. By default
-    the labels of the gallery choose how many; without labels it is 10, or none for fewer than 300 items. A model that
+    the labels of the gallery choose how many; without labels it is 10, or none for fewer than 500 items. A model that
     is not a cosine is left as it is.
 
     [bold]Examples[/bold]

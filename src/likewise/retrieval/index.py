@@ -101,7 +101,7 @@ class Index:
 
         `neighbours` smooths each vector and each query by its k nearest in the gallery, which usually ranks better; the
         build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbours` that sets the power of
-        the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than 300
+        the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than 500
         rows; always none for a model that is not a cosine.
         """
         found = as_gallery(gallery, model.transform)
