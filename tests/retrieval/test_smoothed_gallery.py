@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 from tests.retrieval.conftest import Digits
 
+from likewise import AnchoredSLR
 from likewise.baselines import Cosine
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.metrics import mean_average_precision
@@ -248,3 +249,13 @@ def test_another_model_keeps_neighbours_if_it_is_a_cosine(smooth: Index, fitted:
     other = smooth.with_model(fitted["bilinear"])
     assert other.neighbours is None
     np.testing.assert_array_equal(other.vectors, Index.build(fitted["bilinear"], smooth.raw).vectors)
+
+
+def test_labels_of_rows_that_the_model_learned_from_do_not_choose(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr("likewise.retrieval.index.smoothed_gallery", lambda m, V, n, labels, v: seen.append(labels))
+    model = AnchoredSLR("linear").fit(index.raw[:300], index.labels[:300])
+    Index.build(model, index.raw, {"label": index.labels}, neighbours="auto")
+    assert [label is None for label in seen[0]] == [True] * 300 + [False] * (len(index) - 300)

@@ -108,7 +108,11 @@ class Index:
         if items is not None:
             found = replace(found, items=as_items(items, len(found.raw)))
         V = embedded(model, found.raw, verbose)
-        smoothed = smoothed_gallery(model, V, neighbours, found.items.labels, verbose)
+        labels = found.items.labels
+        if labels is not None and neighbours == "auto":  # what a model knows by heart cannot choose
+            labels = labels.copy()
+            labels[_base(model).learned_from(found.raw)] = None
+        smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
         index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
         index._measure_recall()
         return index
