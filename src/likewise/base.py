@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from likewise.data.disk import DEFAULT_LIMIT
-from likewise.data.rows import Rows, checked_options, memory_rows, open_rows, where
+from likewise.data.rows import Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
 from likewise.persistence import load_model, model_class, register_model, save_model
@@ -74,8 +73,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         options = checked_options(getattr(self, "rows", None))
         if not isinstance(X, Rows) and where(X, options) == "memory":
-            limit = options.get("memory_limit", DEFAULT_LIMIT)
-            return memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=limit)
+            return memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
         if isinstance(X, Rows) and (y is not None or sample_weight is not None):
             raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
         rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)

@@ -87,25 +87,30 @@ def open_rows(
     """
     options = checked_options({"memory_limit": memory_limit, "device": device, "tile_dtype": tile_dtype})
     own, (X, y) = y is None, _with_labels(X, y)
-    place, limit = where(X, options), options.get("memory_limit", DEFAULT_LIMIT)
+    place, limit = where(X, options), memory_limit_of(options)
     if place in ("disk", "dask"):
         return _distant_rows(X, y, sample_weight, options, own)
     if place == "array":
         from likewise.data.array_api import array_rows
 
-        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place, memory_limit=in_bytes(limit))
+        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place, memory_limit=limit)
     names = feature_names(X)
     X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
     return memory_rows(X, y, sample_weight, names, limit)
 
 
 def memory_rows(
-    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int | str = DEFAULT_LIMIT
+    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int = DEFAULT_LIMIT
 ) -> Rows:
     """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
     weights = row_weights(sample_weight, X, codes)
-    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names, in_bytes(limit))
+    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names, limit)
+
+
+def memory_limit_of(options: Mapping[str, Any]) -> int:
+    """The limit in bytes that these options set, or the default."""
+    return in_bytes(options["memory_limit"]) if "memory_limit" in options else DEFAULT_LIMIT
 
 
 def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
@@ -168,12 +173,13 @@ def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any]
     if "device" in options or "tile_dtype" in options:
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
     source, classes, codes, weights = _labelled_source(X, y, sample_weight, own)
-    limit = options.get("memory_limit", DEFAULT_LIMIT)
+    limit = memory_limit_of(options)
     if _is_dask(source):
         from likewise.data.dask import DaskEngine
 
-        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask", memory_limit=in_bytes(limit))
-    return Rows(DiskEngine(source, codes, len(classes), weights, limit), classes, "disk", memory_limit=in_bytes(limit))
+        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask", memory_limit=limit)
+    engine = DiskEngine(source, codes, len(classes), weights, options.get("memory_limit"))
+    return Rows(engine, classes, "disk", memory_limit=limit)
 
 
 def _labelled_source(
