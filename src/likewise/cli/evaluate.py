@@ -149,8 +149,8 @@ def _show(outcome: dict[str, Any]) -> None:
     known = outcome["learned_from"]
     if known is not None:
         new = known["mAP_of_others"]
-        said = "no other query is left" if new is None else f"mAP of the other queries {new:.4f}"
-        console.print(f"the model learned from {known['rows']:,} of these rows, and may know them by heart: {said}")
+        said = "all of these rows: this is no test of it" if new is None else f"{known['rows']:,} of these rows"
+        console.print(f"the model learned from {said}" + ("" if new is None else f"; mAP of the others {new:.4f}"))
     by_heart = known is not None and known["mAP_of_others"] is None
     grid = Grid("", "model, of rows it learned from" if by_heart else "model", "raw cosine")
     for column in grid.columns[1:]:
