@@ -4,27 +4,70 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo test lint bench bench-scale browser clean
+.PHONY: demo pictures test lint sbom soak fuzz bench bench-scale browser exiftool clean
 
-demo: $(VENV)/.installed-demo
-	$(BIN)/likewise demo --output demo
+# Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
+STAMPS := tuxpaint-stamps-default
+CACHE := demo/.cache
+PICTURES := $(or $(wildcard /usr/share/tuxpaint/stamps),$(CACHE)/stamps)
+APT := apt-get -qq -o Acquire::http::Timeout=15 -o Acquire::Retries=0
 
+demo: $(VENV)/.installed-demo pictures
+	$(BIN)/likewise demo --output demo $$([ ! -d $(PICTURES) ] || echo --pictures $(PICTURES))
+
+# Sounds are most of the package and are left out. Lists of packages are updated only where that needs no password.
+UPDATE := $(if $(filter 0,$(shell id -u)),,sudo -n) $(APT) update
+pictures:
+	@[ -d $(PICTURES) ] || { command -v apt-get dpkg-deb >/dev/null \
+	  && echo "make: downloading pictures for the demo, once (Debian's $(STAMPS), 161 MB)" \
+	  && rm -rf $(CACHE) && mkdir -p $(CACHE)/new && cd $(CACHE) \
+	  && { $(APT) download $(STAMPS) || { $(UPDATE) && $(APT) download $(STAMPS); }; } >/dev/null 2>&1 \
+	  && dpkg-deb --fsys-tarfile $(STAMPS)_*.deb | tar -x -C new --wildcards '*.png' \
+	  && mv new/usr/share/tuxpaint/stamps . && rm -rf new $(STAMPS)_*.deb; \
+	} || echo "make: the pictures could not be downloaded"
+
+# Tests write thousands of small files and sync each of them: in memory, where there is enough of it.
+SCRATCH := $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -gt 4000000 ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 # One BLAS thread in each test process: two processes with two threads each only wait for each other.
-test: $(VENV)/.installed-dev browser lint
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+test: $(VENV)/.installed-dev browser exiftool lint
+	$(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+	$(BIN)/python tools/audit.py
 
-# The page is tested in Debian's Chromium; where it cannot be installed those tests are skipped and say so.
+# What is installed, as a CycloneDX bill of materials.
+sbom: $(VENV)/.installed-dev
+	$(BIN)/cyclonedx-py environment $(VENV) --pyproject pyproject.toml --output-reproducible -o sbom.json
+	@echo "make: sbom.json lists $$(grep -c '"bom-ref"' sbom.json) components"
+
+# An honest load beside a hostile client on a real server; passes if memory stays flat and the honest see no 5xx.
+MINUTES ?= 60
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
+
+# The page is tested in Debian's Chromium, and sidecars by exiftool; where one cannot be installed, its tests are skipped
+# and say so.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+exiftool:
+	@command -v exiftool >/dev/null || { command -v apt-get >/dev/null \
+	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libimage-exiftool-perl >/dev/null; } \
+	  || echo "make: no exiftool, and it could not be installed: some tests of sidecars are skipped"
+
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { command -v apt-get >/dev/null \
 	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
+
+# N damaged files of every kind that is read; SEED chooses others. make test reads 500 of each.
+N ?= 20000
+SEED ?= 1
+fuzz: $(VENV)/.installed-dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kinds $(N) $(SEED)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks
@@ -39,11 +82,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[photos]'
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,dask,paper,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,postgres,qdrant,lancedb,dask,paper,dev]'
 	touch $@ $(VENV)/.installed-demo
 
 clean:

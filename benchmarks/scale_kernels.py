@@ -41,14 +41,14 @@ Map = Callable[[np.ndarray], np.ndarray]
 def exact(unit: UnitRows) -> Map:
     kernel = ExactKernel(unit, WIDTH)
     learned = kernel.learn(Setting(ridge=RIDGE), last=True)
-    return lambda rows: kernel.encode(rows) @ learned.projection
+    return lambda rows: kernel.encode(rows) @ learned.L
 
 
 def gram(unit: UnitRows) -> Map:
     """As many landmarks as 1 GB holds, by one pass and two Cholesky factors: what AnchoredSLR does."""
     kernel = LandmarkKernel(unit, _landmarks(unit))
     learned = kernel.learn(Setting(ridge=RIDGE), last=True)
-    return lambda rows: kernel.encode(rows) @ learned.projection.astype(rows.dtype)
+    return lambda rows: kernel.encode(rows) @ learned.L.astype(rows.dtype)
 
 
 def gradients(unit: UnitRows) -> Map:

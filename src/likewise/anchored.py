@@ -3,7 +3,7 @@
 import os
 import warnings
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -13,14 +13,17 @@ import scipy.sparse as sp
 from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.base import SimilarityModel, moved_parameters
 from likewise.core.kernels import Features, Scaling, UnitRows, sample, scaling_of
+from likewise.core.known import MOST_ROWS as KNOWN_ROWS
+from likewise.core.known import KnownClasses
 from likewise.core.labels import generator
 from likewise.core.preparation import Preparation
 from likewise.core.setting import Head, MappedSide, Setting
 from likewise.core.unseen import ShrinkageMap
 from likewise.data.rows import Rows
 from likewise.errors import LikewiseError
+from likewise.metrics.calibration import Calibration
 from likewise.selection.choosing import choose_setting
-from likewise.selection.holdout import CVResults, row_splits
+from likewise.selection.holdout import CVResults, given_splits, row_splits
 from likewise.selection.search import ANCHORED, FIXED, SCALINGS, WIDTHS, Options, checked_fixed
 from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import is_foreign, to_host
@@ -29,6 +32,7 @@ from likewise.utils.progress import progress_bar
 from likewise.utils.validation import Interval, StrOptions
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
+MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
@@ -170,6 +174,8 @@ class AnchoredSLR(SimilarityModel):
         unit = unit.under(choice.setting["scaling"])
         self._learn(rows, unit, choice, saved)
         self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
+        self.calibration_ = choice.calibration
+        self._keep_known(rows)
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
         self.shift_, self.factor_, self.roots_ = unit.scaling.shift, unit.scaling.factor, unit.scaling.roots
         self._made = self._side
@@ -189,7 +195,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _choose(self, rows: Rows, unit: UnitRows, options: Options, rng: np.random.Generator) -> Choice:
         """Settings chosen on held-out rows, or for unseen classes on held-out classes."""
-        results, (drawn, numbers) = CVResults(), sample(rows.engine, self._choosing_rows(rows), rng)
+        results, (drawn, places) = CVResults(), sample(rows.engine, self._choosing_rows(rows), rng, MOST_CLASSES)
         unit = unit if drawn is rows.engine else UnitRows(drawn, unit.scaling, self.whitening_width)
         if self.unseen_classes and self.output == "posterior":
             said = "output='posterior' knows the classes of fit alone: unseen_classes=True uses the cosine"
@@ -197,12 +203,15 @@ class AnchoredSLR(SimilarityModel):
         with progress_bar("choosing settings", None) if self.verbose else nullcontext(lambda: None) as advance:
             if self.unseen_classes:
                 scalings = ("roots",) if options.scaling == "auto" else ()
-                found, held_out = choose_shrinkage_map(unit, results, rng, advance, scalings)
-                return Choice(asdict(found), 0, results, held_out)
-            splits = row_splits(rows.engine.row_codes, self.cv, rng, numbers)
+                found, held_out, meaning = choose_shrinkage_map(unit, results, rng, advance, scalings)
+                return Choice(asdict(found), 0, results, held_out, _plain(meaning))
+            if self.cv is None:
+                splits = row_splits(drawn.codes, rng)
+            else:
+                splits = given_splits(self.cv, rows.given_codes, rows.given_rows[places])
             prepare = self._preparation(rows, int(rng.integers(2**31)))
             chosen = choose_setting(unit, splits, options, prepare, results, advance)
-            return Choice(asdict(chosen.setting), prepare.seed, results, chosen.held_out)
+            return Choice(asdict(chosen.setting), prepare.seed, results, chosen.held_out, _plain(chosen.calibration))
 
     def _preparation(self, rows: Rows, seed: int) -> Preparation:
         anchored = self.kernel_size is None and any(name in (self.fixed or {}) for name in ANCHORED)
@@ -225,7 +234,16 @@ class AnchoredSLR(SimilarityModel):
         setting, prepare = Setting(**choice.setting), self._preparation(rows, choice.seed)
         learned = prepare(unit, setting.width).learn(setting, saved, last=True)
         head = setting.head(learned, prepare.raw_directions(unit) if setting.beside else None)
-        self._keep(learned.features, learned.projection, learned.offset, head)
+        projection, offset = learned.kept
+        self._keep(learned.features, projection, offset, head)
+
+    def _keep_known(self, rows: Rows) -> None:
+        """How far the known classes reach, by some of the rows."""
+        rng = np.random.default_rng(0)  # whatever else is drawn stays as it is
+        some, _ = sample(rows.engine, KNOWN_ROWS, rng)
+        known = KnownClasses.of(some.X, some.row_codes, rng)
+        for field in fields(KnownClasses):
+            setattr(self, f"known_{field.name}_", None if known is None else getattr(known, field.name))
 
     def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: Head) -> None:
         """What the sides need, as arrays and plain values."""
@@ -248,3 +266,7 @@ class AnchoredSLR(SimilarityModel):
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return 2 * (self._side.write_onnx(graph, rows),)
+
+
+def _plain(calibration: Calibration | None) -> dict[str, Any] | None:
+    return None if calibration is None else calibration.as_dict()

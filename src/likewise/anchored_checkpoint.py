@@ -10,14 +10,23 @@ from likewise.checkpoints import CheckpointFile, facts_of
 from likewise.core.engine import Engine
 from likewise.selection.holdout import CVResults
 
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)), "rounds": (int,),
+    "calibration": (dict, type(None)),
+}  # fmt: skip
+
 
 class Choice(NamedTuple):
-    """The settings chosen, the seed of the landmarks and columns that go with them, what was tried, and its worth."""
+    """The settings chosen, the seed of the landmarks and columns that go with them, and what was tried.
+
+    `held_out` is what they are worth, `calibration` what their scores mean.
+    """
 
     setting: dict[str, Any]
     seed: int
     results: CVResults
     held_out: dict[str, float] | None = None
+    calibration: dict[str, Any] | None = None
 
 
 class AnchoredCheckpoint(CheckpointFile):
@@ -42,14 +51,19 @@ class AnchoredCheckpoint(CheckpointFile):
         found = self.read()
         if found is None:
             return None
-        self.check_close(found[0]["mean"], self._tensors["mean"])
+        self.check_close(self.tensor(found[0], "mean"), self._tensors["mean"])
+        found[1].setdefault("calibration", None)  # files of earlier versions have none
+        for field, kinds in _FIELDS.items():
+            if not isinstance(found[1].get(field, ...), kinds) or isinstance(found[1][field], bool):
+                raise self.damaged(field)
         self._tensors, self._card = found
-        return Choice(self._card["setting"], self._card["seed"], CVResults(self._card["tried"]), self._card["held_out"])
+        results, kept = CVResults(self._card["tried"]), (self._card["held_out"], self._card["calibration"])
+        return Choice(self._card["setting"], self._card["seed"], results, *kept)
 
     def keep(self, choice: Choice) -> None:
         """Write what was chosen."""
         card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records}
-        self._card = {**card, "held_out": choice.held_out, "rounds": 0}
+        self._card = {**card, "held_out": choice.held_out, "calibration": choice.calibration, "rounds": 0}
         self.write(self._tensors, self._card)
 
     def rounds_of(self, V: np.ndarray) -> AnchoredCheckpoint:
@@ -62,7 +76,9 @@ class AnchoredCheckpoint(CheckpointFile):
         done = int(self._card["rounds"])
         if not done:
             return FP, 0
-        self.check_close(self._tensors["basis"], self._basis)
+        self.check_close(self.tensor(self._tensors, "basis"), self._basis)
+        if self.tensor(self._tensors, "FP").shape != FP.shape:
+            raise self.damaged("FP")
         return self._tensors["FP"], done
 
     def save(self, FP: np.ndarray, done: int) -> None:

@@ -11,15 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from likewise.data.rows import Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
+from likewise.core.known import KnownClasses
+from likewise.data.rows import MOST_HASHES, Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
+from likewise.metrics.calibration import Calibration, held_out_pairs
 from likewise.persistence import load_model, model_class, register_model, save_model
-from likewise.utils.arrays import as_given, row_hashes, to_host
+from likewise.tables.table import MOST_COLUMNS
+from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
 
-MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
+_WIDE = 1_000_000  # columns from which one row of zeros is kept sparse
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -35,21 +38,79 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Under scikit-learn's `array_api_dispatch` a tensor gives a tensor, on its own device.
         """
-        return as_given(X, self._gallery_side(self._validated_gallery(X)))
+        return as_given(X, _finite(self._gallery_side, self._validated_gallery(X)))
 
     def transform_query(self, X: Any) -> np.ndarray:
         """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
-        return as_given(X, self._query_side(self._validated_query(X)))
+        return as_given(X, _finite(self._query_side, self._validated_query(X)))
 
     def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
         """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
         gallery = self._validated_gallery(Q if G is None else G)
-        return as_given(Q, self._query_side(self._validated_query(Q)) @ self._gallery_side(gallery).T)
+        images = _finite(self._gallery_side, gallery)
+        return as_given(Q, _finite(lambda rows: self._query_side(rows) @ images.T, self._validated_query(Q)))
 
     def score(self, X: Any, y: Any) -> float:
         """Mean average precision: every row is a query and ranks all other rows."""
         Q, G = self._validated_query(X), self._validated_gallery(X)
-        return float(mean_average_precision(self._query_side(Q), self._gallery_side(G), np.asarray(to_host(y))))
+        sides = _finite(self._query_side, Q), _finite(self._gallery_side, G)
+        return float(mean_average_precision(*sides, np.asarray(to_host(y))))
+
+    # -- what a score means -------------------------------------------------------------------------------------------
+
+    calibration_: dict[str, Any] | None = None
+    known_map_: Any = None
+    known_means_: Any = None
+    known_background_: Any = None
+    known_scale_: Any = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """What the scores mean, measured on pairs of rows that were held out inside `fit` or given to `calibrate`."""
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            raise LikewiseError(
+                f"{type(self).__name__} has no calibration: its fit holds out no rows; call calibrate(X, y) with "
+                "labelled rows that it did not learn from"
+            )
+        return Calibration.from_dict(self.calibration_)
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Measure what the scores mean on labelled rows that `fit` did not learn from; each ranks all others."""
+        if self.learned_from(X).any():
+            raise LikewiseError("X holds rows that fit learned from: expected new ones, to say how sure it is of those")
+        y = np.asarray(to_host(y))
+        sides = self.transform_query(X), self.transform(X)
+        if y.shape != (len(sides[0]),):
+            raise LikewiseError(f"y has shape {y.shape}: expected one label for each of the {len(sides[0])} rows of X")
+        found = Calibration.measured([held_out_pairs(sides, np.unique(y, return_inverse=True)[1])])
+        if found is None:
+            raise LikewiseError(f"the {len(y)} rows of X have too few pairs with and without the same label")
+        self.calibration_ = found.as_dict()
+        return self
+
+    def predict_proba_pairs(self, Q: Any, G: Any = None, base_rate: float | None = None) -> np.ndarray:
+        """Probability that each row of Q matches each row of G (of Q itself if G is None), shape (n_q, n_g).
+
+        `base_rate` is the share of all pairs that match; None is that of the held-out pairs, `calibration.base_rate`.
+        """
+        learned = self.learned_from(Q)[:, None] | self.learned_from(Q if G is None else G)
+        return self.calibration.probability(self.similarity(Q, G), learned, base_rate)
+
+    @property
+    def knows_classes(self) -> bool:
+        """Whether `novelty` can be told."""
+        return self.known_scale_ is not None
+
+    def novelty(self, X: Any) -> np.ndarray:
+        """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike anything known.
+
+        Of held-out rows of known classes half are below 0, and 95 % below 1.
+        """
+        X = self._validated_query(X)
+        if not self.knows_classes:
+            raise LikewiseError(f"{type(self).__name__} does not know how far its classes reach: AnchoredSLR does")
+        return KnownClasses(self.known_map_, self.known_means_, self.known_background_, self.known_scale_).novelty(X)
 
     def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
         """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
@@ -73,12 +134,14 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         options = checked_options(getattr(self, "rows", None))
         if not isinstance(X, Rows) and where(X, options) == "memory":
-            return memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
+            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
+            self._remember(rows.hashes)
+            return rows
         if isinstance(X, Rows) and (y is not None or sample_weight is not None):
             raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
         rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
         self.n_features_in_ = rows.n_features
-        self.training_rows_ = training_hashes(rows)
+        self._remember(rows.hashes)
         if rows.feature_names is not None:
             self.feature_names_in_ = rows.feature_names
         elif hasattr(self, "feature_names_in_"):
@@ -101,8 +164,12 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Rows as float32 or float64, dense or CSR, and as many labels."""
         X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
         X, y = validate_data(self, X, y, ensure_min_samples=2, **NUMERIC_ROWS)
-        self.training_rows_ = _some_hashes(row_hashes(X))
+        check_magnitude(X)
         return X, y
+
+    def _remember(self, hashes: np.ndarray | None) -> None:
+        """Keep the hashes of the rows learned from, unless they are too many."""
+        self.training_rows_ = None if hashes is None or len(hashes) > MOST_HASHES else np.unique(hashes)
 
     def learned_from(self, X: Any) -> np.ndarray:
         """Whether `fit` learned from each row of X: what a model says of such rows, it may know by heart.
@@ -131,6 +198,21 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _check_loaded(self) -> None:
+        """Raise if what was read from a file does not work together: one row goes through both sides."""
+        check_is_fitted(self)
+        query = getattr(self, "n_new_features_", self.n_features_in_)
+        gallery = getattr(self, "n_gallery_features_", None) or self.n_features_in_
+        widths = [_width_of(*pair) for pair in ((self.transform_query, query), (self.transform, gallery))]
+        if widths[0] != widths[1]:
+            raise LikewiseError(f"queries become {widths[0]} numbers and gallery rows {widths[1]}")
+        if self.calibration_ is not None:
+            Calibration.from_dict(self.calibration_)
+        if self.known_scale_ is not None:
+            told = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
+            if told.shape != (1,) or not np.isfinite(told).all() or not self.known_scale_[0] < self.known_scale_[1]:
+                raise LikewiseError(f"known_scale_={self.known_scale_!r} does not fit known_map_ and known_means_")
+
     # -- what a subclass may say about itself -------------------------------------------------------------------------
 
     @property
@@ -153,6 +235,9 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register_model(cls)
+        for name in ("fit", "partial_fit", "solve"):
+            if name in cls.__dict__:
+                setattr(cls, name, _learning(cls.__dict__[name]))
 
     @classmethod
     def _subclass(cls, name: str) -> type | None:
@@ -160,18 +245,64 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return found if found is not None and issubclass(found, cls) else None
 
 
-def training_hashes(rows: Rows) -> np.ndarray | None:
-    """Hashes of the rows that a model is about to learn from; None where reading them all would cost too much."""
-    if rows.where == "dask" or rows.n_rows > MOST_HASHES:
-        return None
-    engine: Any = rows.engine
-    if rows.where == "memory":
-        return np.unique(row_hashes(engine.X))
-    return np.unique(np.concatenate([row_hashes(to_host(block.rows)) for block in engine.blocks()]))
+def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
+    """How many numbers one side makes of a row of `width` zeros."""
+    if type(width) is not int or not 0 < width <= MOST_COLUMNS:
+        raise LikewiseError(f"n_features_in_={width!r}: expected a number of columns")
+    found = np.asarray(side(np.zeros((1, width), np.float32) if width < _WIDE else sp.csr_array((1, width))))
+    if found.ndim != 2 or len(found) != 1 or found.dtype.kind != "f":
+        raise LikewiseError(f"a row of {width} numbers becomes {found.dtype} of shape {found.shape}")
+    return found.shape[1]
 
 
-def _some_hashes(hashes: np.ndarray) -> np.ndarray | None:
-    return np.unique(hashes) if len(hashes) <= MOST_HASHES else None
+# -- Numbers that overflow: a sentence, in place of NaN ---------------------------------------------------------------
+
+
+def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that learns, after which all that was learned is finite; where it cannot be, a sentence says so."""
+
+    @functools.wraps(fit)
+    def learn(self: Any, *args: Any, **given: Any) -> Any:
+        vars(self).pop("calibration_", None)  # of what was learned before
+        try:
+            with np.errstate(all="ignore"):  # what comes of it is checked
+                result = fit(self, *args, **given)
+        except (np.linalg.LinAlgError, FloatingPointError, ZeroDivisionError) as error:
+            raise LikewiseError(f"{_cannot(self)} ({str(error).splitlines()[0]})") from error
+        _check_learned(self)
+        return result
+
+    return learn
+
+
+def _check_learned(model: Any) -> None:
+    """Raise if an array that was learned is not finite, and leave none behind."""
+    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
+    broken = [name for name, value in arrays.items() if not np.isfinite(value).all()]
+    for name in broken:
+        delattr(model, name)
+    if broken:
+        raise LikewiseError(f"{_cannot(model)} ({', '.join(broken)} would not be finite)")
+
+
+def _cannot(model: Any) -> str:
+    return (
+        f"{type(model).__name__} cannot learn from these rows in floating point: their values, their weights or the "
+        "differences within classes are too far apart"
+    )
+
+
+def _finite(side: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+    """A side of rows, none of it infinite or NaN."""
+    with np.errstate(all="ignore"):
+        Z = side(rows)
+    if not np.isfinite(Z).all():
+        values = rows.data if sp.issparse(rows) else rows
+        raise LikewiseError(
+            f"rows with values up to {np.abs(values).max():.1e} have no finite similarity: scale them as in training"
+        )
+    return Z
 
 
 def load(path: str | os.PathLike[str]) -> SimilarityModel:

@@ -11,12 +11,13 @@ from likewise.core.engine import Engine
 from likewise.core.solvers import Result
 from likewise.core.steps import Factors
 from likewise.core.whitening import WhiteningMap
-from likewise.errors import LikewiseError
+from likewise.errors import FileFormatError, LikewiseError
 from likewise.persistence import read_tensors, write_tensors
 from likewise.utils.arrays import dense
 
 _NOT_COMPARED = ("n_iter", "verbose", "memory_limit", "checkpoint", "random_state")
 _SAMPLED_ROWS = 64
+LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no factors of anything
 
 
 class CheckpointFile:
@@ -31,7 +32,7 @@ class CheckpointFile:
             return None
         tensors, card = read_tensors(self.path)
         facts = card.get("facts")
-        if facts is None:
+        if not isinstance(facts, dict):
             raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but not a checkpoint")
         for name, value in self.facts.items():
             if facts.get(name) != value:
@@ -45,6 +46,17 @@ class CheckpointFile:
         """Raise if a vector computed from all rows has changed; rounding may differ between machines."""
         if then.shape != now.shape or not np.allclose(then, now, rtol=0.0, atol=1e-5 * float(np.abs(now).max())):
             raise self.other("the rows of X were others")
+
+    def tensor(self, tensors: dict[str, np.ndarray], name: str) -> np.ndarray:
+        """A tensor of the file, which must be there and hold numbers that can be computed with."""
+        found = tensors.get(name)
+        if found is None or found.dtype.kind != "f" or not np.all(np.abs(found) < LARGEST):
+            raise self.damaged(name)
+        return found
+
+    def damaged(self, field: str) -> LikewiseError:
+        name = str(self.path)
+        return FileFormatError(f"checkpoint={name!r} is damaged in {field!r}: delete it, or name another file")
 
     def other(self, why: str) -> LikewiseError:
         name = str(self.path)
@@ -70,12 +82,22 @@ class Checkpoint(CheckpointFile):
         if found is None:
             return Result(start)
         tensors, card = found
-        self.check_close(tensors["whitening"], self.whitening)
-        done, asked = len(card["history"]), self.model.n_iter
+        A, B, whitening = (self.tensor(tensors, name) for name in ("A", "B", "whitening"))
+        self.check_close(whitening, self.whitening)
+        history = card.get("history")
+        if not isinstance(history, list) or not all(map(_is_record, history)):
+            raise self.damaged("history")
+        done, asked = len(history), self.model.n_iter
         if done > asked:
             raise self.other(f"{done} iterations are done, and n_iter={asked} asks for fewer")
-        self.rng.bit_generator.state = card["generator"]
-        return Result(Factors(tensors["A"], tensors["B"]), card["history"])
+        for name, now, then in (("A", start.A, A), ("B", start.B, B)):
+            if then.shape[:1] != now.shape[:1] or then.ndim != now.ndim:
+                raise self.damaged(name)
+        try:
+            self.rng.bit_generator.state = card["generator"]
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            raise self.damaged("generator") from error
+        return Result(Factors(A, B), history)
 
     def save(self, result: Result) -> None:
         tensors = {"A": result.factors.A, "B": result.factors.B, "whitening": self.whitening}
@@ -91,7 +113,7 @@ def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, 
         **{name: _plain(value) for name, value in flat_parameters(model).items() if name not in _NOT_COMPARED},
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
-        "labels": _digest(engine.codes.astype(np.int64), engine.weights),
+        "labels": _digest(np.sort(np.bincount(engine.codes, engine.weights))),  # their order hangs on the rows
         "sampled rows of X": _digest(dense(sampled)),
         "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
     }
@@ -112,6 +134,10 @@ def _digest(*arrays: np.ndarray | None) -> str:
     for array in arrays:
         digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("loss"), int | float)
 
 
 def _short(value: Any) -> str:

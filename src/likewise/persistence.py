@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -31,12 +32,14 @@ Card = dict[str, Any]
 FORMAT = 2  # 1 knows no models inside a model, and is still written where there are none
 _KEY = "likewise"
 _MARK = "__ndarray__"
+_DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
 
 
 def write_tensors(path: StrPath, tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-    text = json.dumps({"format": 2 if "models" in card else 1, **card}, ensure_ascii=False, sort_keys=True)
+    # In ASCII: names of files may hold bytes that are not UTF-8, which a file of UTF-8 cannot hold as they are.
+    text = json.dumps({"format": 2 if "models" in card else 1, **card}, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
     return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
 
@@ -61,9 +64,18 @@ def read_tensors(path: StrPath) -> tuple[Tensors, Card]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, TypeError, ValueError) as error:
+    except (SafetensorError, OSError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         raise FileFormatError(f"{path} is not a likewise file, or it is truncated: {error}") from error
     return tensors, _verified_card(path, tensors, metadata)
+
+
+def is_model_file(path: StrPath) -> bool:
+    """Whether this is a file that `write_tensors` wrote; its content is not verified."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _KEY in (file.metadata() or {})
+    except (SafetensorError, OSError, TypeError, ValueError):
+        return False
 
 
 def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> dict[str, Any]:
@@ -71,7 +83,12 @@ def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> di
         raise FileFormatError(f"{path} is a safetensors file, but not one that likewise wrote")
     if metadata.get("sha256") != _checksum(tensors, metadata[_KEY]):
         raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
-    card: Card = json.loads(metadata[_KEY])
+    try:
+        card: Any = json.loads(metadata[_KEY])
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path} is damaged: its card is no JSON: {error!r}") from error
+    if not isinstance(card, dict) or type(card.get("format")) is not int:
+        raise FileFormatError(f"{path} is damaged: its card has no field 'format'")
     if card["format"] > FORMAT:
         raise FileFormatError(
             f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
@@ -134,12 +151,22 @@ def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = Non
 def load_model(path: StrPath, find: Callable[[str], type | None], expected: str) -> Any:
     """Rebuild what `save_model` wrote; `find` gives the class by its name, None if it is not `expected`."""
     tensors, card = read_tensors(path)
-    kind = find(card.get("class", ""))
+    name = card.get("class", "no model")
+    kind = find(name) if isinstance(name, str) and name.isidentifier() else None
     if kind is None:
-        raise FileFormatError(f"{path} holds {card.get('class', 'no model')}, not {expected}")
-    if card["format"] == 1:
-        tensors, card = _nested(tensors, card)
-    return _unpacked(kind, tensors, card)
+        raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
+    try:
+        if card["format"] == 1:
+            tensors, card = _nested(tensors, card)
+        model = _unpacked(kind, tensors, card, Allowance())
+        if hasattr(model, "_check_loaded"):
+            model._check_loaded()
+    except KeyError as error:
+        raise FileFormatError(f"{path} is damaged: its card has no field {error}") from error
+    except Exception as error:  # a card that somebody changed: whatever it leads to, the file is the reason
+        said = error if isinstance(error, LikewiseError) else repr(error)
+        raise FileFormatError(f"{path} is damaged: its card does not fit {name}: {said}") from error
+    return model
 
 
 def _packed(model: Any) -> tuple[Tensors, Card]:
@@ -162,24 +189,32 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     return tensors, card
 
 
-def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
-    inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
+def _unpacked(kind: type, tensors: Tensors, card: Card, allowance: "Allowance") -> Any:
+    for field in ("parameters", "state", "models"):
+        if not isinstance(card.get(field, {}), dict):
+            raise FileFormatError(f"the field {field!r} is {str(card[field])[:60]!r}: expected an object")
+    inner = {name: _inner(name, tensors, part, allowance) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
-    model = kind(**_from_json(card["parameters"]), **parameters)
+    model = kind(**_from_json(card["parameters"], allowance), **parameters)
     own = {name: value for name, value in tensors.items() if "." not in name}
     fitted = {name: value for name, value in inner.items() if name.endswith("_")}
-    for name, value in {**own, **_from_json(card["state"]), **fitted}.items():
+    for name, value in {**own, **_from_json(card["state"], allowance), **fitted}.items():
+        if not name.endswith("_") or name.startswith("_"):
+            raise FileFormatError(f"the field {name!r} is none that a model learns")
         setattr(model, name, value)
     return model
 
 
-def _inner(name: str, tensors: Tensors, card: Card) -> Any:
+def _inner(name: str, tensors: Tensors, card: Any, allowance: "Allowance") -> Any:
     """The model that the attribute `name` holds."""
-    kind = model_class(card["class"])
+    known = isinstance(card, dict) and str(card.get("class")).isidentifier()
+    kind = model_class(card["class"]) if known else None
     if kind is None:
-        raise FileFormatError(f"the model in {name} is of class {card['class']}, which is not known")
+        said = str(card.get("class") if isinstance(card, dict) else card)[:60]
+        raise FileFormatError(f"the model in {name} is of class {said}, which is not known")
     start = f"{name}."
-    return _unpacked(kind, {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}, card)
+    own = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
+    return _unpacked(kind, own, card, allowance)
 
 
 def read_card(path: StrPath) -> dict[str, Any]:
@@ -197,6 +232,9 @@ def _plain_parameters(model: Any) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "MS":  # dates as ISO text, bytes as the characters 0 … 255
+        text = np.datetime_as_string(value) if value.dtype.kind == "M" else np.char.decode(value, "latin-1")
+        return {_MARK: value.dtype.str, "values": text.tolist()}
     if isinstance(value, np.ndarray):
         return {_MARK: value.dtype.str, "values": [_to_json(item) for item in value.tolist()]}
     if isinstance(value, np.generic):
@@ -212,12 +250,34 @@ def _to_json(value: Any) -> Any:
     raise LikewiseError(f"cannot save a value of type {type(value).__name__}: a model file holds arrays and plain JSON")
 
 
-def _from_json(value: Any) -> Any:
+class Allowance:
+    """Bytes that the arrays of a card may take: NumPy gives every text the room that the type claims."""
+
+    def __init__(self, n_bytes: int = 1 << 28) -> None:
+        self.left = n_bytes
+
+    def take(self, values: list[Any], dtype: np.dtype[Any]) -> None:
+        self.left -= len(values) * dtype.itemsize
+        if self.left < 0:
+            raise FileFormatError(f"an array of {len(values):,} values of type {dtype} is more than a card may hold")
+
+
+def _from_json(value: Any, allowance: Allowance) -> Any:
     if isinstance(value, dict) and _MARK in value:
-        return np.array(value["values"], dtype=np.dtype(value[_MARK]))
+        return _array(value, allowance)
     if isinstance(value, dict):
-        return {key: _from_json(item) for key, item in value.items()}
-    return [_from_json(item) for item in value] if isinstance(value, list) else value
+        return {key: _from_json(item, allowance) for key, item in value.items()}
+    return [_from_json(item, allowance) for item in value] if isinstance(value, list) else value
+
+
+def _array(value: dict[str, Any], allowance: Allowance) -> np.ndarray:
+    """An array of a card: text, numbers, dates or plain objects, one value per place."""
+    name, values = value[_MARK], value["values"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
+        raise FileFormatError(f"the type {str(name)[:40]!r} is none of an array in a card")
+    dtype = np.dtype(name)
+    allowance.take(values, dtype)
+    return np.array([str(text).encode("latin-1", "replace") for text in values] if dtype.kind == "S" else values, dtype)
 
 
 def _versions() -> dict[str, str]:
@@ -237,7 +297,7 @@ def _nested(tensors: Tensors, card: Card) -> tuple[Tensors, Card]:
         parameters = {"normalize": False, "random_state": given["random_state"]}
         base = {"class": _FORMAT1_BASES[given["base"]], "parameters": parameters}
         return _with_base(tensors, card, "base_", base)
-    if card["class"] == "Taught":
+    if card["class"] == "Taught" and "base_class_" in card["state"]:  # absent where the base is elsewhere
         state = dict(card["state"])
         base = {"class": state.pop("base_class_"), "parameters": state.pop("base_parameters_")}
         return _with_base(tensors, {**card, "state": state}, "base_of_", base)

@@ -235,6 +235,10 @@ class SLR(SimilarityModel):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
 
+    def _check_loaded(self) -> None:
+        if hasattr(self, "components_") or not hasattr(self, "gram_"):  # else saved between two blocks
+            super()._check_loaded()
+
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         widths = self.query_components_.shape[1], self.components_.shape[1]
         if widths[0] != widths[1]:

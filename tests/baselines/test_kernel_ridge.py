@@ -44,10 +44,10 @@ def test_roots_and_standardised_columns_are_what_they_say(rows):
     X, y = rows
     roots = KernelRidge(alpha=0.03, width=2.0, scaling="roots").fit(X, y)
     same = KernelRidge(alpha=0.03, width=2.0, scaling="unit").fit(np.sign(X) * np.sqrt(np.abs(X)), y)
-    np.testing.assert_allclose(roots.transform(X), same.transform(np.sign(X) * np.sqrt(np.abs(X))), atol=1e-8)
+    np.testing.assert_allclose(roots.similarity(X), same.similarity(np.sign(X) * np.sqrt(np.abs(X))), atol=1e-8)
     units = 10.0 ** np.arange(6)
     one, other = (KernelRidge(alpha=0.03, width=2.0, scaling="standard").fit(rows, y) for rows in (X, X * units))
-    np.testing.assert_allclose(one.transform(X), other.transform(X * units), atol=1e-6)
+    np.testing.assert_allclose(one.similarity(X), other.similarity(X * units), atol=1e-6)
 
 
 def test_the_class_means_of_the_posterior_are_those_of_images_made_without_each_row(rows):

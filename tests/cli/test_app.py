@@ -13,7 +13,23 @@ import likewise
 from likewise.cli import VERBS, app
 from likewise.cli.console import Verbs
 
-ORDER = ("demo", "features", "fit", "evaluate", "compare", "index", "search", "serve", "doctor", "paper")
+ORDER = (
+    "demo",
+    "features",
+    "fit",
+    "evaluate",
+    "compare",
+    "index",
+    "search",
+    "serve",
+    "suggest",
+    "learn",
+    "apply",
+    "export",
+    "pull",
+    "doctor",
+    "paper",
+)
 
 
 def test_the_version_is_printed(run: Any) -> None:
@@ -27,6 +43,16 @@ def test_every_verb_is_listed_in_the_order_of_use(run: Any) -> None:
     assert places == sorted(places)
     assert VERBS == ORDER
     assert "Exit codes" in help_text
+
+
+def test_the_help_begins_with_three_ways_in_on_a_narrow_terminal(run: Any) -> None:
+    lines = [
+        line.strip() for line in run("--help", env={"COLUMNS": "80"}).stdout.split("╭")[0].splitlines() if line.strip()
+    ]
+    assert lines[2] == "Three ways in"
+    assert [line.split("  ")[0] for line in lines[3:]] == [
+        "likewise PHOTOS/", "likewise fit train.csv -o m.likewise", "likewise paper digits --quick"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", ORDER)
@@ -98,3 +124,16 @@ def test_each_kind_of_failure_has_its_sentence_and_code(error: BaseException, co
 def test_the_names_of_completion_stay_as_typer_gives_them(run: Any) -> None:
     assert "--install-completion" in run("--help").stdout
     assert app.info.name == "likewise"
+
+
+def test_a_word_that_is_no_verb_and_no_folder_is_refused_with_a_hint(run: Any) -> None:
+    result = run("featurs", "photos", env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "No such command 'featurs'" in result.stderr
+
+
+def test_a_verb_is_a_verb_even_if_a_folder_has_its_name(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "doctor").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "Missing argument 'DATA'" in run("doctor", env={"COLUMNS": "200"}).stderr
+    assert "doctor contains no image" in run("./doctor", "--port", 0, "--no-browser").stderr

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +20,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from typer.testing import CliRunner
 
+import likewise
 from likewise import SLR, load
-from likewise.baselines import LDA, Cosine
-from likewise.cli import app, demonstration
+from likewise.baselines import LDA, Cosine, RidgeOneHot
+from likewise.cli import app, demo_digits, demo_pictures
 from likewise.persistence import read_card
+from likewise.retrieval import Index
 
 METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "AnchoredSLR"]
 
@@ -26,7 +33,7 @@ METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "AnchoredSLR"
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     folder = tmp_path_factory.mktemp("demo") / "out"
-    result = CliRunner().invoke(app, ["demo", "--output", str(folder), "--json"])
+    result = CliRunner().invoke(app, ["demo", "--digits", "--output", str(folder), "--json"])
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout), folder
 
@@ -60,7 +67,7 @@ def test_the_picture_is_a_png_and_the_page_embeds_it(demo: tuple[dict[str, Any],
     assert base64.b64decode(embedded[1]) == (folder / "strips.png").read_bytes()
     for row in printed["methods"]:
         assert f"{row['mAP']:.3f}" in page
-    assert "likewise demo --output" in page
+    assert "likewise demo --digits --output" in page
     assert not re.search(r"https?://", page)
 
 
@@ -82,19 +89,169 @@ def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
 
 def test_people_get_a_table(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = {"cosine": Cosine(), "LDA + cosine": LDA(), "AnchoredSLR": SLR(rank=9)}  # its own search takes seconds
-    monkeypatch.setattr(demonstration, "_models", lambda seed: quick)
-    result = run("demo", "--output", tmp_path / "d", "--seed", 3)
+    monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
+    result = run("demo", "--digits", "--output", tmp_path / "d", "--seed", 3)
     assert result.exit_code == 0
     assert re.search(r"LDA \+ cosine +│ 0\.\d{3} │ 0\.\d{3} │ +\d+\.\d{3}", result.stdout)
     assert f"wrote {tmp_path / 'd' / 'strips.png'}" in result.stdout
-    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["demo.likewise", "report.html", "strips.png"]
+    names = sorted(path.name for path in (tmp_path / "d").glob("[!.]*"))
+    assert names == ["demo.likewise", "report.html", "strips.png"]
 
 
 def test_a_folder_that_cannot_be_created_is_reported_at_once(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demonstration, "demonstrate", lambda seed: pytest.fail("nothing is learned before"))
+    monkeypatch.setattr(demo_digits, "digits", lambda seed: pytest.fail("nothing is learned before"))
     (tmp_path / "file").write_text("")
-    result = run("demo", "--output", tmp_path / "file" / "d")
+    result = run("demo", "--digits", "--output", tmp_path / "file" / "d")
     assert result.exit_code == 2
     assert result.stderr.startswith(f"likewise: error: cannot create the folder {tmp_path / 'file' / 'd'}: ")
+
+
+# -- On pictures ------------------------------------------------------------------------------------------------------
+
+CLASSES = ("animals/birds", "animals/fish", "food")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve pictures in each of three folders, one mirrored copy, a sound, and a folder with too few."""
+    root = tmp_path_factory.mktemp("pictures") / "stamps"
+    rng = np.random.default_rng(0)
+    for number, name in enumerate((*CLASSES, "few")):
+        (root / name).mkdir(parents=True)
+        for i in range(12 if name in CLASSES else 3):
+            pixels = rng.integers(0, 90, (40, 40, 3)).astype(np.uint8)
+            pixels[10:30, 10:30, number % 3] += 150
+            Image.fromarray(pixels).save(root / name / f"p{i}.png")
+    Image.fromarray(pixels[:, ::-1]).save(root / "animals/birds/p0_mirror.png")
+    (root / "animals/birds/p0.ogg").write_bytes(b"OggS")
+    return root
+
+
+@pytest.fixture(scope="module")
+def shown(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("shown")
+    result = CliRunner().invoke(app, ["demo", "--pictures", str(pictures), "-o", str(folder), "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout), folder
+
+
+def test_pictures_are_split_by_class_and_methods_compared_on_held_out_ones(shown: tuple[dict[str, Any], Path]) -> None:
+    printed, _ = shown
+    assert (printed["data"], printed["n_train"], printed["n_test"], printed["n_labels"]) == ("pictures", 25, 11, 3)
+    assert [row["method"] for row in printed["methods"]] == [
+        "cosine", "SLR", "ridge + cosine", "LDA + cosine", "AnchoredSLR"
+    ]  # fmt: skip
+    assert {row["n_queries"] for row in printed["methods"]} == {11}
+    assert [row["method"] for row in printed["digits"]["methods"]] == METHODS
+    assert printed["caption"].startswith("All pictures shown are held out: no method has learned from them.")
+    assert "Results are shown at ranks 1 to 8." in printed["caption"]
+
+
+def test_the_index_holds_every_picture_once_and_labels_of_the_larger_folders(
+    shown: tuple[dict[str, Any], Path], pictures: Path
+) -> None:
+    printed, folder = shown
+    index = Index.load(folder / "stamps.index")
+    assert printed["files"]["index"] == str(folder / "stamps.index")
+    assert index.paths is not None
+    assert index.labels is not None
+    assert sorted(index.paths) == sorted(
+        str(path.relative_to(pictures)) for path in pictures.rglob("*.png") if "mirror" not in path.name
+    )
+    labels = dict(zip(index.paths, index.labels, strict=True))
+    assert labels["animals/birds/p3.png"] == "animals/birds"
+    assert labels["few/p1.png"] is None
+    assert index.model.learned_from(index.raw).sum() == printed["n_train"]
+
+
+def test_the_page_has_both_tables_and_the_command(shown: tuple[dict[str, Any], Path], pictures: Path) -> None:
+    printed, folder = shown
+    page = (folder / "report.html").read_text()
+    for row in (*printed["methods"], *printed["digits"]["methods"]):
+        assert f"{row['mAP']:.3f}" in page
+    assert "39 pictures became rows of 1,280 features" in page
+    assert "3 in smaller folders have no label and take no part" in page
+    assert f"likewise demo --pictures {pictures} --output {folder} --seed 0" in page
+
+
+def test_a_second_run_takes_the_features_as_they_are_and_says_how_to_open_the_page(
+    run: Any, shown: tuple[dict[str, Any], Path], pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = shown
+    written = (folder / "stamps.features" / "features.npy").stat().st_mtime_ns
+    quick = {"cosine": Cosine(), "AnchoredSLR": RidgeOneHot(alpha=1.0)}
+    monkeypatch.setattr(demo_pictures, "picture_models", lambda seed: quick)
+    monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
+    result = run("demo", "--pictures", pictures, "-o", folder)
+    assert result.exit_code == 0, result.stderr
+    assert (folder / "stamps.features" / "features.npy").stat().st_mtime_ns == written
+    assert "pictures: 3 labels; 25 to learn from and 11 held out, which rank each other" in result.stdout
+    assert f"  likewise serve {folder / 'stamps.index'}\n" in result.stdout
+
+
+def _opened(file: Path) -> str:
+    """The address that the browser was given, within a minute."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if file.exists() and (address := file.read_text().strip()):
+            return address
+        time.sleep(0.1)
+    return pytest.fail("no browser was opened")
+
+
+def test_open_serves_the_index_and_opens_the_browser(
+    shown: tuple[dict[str, Any], Path], pictures: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("fastapi")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    words = ["demo", "--pictures", str(pictures), "-o", str(shown[1]), "--open", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(likewise.__file__).parents[1]), "BROWSER": str(browser)}
+    with subprocess.Popen([sys.executable, "-m", "likewise", *words], env=environment) as process:
+        try:
+            address = _opened(tmp_path / "opened")
+            with urllib.request.urlopen(f"{address}api/status", timeout=20) as answer:
+                assert json.loads(answer.read())["items"] == 39
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("words", [["--digits", "--open"], ["--open"]])
+def test_open_without_pictures_is_one_sentence(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr(demo_pictures, "STAMPS", tmp_path / "no-stamps")
+    result = run("demo", *words, "-o", tmp_path / "d")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "--open" in result.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_without_pictures_the_demo_runs_on_digits_and_says_so(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_pictures, "STAMPS", tmp_path / "no-stamps")
+    quick = {"cosine": Cosine(), "AnchoredSLR": RidgeOneHot(alpha=1.0)}
+    monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
+    result = run("demo", "-o", tmp_path / "d", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["data"]) == (0, "digits")
+    assert result.stderr.startswith(
+        f"likewise: no pictures: {tmp_path / 'no-stamps'} (Debian's tuxpaint-stamps-default)"
+    )
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_folder_without_classes_is_one_sentence(run: Any, pictures: Path, tmp_path: Path) -> None:
+    result = run("demo", "--pictures", pictures / "food", "-o", tmp_path / "d")
+    assert result.exit_code == 2
+    assert "food has 0 sub-folders of 10 pictures or more: expected at least two" in result.stderr
+    assert not list((tmp_path / "d").glob("*.features"))
+
+
+def test_labels_are_two_folders_deep_and_only_of_ten_pictures_or_more() -> None:
+    paths = [f"a/b/{style}/{i}.png" for style in ("plain", "cartoon") for i in range(5)] + ["a/c/1.png", "top.png"]
+    assert demo_pictures.folder_labels(paths) == ["a/b"] * 10 + ["", ""]

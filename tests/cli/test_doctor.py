@@ -48,3 +48,11 @@ def test_healthy_data_is_called_so(run: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", X=np.random.default_rng(0).normal(size=(60, 3)), y=np.arange(60) % 3)
     result = run("doctor", tmp_path / "d.npz")
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "No problems found.")
+
+
+def test_one_warning_is_one_warning(run: Any, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    np.savez(tmp_path / "d.npz", X=X, y=["a", "b"] * 5 + ["c", "a"])
+    result = run("doctor", tmp_path / "d.npz")
+    assert "! warning: 1 of 3 classes has one row only" in result.stdout
+    assert result.stdout.splitlines()[-1] == "0 serious, 1 warning, 0 notes"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
-from likewise import SLR
+from likewise import SLR, AnchoredSLR
 from likewise.metrics import evaluate
+from likewise.metrics.verification import some_pairs, verification
 from likewise.tables import read_table
 
 
@@ -91,7 +92,7 @@ def test_unseen_classes_are_remarked_on(run: Any, files: Path, model: Path, tmp_
     np.savez(tmp_path / "t.npz", X=test.X, y=[label.replace("digit 3", "three") for label in test.y])
     result = run("evaluate", model, tmp_path / "t.npz")
     assert "1 of 10 classes" in result.stderr
-    assert "were not seen in training" in result.stderr
+    assert "was not seen in training" in result.stderr
 
 
 def test_labels_that_are_numbers_in_one_file_and_text_in_the_other_match(run: Any, files: Path, tmp_path: Path) -> None:
@@ -129,7 +130,11 @@ def test_data_that_does_not_fit_gets_a_sentence(
 def test_a_file_that_is_no_model_gets_a_sentence(run: Any, files: Path) -> None:
     result = run("evaluate", files / "test.csv", files / "test.csv")
     assert result.exit_code == 2
-    assert "is not a likewise file, or it is truncated" in result.stderr
+    assert "test.csv is a table, and a model is expected: likewise fit" in result.stderr
+
+
+def test_model_and_data_may_be_swapped(run: Any, files: Path, model: Path) -> None:
+    assert _outcome(run, files / "test.npz", model) == _outcome(run, model, files / "test.npz")
 
 
 def test_a_sample_of_a_file_is_measured_in_blocks_with_the_same_result(run: Any, files: Path, tmp_path: Path) -> None:
@@ -142,3 +147,36 @@ def test_a_sample_of_a_file_is_measured_in_blocks_with_the_same_result(run: Any,
     assert blocks["model"]["mAP"] == pytest.approx(whole["model"]["mAP"], abs=1e-9)
     assert blocks["raw_cosine"]["mAP"] == pytest.approx(whole["raw_cosine"]["mAP"], abs=1e-9)
     assert blocks["model"]["mAP_interval"] == pytest.approx(whole["model"]["mAP_interval"])
+
+
+def test_pairs_have_thresholds_by_their_false_accepts(run: Any, files: Path, model: Path) -> None:
+    pairs = _outcome(run, model, files / "test.csv")["pairs"]
+    test, fitted = read_table(files / "test.npz"), SLR.load(model)
+    direct = verification(*some_pairs(fitted, test.X, test.y))
+    assert pairs["AUROC"] == pytest.approx(direct.auroc)
+    assert pairs["thresholds"][0]["score"] == pytest.approx(direct.thresholds[0].score)
+    assert pairs["calibration_error"] is None
+    assert "equal error rate" in run("evaluate", model, files / "test.csv").stdout
+
+
+def test_a_calibrated_model_and_unknown_classes(run: Any, files: Path, tmp_path: Path) -> None:
+    table = read_table(files / "train.npz")
+    known = np.isin(table.y, np.unique(table.y)[::2])
+    fitted = AnchoredSLR(kernel="linear", random_state=0).fit(table.X[known], table.y[known])
+    path = fitted.save(tmp_path / "half.likewise")
+    outcome = _outcome(run, path, files / "test.csv")
+    assert 0 <= outcome["pairs"]["calibration_error"] < 0.5
+    assert outcome["open_set"]["AUROC"] > 0.5
+    assert 0 < outcome["open_set"]["mAP_of_known"] <= 1
+    assert "unknown classes: AUROC" in run("evaluate", path, files / "test.csv").stdout
+
+
+def test_the_report_holds_both_curves(run: Any, files: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    table = read_table(files / "train.npz")
+    path = AnchoredSLR(kernel="linear", random_state=0).fit(table.X, table.y).save(tmp_path / "m.likewise")
+    result = run("evaluate", path, files / "test.csv", "--report", tmp_path / "page.html")
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/png;base64,") == 2
+    assert "Expected calibration error" in page

@@ -58,7 +58,8 @@ def test_only_strict_tells_by_its_exit_code_that_something_was_skipped(photos: P
     assert run(*arguments).exit_code == 0
     done = run(*arguments, "--strict")
     assert done.exit_code == 1
-    assert "1 skipped; the reasons are in" in done.stderr
+    details = tmp_path / "s.features" / "skipped.csv"
+    assert done.stderr == f"likewise: skipped 1 file: 1 empty (details: {details})\n"
 
 
 def test_strict_with_nothing_skipped_is_content(photos: Path, tmp_path: Path) -> None:
@@ -94,18 +95,14 @@ def test_mistakes_are_one_sentence(photos: Path, tmp_path: Path, arguments: tupl
     assert "\n" not in str(caught.value)
 
 
-def test_the_bar_shows_rate_and_stage_on_a_terminal(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from likewise.cli import features as module
-    from likewise.features import extract_folder, pipeline
+def test_renamed_files_are_counted_apart(photos: Path, tmp_path: Path) -> None:
+    arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
+    run(*arguments)
+    (photos / "a" / "00.png").rename(photos / "a" / "zz.png")
+    assert "(0 new, 1 renamed, 11 unchanged, 0 removed)" in run(*arguments).stdout
 
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich take the captured stream for a terminal
-    monkeypatch.setattr(pipeline, "BATCH", 2)
-    with module._bar(quiet=False) as progress:
-        extract_folder(photos, tmp_path / "s.features", "pixels", progress=progress)
-    shown = capsys.readouterr().err
-    assert "images/s" in shown
-    assert "writing" in shown
-    assert "\x1b[3" not in shown  # no colour
+
+def test_labels_may_be_left_out(photos: Path, tmp_path: Path) -> None:
+    arguments = (photos, "-o", tmp_path / "s.features", "-e", "pixels")
+    assert "12 images × 3,072 features, 0 labels" in run(*arguments, "--labels", "none").stdout
+    assert "3 labels" in run(*arguments, "--labels", "folders").stdout

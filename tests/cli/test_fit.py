@@ -75,6 +75,17 @@ def test_baselines_can_be_fitted_and_loaded(run: Any, files: Path, tmp_path: Pat
     assert load(tmp_path / "m").transform(read_table(files / "test.npz").X).shape[0] == 200
 
 
+@pytest.mark.parametrize("method", ["cosine", "euclid"])
+def test_a_method_that_needs_no_labels_takes_all_rows_without(
+    run: Any, files: Path, tmp_path: Path, method: str
+) -> None:
+    result = run("fit", files / "train.npy", "-o", tmp_path / "m", "--method", method)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[0] == f"{method} on 500 rows, 64 columns"
+    assert load(tmp_path / "m").n_samples_ == 500
+    assert "has no labels" in run("fit", files / "train.npy", "-o", tmp_path / "m", "--method", "whitening").stderr
+
+
 def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tmp_path: Path) -> None:
     words = [*PAPER, "--n-iter", 1, "--test", files / "test.npz"]
     summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *words)

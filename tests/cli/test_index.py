@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.baselines import LDA, Euclid
+from likewise.baselines import LDA, Cosine, Euclid
+from likewise.features import FeatureStore
 from likewise.retrieval import Index
 from likewise.tables import read_table
 
@@ -50,7 +51,7 @@ def test_labels_of_their_own_file_approximate_search_and_exports(
     [
         (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf or auto"),
         (["--neighbours", "-3"], "--neighbours -3: expected auto, a number of neighbours, or 0 for none"),
-        (["--export", "a.xls"], "a.xls ends with .xls; expected .faiss, .npz or .onnx"),
+        (["--export", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
     ],
 )
 def test_a_wrong_option_is_one_sentence_and_exits_with_2(
@@ -89,3 +90,34 @@ def test_a_gallery_of_another_width_is_one_sentence(run: Any, model: Path, tmp_p
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert not (tmp_path / "t.index").exists()
+
+
+def test_without_a_model_items_are_ranked_by_their_cosine(run: Any, files: Path, tmp_path: Path) -> None:
+    result = run("index", files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", 0)
+    assert result.exit_code == 0, result.stderr
+    assert "no model given: items are ranked by the cosine of their features; teach it on the page" in result.stderr
+    index = Index.load(tmp_path / "t.index")
+    assert type(index.model) is Cosine
+    for learned, raw in zip(index.search_rows([3, 7]), index.search_rows([3, 7], raw=True), strict=True):
+        np.testing.assert_allclose(learned, raw, atol=1e-5)
+
+
+def test_a_feature_store_needs_no_model_either(run: Any, files: Path, tmp_path: Path) -> None:
+    table = read_table(files / "test.npz")
+    FeatureStore.write(tmp_path / "t.features", table.X, table.y)
+    assert run("index", tmp_path / "t.features", "-o", tmp_path / "t.index").exit_code == 0
+    assert Index.load(tmp_path / "t.index").labels is not None
+
+
+def test_model_and_gallery_may_be_swapped(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
+    for name, words in (("a", (model, files / "test.npz")), ("b", (files / "test.npz", model))):
+        assert run("index", *words, "-o", tmp_path / name).exit_code == 0
+    a, b = (Index.load(tmp_path / name) for name in "ab")
+    np.testing.assert_array_equal(a.vectors, b.vectors)
+
+
+def test_a_model_alone_is_one_sentence(run: Any, model: Path, tmp_path: Path) -> None:
+    result = run("index", model, "-o", tmp_path / "t.index")
+    assert (result.exit_code, result.stderr) == (
+        2, f"likewise: error: no gallery is given: expected likewise index {model} GALLERY -o NAME.index\n"
+    )  # fmt: skip

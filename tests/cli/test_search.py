@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
+from likewise import AnchoredSLR
 from likewise.baselines import Cosine
 from likewise.features import FeatureStore, Pixels, extract_folder
 from likewise.retrieval import Index
@@ -122,3 +125,79 @@ def test_an_index_of_numbers_cannot_be_searched_by_picture(run: Any, photos: Pat
     assert "the index was built from numbers, not from pictures" in result.stderr
     assert run("search", tmp_path / "numbers.index", "--row", 0).exit_code == 0
     assert "no pictures to show" in run("search", tmp_path / "numbers.index", "--row", 0, "--open").stderr
+
+
+def test_pictures_that_moved_are_found_again_once_their_new_folder_is_named(
+    run: Any, photos: Path, tmp_path: Path
+) -> None:
+    copytree(photos / "photos.index", tmp_path / "p.index")
+    copytree(photos / "photos", tmp_path / "moved")
+    words = ("search", tmp_path / "p.index", "--row", 0, "-k", 1, "--json")
+    for more in (["--root", tmp_path / "moved"], []):  # kept with the index
+        (found,) = _json(run(*words, *more))
+        assert Path(found["results"][0]["path"]).is_relative_to(tmp_path / "moved")
+    result = run(*words, "--root", tmp_path)
+    assert result.exit_code == 2
+    assert f"root={tmp_path} does not hold the pictures of {tmp_path / 'p.index'}: {tmp_path}/blue" in result.stderr
+
+
+# -- How sure ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of digits under a calibrated model; its last row is nothing like a digit."""
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    model = AnchoredSLR(kernel="linear", random_state=0).fit(X[order[:800]], y[order[:800]])
+    gallery = np.vstack([X[order[800:]], np.random.default_rng(1).standard_normal((1, 64))])
+    labels = [*y[order[800:]].tolist(), None]
+    return Index.build(model, gallery, {"label": labels}).save(tmp_path_factory.mktemp("digits") / "digits.index")
+
+
+def test_results_say_how_likely_they_match(run: Any, digits: Path) -> None:
+    (found,) = _json(run("search", digits, "--row", 0, "-k", 900, "--json"))
+    likely = [hit["probability"] for hit in found["results"]]
+    assert likely[0] > 0.9
+    assert likely[-1] < 0.1
+    assert found["novelty"] < 1
+    table = run("search", digits, "--row", 0, "-k", 3).stdout
+    assert "match" in table
+    assert "%" in table
+
+
+def test_a_cut_off_shows_fewer_results_for_a_stricter_promise(run: Any, digits: Path) -> None:
+    counts = []
+    for share in ("20%", "0.1", "5%"):
+        rows = [word for row in range(9) for word in ("--row", row)]
+        found = _json(run("search", digits, *rows, "-k", 900, "--at-most-wrong", share, "--json"))
+        counts.append(sum(len(query["results"]) for query in found))
+    assert 9 * 10 < counts[2] <= counts[1] <= counts[0] < 9 * 120
+
+
+def test_a_promise_that_cannot_be_kept_shows_nothing(run: Any, digits: Path) -> None:
+    assert "row 0: no result is sure enough" in run("search", digits, "--row", 0, "--at-most-wrong", "0.01%").stdout
+
+
+def test_a_query_unlike_anything_known_is_said_to_be(run: Any, digits: Path) -> None:
+    last = len(Index.load(digits)) - 1
+    assert f"row {last} is unlike anything the model learned from" in run("search", digits, "--row", last).stdout
+    assert "unlike" not in run("search", digits, "--row", 0).stdout
+
+
+@pytest.mark.parametrize("share", ["10", "0", "100%", "ten", "-5%"])
+def test_a_share_is_between_0_and_1(run: Any, digits: Path, share: str) -> None:
+    result = run("search", digits, "--row", 0, f"--at-most-wrong={share}")
+    assert result.exit_code == 2
+    assert "expected a share between 0 and 1, such as 10% or 0.1" in result.stderr
+
+
+def test_an_index_that_is_not_calibrated_pretends_nothing(run: Any, photos: Path) -> None:
+    (found,) = _json(run("search", photos / "photos.index", "--row", 0, "--json"))
+    assert found["novelty"] is None
+    assert {hit["probability"] for hit in found["results"]} == {None}
+    assert "match" not in run("search", photos / "photos.index", "--row", 0).stdout
+    refused = run("search", photos / "photos.index", "--row", 0, "--at-most-wrong", "10%")
+    assert "Cosine has no calibration" in refused.stderr
+    before = run("search", photos / "photos.index", "--row", 0, "--before", "--at-most-wrong", "10%")
+    assert "--before and --at-most-wrong exclude each other" in before.stderr

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 import likewise
@@ -34,19 +36,38 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made.save(tmp_path_factory.mktemp("serve") / "digits.index")
 
 
+COMMAND = [sys.executable, "-m", "likewise"]
+QUIET = ["--port", "0", "--no-browser"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+
+
 @contextmanager
-def _serving(index: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running server and its address."""
-    command = [sys.executable, "-m", "likewise", "serve", str(index), "--port", "0", "--no-browser", *words]
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+def _started(*words: object, **options: Any) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A running server, and what it said until it gave its address in the last line."""
+    command = [*COMMAND, *map(str, words), *QUIET]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            assert said.startswith("likewise: 100 items at http://"), said
-            yield process, said.split(" at ")[1].split(" ")[0]
+            said = [process.stderr.readline()]
+            while said[-1] and " at http://" not in said[-1]:
+                said.append(process.stderr.readline())
+            assert said[-1], said
+            yield process, said
         finally:
             process.kill()
+
+
+def _address(line: str) -> str:
+    return line.split(" at ")[1].split(" ")[0]
+
+
+@contextmanager
+def _serving(index: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server of an index, and its address."""
+    with _started("serve", index, *words) as (process, said):
+        assert len(said) == 1
+        assert said[0].startswith("likewise: 100 items at http://")
+        yield process, _address(said[0])
 
 
 def _ask(address: str, **headers: str) -> Any:
@@ -91,7 +112,8 @@ def test_a_port_in_use_gets_one_sentence(run: Any, index: Path) -> None:
     ("words", "sentence"),
     [
         (["--host", "300.1.1.1"], "cannot listen on 300.1.1.1 port 8000"),
-        (["--token", "short"], "--token has 5 characters; expected at least 8"),
+        (["--proxy", "*"], "proxy '*' is not an IP address; expected an address or a network such as 10.0.0.0/8"),
+        (["--token", "short"], "--token has 5 characters; expected 12 to 128"),
     ],
 )
 def test_wrong_words_get_one_sentence(run: Any, index: Path, words: list[str], sentence: str) -> None:
@@ -104,3 +126,91 @@ def test_wrong_words_get_one_sentence(run: Any, index: Path, words: list[str], s
 def test_what_is_no_index_gets_one_sentence(run: Any, tmp_path: Path) -> None:
     result = run("serve", tmp_path / "no.index", "--no-browser")
     assert (result.exit_code, result.stderr) == (2, f"likewise: error: {tmp_path / 'no.index'} does not exist\n")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A folder of pictures
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Thirty digits as small pictures, in three folders."""
+    X, y = load_digits(return_X_y=True)
+    for digit, name in enumerate(("zero", "one", "two")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for row in np.flatnonzero(y == digit)[:10]:
+            Image.fromarray((X[row].reshape(8, 8) * 15).astype(np.uint8)).save(
+                tmp_path / "photos" / name / f"{row}.png"
+            )
+    return tmp_path / "photos"
+
+
+def test_a_folder_of_pictures_is_extracted_learned_indexed_and_served(photos: Path) -> None:
+    with _started(photos, "-e", "pixels") as (_, said):
+        status = _ask(_address(said[-1]) + "api/status")
+        assert (status["items"], status["labels"], status["model"]) == (30, 3, "AnchoredSLR")
+    asked, read, learned, held_out, ready = said
+    assert asked == ("likewise: 3 folders with 10 pictures each: used as labels (--labels none leaves them out)\n")
+    assert read.startswith("likewise: 30 pictures read in ")
+    assert learned == "likewise: learned from 30 labelled pictures\n"
+    assert held_out.startswith("likewise: held-out mAP ")
+    assert ready.startswith("likewise: 30 items at http://")
+
+
+def test_a_second_call_goes_on_where_it_was(photos: Path) -> None:
+    with _started(photos, "-e", "pixels", "--labels", "none"):
+        pass
+    with _started("serve", ".", cwd=photos) as (_, said):
+        assert said[0] == "likewise: 30 pictures: none new, none gone\n"
+        assert len(said) == 2
+    next(photos.rglob("*.png")).unlink()
+    (photos / "broken.jpg").write_bytes(b"half a pict")
+    with _started(photos) as (_, said):
+        details = photos.parent / "photos.features" / "skipped.csv"
+        status = _ask(_address(said[-1]) + "api/status")
+        assert (status["items"], status["labels"], status["model"]) == (29, 0, "Cosine")
+    assert said[:-1] == [
+        "likewise: 29 pictures: 1 gone\n",
+        f"likewise: skipped 1 file: 1 not a supported image format (details: {details})\n",
+    ]
+
+
+@pytest.mark.parametrize(("answer", "labels"), [(b"\n", 3), (b"n\n", 0)])
+def test_on_a_terminal_it_asks_about_the_folders(photos: Path, answer: bytes, labels: int) -> None:
+    ours, its = os.openpty()
+    command = [*COMMAND, str(photos), "-e", "pixels", *QUIET]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=ENVIRONMENT) as process:
+        os.close(its)
+        try:
+            _read_until(ours, "3 folders with 10 pictures each: use them as labels? [Y/n]: ")
+            os.write(ours, answer)
+            said = _read_until(ours, "(Ctrl-C stops)")
+            assert _ask(_address(said[said.rindex("items at") :]) + "api/status")["labels"] == labels
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def _read_until(terminal: int, words: str) -> str:
+    said = ""
+    while words not in said:
+        said += os.read(terminal, 4096).decode(errors="replace")
+    return said
+
+
+def test_a_folder_without_pictures_gets_one_sentence(run: Any, tmp_path: Path) -> None:
+    result = run(tmp_path, "--no-browser", "--port", 0)
+    assert result.exit_code == 2
+    formats = "jpg, png, webp, gif, bmp, tiff, heic, avif"
+    assert result.stderr == f"likewise: error: {tmp_path} contains no image ({formats})\n"
+
+
+def test_options_for_pictures_are_refused_for_an_index(run: Any, index: Path) -> None:
+    result = run("serve", index, "--labels", "none", "--no-browser", "--port", 0)
+    assert result.stderr == f"likewise: error: --labels is for a folder of pictures, and {index} is an index\n"
+
+
+def test_options_for_pictures_are_refused_for_features(run: Any, photos: Path) -> None:
+    run("features", photos, "-o", photos.parent / "mine.features", "-e", "pixels")
+    result = run("serve", photos.parent / "mine.features", "--labels", "none", "--no-browser", "--port", 0)
+    assert "--labels is for a folder of pictures, and " in result.stderr

@@ -106,7 +106,9 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     for module in (anchoring, kernels, labels, array_api):
         monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.anchored.MOST_CHOOSING", 90)
-    AnchoredSLR("linear", n_landmarks=90, output="posterior").fit(_torch(X), y)
+    monkeypatch.setattr("likewise.anchored.KNOWN_ROWS", 90)
+    monkeypatch.setattr(array_api, "_BLOCK", 150)
+    AnchoredSLR("linear", n_landmarks=90, output="posterior", fixed={"raw_weight": 0.0}).fit(_torch(X), y)
     assert len(seen) > 20
     assert max(int(np.prod(shape)) for shape in seen if shape != (N,)) <= 150 * X.shape[1]
 
@@ -143,7 +145,7 @@ def test_unit_rows_there_are_those_of_numpy_also_where_they_are_short(make: Any)
 @libraries
 def test_wide_rows_and_reduced_ones_are_learned_in_numpy(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
-    monkeypatch.setattr(array_api, "array_rows", None)
+    monkeypatch.setattr(array_api, "array_labels", None)
     wide = {"kernel": "linear", "scaling": "unit", "fixed": {"ridge": 0.1, "pull": 0.0}}
     few, y_few = np.ascontiguousarray(X[:20]), np.arange(20) % 2
     assert_same(AnchoredSLR(**wide).fit(few, y_few), AnchoredSLR(**wide).fit(make(few), y_few), X, 1e-12)

@@ -62,13 +62,13 @@ def test_settings_are_chosen_on_a_sample_of_every_class(tmp_path: Path) -> None:
     X, y = rows()
     np.save(tmp_path / "rows.npy", X)
     engine = DiskEngine(NpyFile.open(tmp_path / "rows.npy"), y.astype(np.int32), CLASSES)
-    drawn, numbers = sample(engine, 200, np.random.default_rng(0))
+    drawn, places = sample(engine, 200, np.random.default_rng(0))
     assert 190 <= len(drawn.codes) <= 210
     share = np.bincount(drawn.codes) / np.bincount(y)
     assert np.all(np.abs(share - 200 / N) < 0.02)
-    assert np.all(np.diff(numbers) > 0)
-    np.testing.assert_array_equal(X[numbers], drawn.X)
-    np.testing.assert_array_equal(y[numbers], drawn.row_codes)
+    assert np.all(np.diff(places) > 0)
+    np.testing.assert_array_equal(X[engine.order[places]], drawn.X)
+    np.testing.assert_array_equal(y[engine.order[places]], drawn.row_codes)
     few = AnchoredSLR(kernel="linear", rows={"memory_limit": "130kB"})
     assert few._choosing_rows(few._open(tmp_path / "rows.npy", y)) == 130_000 // (40 * 24)
     assert few.fit(tmp_path / "rows.npy", y).score(X, y) == pytest.approx(

@@ -74,7 +74,9 @@ def test_strided_tensors_come_out_contiguous(tmp_path: Path) -> None:
 
 def test_a_tensor_outside_its_storage_is_refused(tmp_path: Path) -> None:
     storage = _Storage("7", np.arange(7, dtype=np.float32))
-    for bad in (tensor(storage, 0, (8,), (1,)), tensor(storage, -1, (2,), (1,)), tensor(storage, 3, (2,), (-1,))):
+    outside = tensor(storage, 0, (8,), (1,)), tensor(storage, -1, (2,), (1,)), tensor(storage, 3, (2,), (-1,))
+    repeated = tensor(storage, 0, (10**12,), (0,))  # one number, and 4 TB in memory
+    for bad in (*outside, repeated):
         with pytest.raises(FileFormatError, match="a tensor exceeds its storage"):
             read(tmp_path, legacy({"a": bad}, [storage]))
 

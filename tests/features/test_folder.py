@@ -9,7 +9,7 @@ import pytest
 from tests.features.conftest import picture, save
 
 from likewise.errors import LikewiseError
-from likewise.features.folder import find_images, labels_from_file, labels_from_folders, read_list
+from likewise.features.folder import find_images, label_folders, labels_from_file, labels_from_folders, read_list
 
 
 def names(folder: Path, **options: object) -> list[str]:
@@ -17,7 +17,7 @@ def names(folder: Path, **options: object) -> list[str]:
 
 
 def reasons(folder: Path) -> dict[str, str]:
-    return dict(find_images(folder)[1])
+    return {path: reason for path, reason, _ in find_images(folder)[1]}
 
 
 def test_images_are_found_at_any_depth_in_byte_order(tmp_path: Path) -> None:
@@ -46,7 +46,9 @@ def test_other_files_are_listed_and_hidden_ones_passed_over(tmp_path: Path) -> N
     (tmp_path / ".DS_Store").write_text("")
     save(tmp_path / ".hidden" / "a.png", picture(0))
     assert names(tmp_path) == []
-    assert reasons(tmp_path) == {"notes.txt": "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"}
+    assert reasons(tmp_path) == {
+        "notes.txt": "is not a supported image format (jpg, png, webp, gif, bmp, tiff, heic, avif)"
+    }
 
 
 def test_a_loop_of_links_ends(tmp_path: Path) -> None:
@@ -121,11 +123,70 @@ def test_one_label_is_one_label() -> None:
     assert labels_from_folders(["1.jpg"]) == [""]
 
 
+def tree(**counts: int) -> list[str]:
+    """Paths of a folder with so many pictures in each sub-folder."""
+    return [f"{folder}/{i}.jpg" for folder, count in counts.items() for i in range(count)]
+
+
+def test_folders_of_classes_look_like_labels_and_are_described() -> None:
+    seen = label_folders(tree(cat=40, dog=60, horse=45))
+    assert seen.look_like_labels
+    assert seen.names == ["cat", "dog", "horse"]
+    assert seen.counts == {"cat": 40, "dog": 60, "horse": 45}
+    assert seen.sentence == "3 folders with 40 to 60 pictures each"
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        (["a.jpg"], "no folders"),
+        (["a/b.jpg", "c.jpg"], "1 folder with 1 picture"),
+        (tree(a=1, b=1), "2 folders with 1 picture each"),
+        (tree(a=5), "1 folder with 5 pictures"),
+        (tree(a=1200, b=1200), "2 folders with 1,200 pictures each"),
+    ],
+)
+def test_what_is_seen_is_one_sentence(paths: list[str], sentence: str) -> None:
+    assert label_folders(paths).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"cat": 50},  # one class
+        {"cat": 1, "dog": 2, "horse": 1},  # too few to learn from
+        {"2021": 300, "2022": 500, "2023-05": 40},  # a phone's
+        {"100APPLE": 90, "101APPLE": 120},
+        {"Camera": 400, "WhatsApp Images": 200, "Screenshots": 80, "Download": 20},
+        {"01 January": 20, "02 February": 30, "03 March": 40},  # a photographer's
+        {"2019-06-12 Wedding": 300, "2019-07-01 Portraits": 120, "2020 Iceland": 700},
+        {"train": 100, "test": 50},
+        {"cat": 20, "dog": 20, "misc": 30},  # a third is no class
+    ],
+)
+def test_folders_of_dates_devices_and_leftovers_are_no_labels(counts: dict[str, int]) -> None:
+    assert not label_folders(tree(**counts)).look_like_labels
+
+
+def test_a_few_classes_among_many_loose_pictures_are_no_labels() -> None:
+    assert not label_folders([*tree(cat=10, dog=10), *(f"{i}.jpg" for i in range(20))]).look_like_labels
+
+
+def test_the_months_of_a_year_are_no_labels_but_digits_are() -> None:
+    months = {f"{month:02d}": 20 for month in range(1, 13)}
+    assert not label_folders([f"2023/{path}" for path in tree(**months)]).look_like_labels
+    assert label_folders(tree(**{str(digit): 20 for digit in range(10)})).look_like_labels
+
+
+def test_one_odd_name_among_many_classes_does_not_matter() -> None:
+    assert label_folders(tree(a=9, b=9, c=9, d=9, unsorted=9)).look_like_labels
+
+
 def labelled(tmp_path: Path, text: str | bytes, paths: list[str]) -> tuple[dict[str, str], dict[str, str]]:
     file = tmp_path / "labels.csv"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     labels, problems = labels_from_file(file, tmp_path, paths)
-    return labels, dict(problems)
+    return labels, {path: reason for path, reason, _ in problems}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +150,7 @@ def test_huge_floats_do_not_overflow() -> None:
         (np.array([[np.nan]]), "contains NaN or infinity"),
         (np.array([["a"]]), "has dtype"),
         (b"", "the file is empty"),
-        (b"plain text", "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"),
+        (b"plain text", "is not a supported image format (jpg, png, webp, gif, bmp, tiff, heic, avif)"),
         (3, "int is not an image"),
     ],
 )
@@ -229,6 +231,41 @@ def test_known_extensions_and_known_first_bytes_look_like_images(tmp_path: Path)
     ):
         (tmp_path / name).write_bytes(data)
         assert looks_like_image(tmp_path / name) is expected
+
+
+@pytest.mark.parametrize(("kind", "brand"), [("HEIF", b"heic"), ("AVIF", b"avif")])
+def test_pictures_of_phones_are_read_upright(kind: str, brand: bytes) -> None:
+    load_image(SEEDS["PNG"])  # loads the readers, and with them the writers
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right
+    upright = np.zeros((64, 48, 3), np.uint8)
+    upright[:32] = (250, 30, 30)
+    data = encoded(Image.fromarray(np.rot90(upright)), kind, exif=exif.tobytes(), quality=95)
+    assert data[4:12] == b"ftyp" + brand
+    pixels = load_image(data)
+    assert pixels.shape == upright.shape
+    assert np.abs(pixels[4:28].astype(int) - (250, 30, 30)).max() < 40
+    assert pixels[36:].max() < 40
+
+
+def test_phone_pictures_are_known_by_their_first_bytes_and_films_are_not(tmp_path: Path) -> None:
+    for brand, expected in ((b"heic", True), (b"mif1", True), (b"avif", True), (b"isom", False), (b"qt  ", False)):
+        (tmp_path / "file").write_bytes(bytes([0, 0, 0, 28]) + b"ftyp" + brand + bytes(16))
+        assert looks_like_image(tmp_path / "file") is expected
+    for name in ("a.HEIC", "b.heif", "c.avif"):
+        assert looks_like_image(tmp_path / name)
+
+
+def test_a_phone_picture_without_its_reader_names_the_extra() -> None:
+    script = (
+        "import sys; sys.modules['pillow_heif'] = None\n"
+        "from likewise.features import ImageError, load_image\n"
+        "try: load_image(bytes([0, 0, 0, 28]) + b'ftypheic' + bytes(40))\n"
+        "except ImageError as error: print(error)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert done.stdout == "cannot be read: heic needs the extra 'images': pip install 'likewise[images]'\n", done.stderr
 
 
 def test_shrink_only_makes_smaller() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import signal
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.features.conftest import contents, picture, save
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore, Pixels, extract_folder, pipeline
+from likewise.features.contents import content_hash
 from likewise.utils.files import locked
 
 
@@ -79,6 +82,86 @@ def test_a_moved_folder_of_images_keeps_its_rows(photos: Path) -> None:
     summary = extract_folder(moved, store, Pixels(size=5))
     assert (summary.n_new, summary.n_reused) == (0, 12)
     assert FeatureStore.open(store).root == moved.resolve()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Known by content
+
+
+@pytest.fixture
+def no_extraction(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it, and from then on nothing can be computed."""
+
+    def forbid(*_: object) -> np.ndarray:
+        raise AssertionError("features were computed")
+
+    return lambda: monkeypatch.setattr(Pixels, "rows", forbid)
+
+
+def test_items_know_the_hash_of_their_file_and_when_it_was_taken(photos: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0132] = "2023:05:01 10:20:30"
+    path = save(photos / "a" / "00.png", picture(0), exif=exif)
+    opened = FeatureStore.open(run(photos)[0])
+    assert opened.items[0].hash == content_hash(path.read_bytes())
+    assert opened.taken == ["2023-05-01T10:20:30"] + [""] * 11
+
+
+def test_renamed_moved_and_copied_files_keep_their_features(photos: Path, no_extraction: Callable[[], None]) -> None:
+    store, _ = run(photos)
+    (photos / "a" / "00.png").rename(photos / "a" / "zz.png")
+    (photos / "new").mkdir()
+    (photos / "b" / "01.png").rename(photos / "new" / "01.png")
+    shutil.copy(photos / "c" / "02.png", photos / "c" / "copy.png")
+    clean = contents(run(photos, "clean.features")[0])
+    no_extraction()
+    store, summary = run(photos)
+    assert (summary.n_new, summary.n_reused, summary.n_renamed, summary.n_removed) == (0, 13, 3, 0)
+    assert contents(store) == clean
+
+
+def test_a_touched_file_keeps_its_features_and_another_of_its_size_does_not(photos: Path) -> None:
+    run(photos)
+    os.utime(photos / "a" / "00.png")
+    data = bytearray((photos / "b" / "01.png").read_bytes())
+    save(photos / "b" / "01.png", picture(77))
+    assert data != (photos / "b" / "01.png").read_bytes()
+    store, summary = run(photos)
+    assert (summary.n_new, summary.n_reused, summary.n_renamed, summary.n_removed) == (1, 11, 0, 1)
+    assert contents(store) == contents(run(photos, "clean.features")[0])
+
+
+def forget_hashes(store: Path) -> None:
+    """Make it a store as they were before items had hashes."""
+    lines = (store / "items.csv").read_text().splitlines()
+    (store / "items.csv").write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in lines))
+    meta = json.loads((store / "meta.json").read_text())
+    (store / "meta.json").write_text(json.dumps({**meta, "format": 1}))
+
+
+def test_a_store_from_before_hashes_gets_them_without_a_feature_computed(
+    photos: Path, no_extraction: Callable[[], None]
+) -> None:
+    store, _ = run(photos)
+    clean = contents(store)
+    forget_hashes(store)
+    assert FeatureStore.open(store).hashes is None
+    rows = (store / "features.npy").stat().st_mtime_ns
+    no_extraction()
+    summary = run(photos)[1]
+    assert (summary.n_new, summary.n_reused, summary.n_renamed) == (0, 12, 0)
+    assert contents(store) == clean
+    assert (store / "features.npy").stat().st_mtime_ns == rows
+
+
+def test_killed_while_reading_hashes_it_is_resumed(photos: Path) -> None:
+    store, _ = run(photos)
+    clean = contents(store)
+    for after in (2, 5, 9):
+        forget_hashes(store)
+        assert killed_run(photos, "fsync", after) == -signal.SIGKILL
+        run(photos)
+        assert contents(store) == clean
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -215,9 +298,13 @@ def test_bad_files_are_listed_and_the_run_goes_on(photos: Path) -> None:
     store, summary = run(photos, max_pixels=50_000)
     assert summary.n_items == 12
     assert summary.n_skipped == 6
+    assert summary.skipped == {
+        "damaged": 2, "empty": 1, "not a supported image format": 2, "above the limit of pixels": 1,
+    }  # fmt: skip
+    assert list(summary.skipped.values()) == [2, 2, 1, 1]
     found = skipped(store)
     assert found["b/empty.jpg"] == "the file is empty"
-    assert found["b/text.jpg"] == "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"
+    assert found["b/text.jpg"] == "is not a supported image format (jpg, png, webp, gif, bmp, tiff, heic, avif)"
     assert found["c/huge.png"] == "is 300 × 300 pixels, above the limit of 50,000 pixels"
     assert found["a/truncated.png"].startswith("is damaged or truncated: ")
     assert found["a/corrupt.png"].startswith("is damaged or truncated: ")
@@ -228,7 +315,7 @@ def test_a_bad_file_that_is_mended_comes_in(photos: Path) -> None:
     (photos / "a" / "late.png").write_bytes(b"half")
     store, summary = run(photos)
     assert summary.n_skipped == 1
-    save(photos / "a" / "late.png", picture(9))
+    save(photos / "a" / "late.png", picture(99))
     store, summary = run(photos)
     assert (summary.n_items, summary.n_new, summary.n_skipped) == (13, 1, 0)
     assert skipped(store) == {}
@@ -246,7 +333,7 @@ def test_names_of_every_kind_come_back(photos: Path) -> None:
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with pytest.raises(LikewiseError, match=r"photos contains no image \(jpg, png, webp, gif, bmp, tiff\)"):
+    with pytest.raises(LikewiseError, match=r"photos contains no image \(jpg, png, webp, gif, bmp, tiff, heic, avif\)"):
         run(tmp_path / "photos")
 
 
@@ -284,6 +371,20 @@ def test_new_labels_alone_compute_nothing(photos: Path) -> None:
     file.write_text("".join(f"{path},same\n" for path in FeatureStore.open(store).paths))
     summary = run(photos, labels=file)[1]
     assert (summary.n_new, summary.n_reused, summary.n_classes) == (0, 12, 1)
+
+
+def test_labels_may_be_refused_and_taken_back_without_touching_the_features(
+    photos: Path, no_extraction: Callable[[], None]
+) -> None:
+    store, _ = run(photos)
+    clean = contents(store)
+    rows = (store / "features.npy").stat().st_mtime_ns
+    no_extraction()
+    assert run(photos, labels="none")[1].n_classes == 0
+    assert FeatureStore.open(store).labels is None
+    assert run(photos, labels="folders")[1].n_classes == 3
+    assert contents(store) == clean
+    assert (store / "features.npy").stat().st_mtime_ns == rows
 
 
 def test_a_label_file_about_other_images_is_refused(photos: Path) -> None:

@@ -10,6 +10,7 @@ def test_words() -> None:
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert plural(1, "class") == "1 class"
     assert plural(1200, "class") == "1,200 classes"
+    assert (plural(1, "query"), plural(0, "query"), plural(2, "warning")) == ("1 query", "0 queries", "2 warnings")
     assert mean_and_deviation([1.0]) == "1.0"
     assert mean_and_deviation([1.0, 3.0]) == "2.0 ± 1.4"
     assert points(0.034) == "0.03"

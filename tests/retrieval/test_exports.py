@@ -173,5 +173,49 @@ def test_numpy_reads_vectors_and_ids(fitted: dict[str, Any], digits: Digits, tmp
 
 
 def test_an_unknown_ending_is_named(index: Index, tmp_path: Path) -> None:
-    with pytest.raises(LikewiseError, match=r"a\.xls ends with \.xls; expected \.faiss, \.npz or \.onnx"):
+    with pytest.raises(LikewiseError, match=r"a\.xls ends with \.xls; expected \.parquet, \.arrow, \.faiss, \.npz or"):
         export(index, tmp_path / "a.xls")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_arrow_reads_ids_vectors_and_metadata(
+    fitted: dict[str, Any], digits: Digits, tmp_path: Path, suffix: str
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+
+    items = {"id": ["x", "it's", "z"], "label": ["one", None, 3], "path": ["a.jpg", "b.jpg", None]}
+    index = Index.build(fitted["lda"], digits[2][:3], items)
+    path = export(index, tmp_path / f"a{suffix}")
+    table = pa.parquet.read_table(path) if suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+    assert table.schema.field("vector").type == pa.list_(pa.float32(), index.vectors.shape[1])
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), index.vectors)
+    rest = table.drop(["vector"]).to_pydict()
+    assert rest == {"id": ["x", "it's", "z"], "label": ["one", None, "3"], "path": ["a.jpg", "b.jpg", None]}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_batches_of_a_file_are_all_rows_in_order(
+    index: Index, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+
+    monkeypatch.setattr("likewise.retrieval.exports._BATCH", 100)
+    path = export(index, tmp_path / f"a{suffix}")
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    parts = pa.parquet.ParquetFile(path) if suffix == ".parquet" else pa.ipc.open_file(path)
+    count = parts.num_row_groups if suffix == ".parquet" else parts.num_record_batches
+    assert count == -(-len(index) // 100)
+    table = parts.read() if suffix == ".parquet" else parts.read_all()
+    assert table["id"].to_pylist() == index.ids.tolist()
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_old_one(index: Index, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = export(index, tmp_path / "a.parquet")
+    before = path.read_bytes()
+    index.items.ids[5:6] = 0
+    object.__setattr__(index.items, "ids", np.array(["a", 7, None] * len(index), dtype=object)[: len(index)])
+    with pytest.raises(Exception, match="Expected bytes, got a 'int' object"):
+        export(index, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.parquet"]

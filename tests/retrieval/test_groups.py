@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from likewise.retrieval.feedback import Event, Group, Node, groups_of
-
-IDS = {f"id {row}": row for row in range(10)}
+from likewise.retrieval.groups import Group, Mark, Node, groups_of
 
 
-def mark(query: Any, item: int, right: bool) -> Event:
-    return Event("mark", query if isinstance(query, list) else f"id {query}", f"id {item}", right)
-
-
-def label(item: int, name: str) -> Event:
-    return Event("label", item=f"id {item}", label=name)
+def mark(query: Any, item: int, right: bool) -> Mark:
+    node = Node("query", tuple(query)) if isinstance(query, list) else Node("row", query)
+    return Mark(node, Node("row", item), right)
 
 
 def rows(nodes: set[Node]) -> set[Any]:
@@ -26,32 +21,48 @@ def sides(groups: list[Group]) -> list[tuple[set[Any], set[Any]]]:
 
 
 def test_right_marks_link_and_wrong_marks_keep_apart() -> None:
-    events = [mark(0, 1, True), mark(1, 2, True), mark(0, 3, False), mark(5, 6, True)]
-    assert sides(groups_of(events, IDS, {})) == [({0, 1, 2}, {3}), ({5, 6}, set())]
+    marks = [mark(0, 1, True), mark(1, 2, True), mark(0, 3, False), mark(5, 6, True)]
+    assert sides(groups_of(marks, {}, {})) == [({0, 1, 2}, {3}), ({5, 6}, set())]
 
 
 def test_a_wrong_mark_counts_for_both_groups() -> None:
-    events = [mark(0, 1, True), mark(2, 3, True), mark(0, 2, False)]
-    assert sides(groups_of(events, IDS, {})) == [({0, 1}, {2}), ({2, 3}, {0})]
+    marks = [mark(0, 1, True), mark(2, 3, True), mark(0, 2, False)]
+    assert sides(groups_of(marks, {}, {})) == [({0, 1}, {2}), ({2, 3}, {0})]
 
 
 def test_items_of_one_given_label_are_one_group_against_other_labels() -> None:
-    events = [label(0, "a"), label(1, "a"), label(2, "b")]
     labels = {0: "a", 1: "a", 2: "b"}
-    assert sides(groups_of(events, IDS, labels)) == [({0, 1}, {2}), ({2}, {0, 1})]
+    assert sides(groups_of([], labels, labels)) == [({0, 1}, {2}), ({2}, {0, 1})]
 
 
 def test_known_labels_join_in_unless_a_mark_contradicts_them() -> None:
     labels = {0: "a", 1: "a", 2: "a", 3: "b"}
-    assert sides(groups_of([mark(0, 1, True)], IDS, labels)) == [({0, 1, 2}, {3})]
-    assert sides(groups_of([mark(0, 1, False)], IDS, labels)) == [({0}, {1})]
-    assert sides(groups_of([mark(0, 3, True)], IDS, labels)) == [({0, 3}, set())]
+    assert sides(groups_of([mark(0, 1, True)], {}, labels)) == [({0, 1, 2}, {3})]
+    assert sides(groups_of([mark(0, 1, False)], {}, labels)) == [({0}, {1})]
+    assert sides(groups_of([mark(0, 3, True)], {}, labels)) == [({0, 3}, set())]
 
 
 def test_a_query_from_outside_is_a_node_of_its_own() -> None:
-    (group,) = groups_of([mark([0.5, 1.5], 4, True), mark([0.5, 1.5], 5, True)], IDS, {})
+    (group,) = groups_of([mark([0.5, 1.5], 4, True), mark([0.5, 1.5], 5, True)], {}, {})
     assert group.belongs == {Node("query", (0.5, 1.5)), Node("row", 4), Node("row", 5)}
 
 
-def test_without_events_there_are_no_groups() -> None:
-    assert groups_of([], IDS, {0: "a"}) == []
+def test_without_marks_and_given_labels_there_are_no_groups() -> None:
+    assert groups_of([], {}, {0: "a"}) == []
+
+
+def test_one_mistaken_click_does_not_join_two_groups() -> None:
+    """0 and 5 are of two kinds, and each has marked one of the other's wrong; then 0 takes one of 5's for its own."""
+    marks = [mark(0, i, True) for i in (1, 2, 3)] + [mark(5, i, True) for i in (6, 7, 8)]
+    apart = [mark(0, 6, False), mark(5, 1, False)]
+    mistaken = mark(0, 7, True)
+    assert len(groups_of([*marks, mistaken], {}, {})) == 1  # nothing speaks against it
+    found = sides(groups_of([*marks, *apart, mistaken], {}, {}))
+    assert [belongs & {0, 1, 2, 3} for belongs, _ in found] == [{0, 1, 2, 3}, set()]
+    assert [belongs & {5, 6, 7, 8} for belongs, _ in found] == [set(), {5, 6, 7, 8}]
+
+
+def test_many_marks_are_linked_in_time() -> None:
+    marks = [mark(query, 10_000 + 10 * query + i, True) for query in range(2000) for i in range(10)]
+    marks += [mark(query, 10_000 + 10 * (query + 1), False) for query in range(1999)]
+    assert len(groups_of(marks, {}, {})) == 2000

@@ -145,7 +145,8 @@ def test_a_picture_goes_through_the_extractor_that_the_index_carries(pictures: I
     assert file is not None
     rows = loaded.embed([file, file.read_bytes()])
     np.testing.assert_allclose(rows, np.asarray(loaded.raw)[[3, 3]], atol=1e-6)
-    assert loaded.search(rows, 1)[0].tolist() == [[3], [3]]
+    assert loaded.search(rows, 1)[0].tolist() == [[loaded.ids[3]], [loaded.ids[3]]]
+    assert loaded.ids[3] == loaded.paths[3]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

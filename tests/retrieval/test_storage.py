@@ -33,6 +33,14 @@ def test_what_was_saved_is_what_is_loaded(index: Index, tmp_path: Path, approxim
     assert len(list((tmp_path / "a.index").glob("version-*"))) == 1
 
 
+def test_loading_leaves_faiss_to_others_as_it_was(index: Index, tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
+    Index.build(index.model, index.raw, approximate="hnsw").save(tmp_path / "a.index")
+    Index.load(tmp_path / "a.index")
+    assert (faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()) == before
+
+
 def test_text_ids_and_odd_paths_survive(fitted: dict[str, Any], digits: Digits, tmp_path: Path) -> None:
     items = {"id": ["ä", "2"], "label": [3, None], "path": ["a\udcff\n.png", None]}
     Index.build(fitted["lda"], digits[2][:2], items).save(tmp_path / "a.index")
@@ -42,6 +50,16 @@ def test_text_ids_and_odd_paths_survive(fitted: dict[str, Any], digits: Digits, 
     assert loaded.labels.tolist() == [3, None]
     assert loaded.paths is not None
     assert loaded.paths.tolist() == ["a\udcff\n.png", None]
+
+
+def test_where_an_index_came_from_is_remembered(index: Index, tmp_path: Path) -> None:
+    folder = index.save(tmp_path / "a.index")
+    assert Index.load(folder).source is None
+    assert storage.read_source(folder) is None
+    index = Index.load(folder)
+    index.source = {"labels": "folders", "n_learned": 3}
+    index.save(folder)
+    assert Index.load(folder).source == storage.read_source(folder) == {"labels": "folders", "n_learned": 3}
 
 
 def test_damaged_and_missing_files_are_named(index: Index, tmp_path: Path) -> None:
@@ -142,3 +160,30 @@ def test_a_version_replaced_while_it_is_read_is_read_anew(
         patch.setattr(storage, "_current", replaced)
         assert len(Index.load(folder)) == len(index)
     assert len(set(names)) == 2
+
+
+def test_an_index_is_repointed_if_half_of_its_pictures_are_in_the_new_folder(
+    fitted: dict[str, Any], digits: Digits, tmp_path: Path
+) -> None:
+    paths = [f"{number}.png" for number in range(400)]
+    folder = Index.build(fitted["lda"], digits[2][:400], {"path": paths}).save(tmp_path / "a.index")
+    (tmp_path / "new").mkdir()
+    for path in paths[:190]:
+        (tmp_path / "new" / path).touch()
+    with pytest.raises(LikewiseError, match=r"new does not hold the pictures of .*a.index: .*\.png does not exist"):
+        storage.repoint(folder, tmp_path / "new")
+    assert Index.load(folder).root is None
+    for path in paths[190:220]:
+        (tmp_path / "new" / path).touch()
+    storage.repoint(folder, tmp_path / "new")
+    loaded = Index.load(folder)
+    assert loaded.image_path(7) == tmp_path / "new" / "7.png"
+    np.testing.assert_array_equal(loaded.raw, digits[2][:400])
+
+
+def test_only_an_index_of_pictures_can_be_repointed(index: Index, tmp_path: Path) -> None:
+    with pytest.raises(LikewiseError, match="was built from numbers and has no pictures"):
+        storage.repoint(index.save(tmp_path / "a.index"), tmp_path)
+    with pytest.raises(FileFormatError, match="is not an index: it has no CURRENT"):
+        storage.repoint(tmp_path / "none", tmp_path)
+    assert not (tmp_path / "none").exists()

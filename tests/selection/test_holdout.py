@@ -57,10 +57,10 @@ def test_three_classes_are_too_few_to_hold_some_out():
 
 @pytest.mark.parametrize(("size", "draws"), [(10, 4), (200, 4), (400, 3), (2000, 1)])
 def test_a_small_holdout_is_drawn_several_times(size, draws):
-    splits = row_splits(np.repeat([0, 1], size // 2), None, np.random.default_rng(0))
+    splits = row_splits(np.repeat([0, 1], size // 2), np.random.default_rng(0))
     assert len(splits) == draws
     assert len({tuple(split.held) for split in splits}) == draws
 
 
 def test_classes_of_one_leave_nothing_to_hold_out():
-    assert row_splits(np.arange(5), None, np.random.default_rng(0)) == []
+    assert row_splits(np.arange(5), np.random.default_rng(0)) == []

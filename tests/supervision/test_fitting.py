@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from tests.planted import planted, same_label
+from tests.supervision.problems import planted_sides
 
 from likewise import SLR, load
 from likewise.data import Relevance, SharedLabels
@@ -23,15 +24,6 @@ def close(A: np.ndarray, B: np.ndarray, tolerance: float = 1e-8) -> None:
     np.testing.assert_allclose(A, B, atol=tolerance * np.abs(B).max())
 
 
-def _planted_sides(n_q, n_g, d_q, d_g, rank, share, seed, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    Q, G = rng.standard_normal((n_q, d_q)), rng.standard_normal((n_g, d_g))
-    S = Q @ rng.standard_normal((d_q, rank)) @ rng.standard_normal((rank, d_g)) @ G.T
-    known = rng.random(S.shape) < share
-    relevance = Relevance.from_triples(*np.nonzero(known), S[known], shape=S.shape)
-    return Q.astype(dtype), G.astype(dtype), S, known, relevance
-
-
 @pytest.mark.parametrize("y", [Y, Relevance.from_triples([0, 3, 5], [1, 2, 7], [1, 0, 1])], ids=["labels", "relevance"])
 def test_one_side_may_stay_as_it_is(y):
     both, query, gallery = (SLR(4, n_iter=2, sides=sides).fit(X, y) for sides in ("both", "query", "gallery"))
@@ -44,7 +36,7 @@ def test_one_side_may_stay_as_it_is(y):
 
 @pytest.mark.parametrize("sides", ["both", "query", "gallery"])
 def test_a_model_of_two_sides_is_saved_and_loaded(tmp_path, sides):
-    Q, G, _, _, relevance = _planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
+    Q, G, _, _, relevance = planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
     model = SLR(3, sides=sides).fit(Q, relevance, gallery=G)
     back = load(model.save(tmp_path / "m.likewise"))
     np.testing.assert_array_equal(back.similarity(Q, G), model.similarity(Q, G))
@@ -56,7 +48,7 @@ def test_a_model_of_two_sides_is_saved_and_loaded(tmp_path, sides):
 
 
 def test_each_side_has_its_own_width():
-    Q, G, _, _, relevance = _planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
+    Q, G, _, _, relevance = planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
     model = SLR(3).fit(Q, relevance, gallery=G)
     assert (model.transform_query(Q).shape, model.transform(G).shape) == ((60, 3), (50, 3))
     assert list(model.set_output(transform="pandas").transform(G).columns) == ["slr0", "slr1", "slr2"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.planted import planted, same_label
+from tests.supervision.problems import planted_sides
 
 from likewise import SLR
 from likewise.data.relevance import Relevance
@@ -32,17 +33,8 @@ def test_two_sides_that_are_one_set_are_that_set():
     close(SLR(5).fit(X, relevance, gallery=X).query_map(), SLR(5).fit(X, relevance).query_map())
 
 
-def _planted_sides(n_q, n_g, d_q, d_g, rank, share, seed, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    Q, G = rng.standard_normal((n_q, d_q)), rng.standard_normal((n_g, d_g))
-    S = Q @ rng.standard_normal((d_q, rank)) @ rng.standard_normal((rank, d_g)) @ G.T
-    known = rng.random(S.shape) < share
-    relevance = Relevance.from_triples(*np.nonzero(known), S[known], shape=S.shape)
-    return Q.astype(dtype), G.astype(dtype), S, known, relevance
-
-
 def test_the_ridge_means_the_same_whatever_share_of_pairs_is_known():
-    Q, G, S, _, relevance = _planted_sides(600, 500, 10, 12, 4, 0.3, seed=1)
+    Q, G, S, _, relevance = planted_sides(600, 500, 10, 12, 4, 0.3, seed=1)
     some = SLR(None, alpha=0.5, n_iter=30).fit(Q, relevance, gallery=G).query_map()
     everything = SLR(None, alpha=0.5).fit(Q, Relevance(S), gallery=G).query_map()
     close(some, everything, 0.1)
@@ -65,7 +57,7 @@ def test_what_few_labels_teach_serves_all(digits):
 
 
 def test_history_tol_and_the_bar_work_as_for_labels(capsys):
-    Q, G, _, _, relevance = _planted_sides(300, 200, 8, 5, 3, 0.3, seed=2)
+    Q, G, _, _, relevance = planted_sides(300, 200, 8, 5, 3, 0.3, seed=2)
     model = SLR(3, n_iter=50, tol=1e-3, verbose=1).fit(Q, relevance, gallery=G)
     assert 1 < model.n_iter_ < 50
     assert len(model.history_) == model.n_iter_

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.supervision.problems import planted_sides
 
 from likewise import SLR
 from likewise.core.labels import LabelTarget
@@ -16,20 +17,11 @@ from likewise.supervision.reading import Supervision, pair_targets
 from likewise.supervision.regression import INNER, iterations, moment, started
 
 
-def _planted_sides(n_q, n_g, d_q, d_g, rank, share, seed, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    Q, G = rng.standard_normal((n_q, d_q)), rng.standard_normal((n_g, d_g))
-    S = Q @ rng.standard_normal((d_q, rank)) @ rng.standard_normal((rank, d_g)) @ G.T
-    known = rng.random(S.shape) < share
-    relevance = Relevance.from_triples(*np.nonzero(known), S[known], shape=S.shape)
-    return Q.astype(dtype), G.astype(dtype), S, known, relevance
-
-
 @pytest.mark.parametrize("share", [0.05, 0.002])
 @pytest.mark.parametrize("rank", [5, 100, None])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_planted_matrix_is_recovered_from_few_pairs(share, rank, dtype):
-    Q, G, S, known, relevance = _planted_sides(1000, 800, 20, 30, 5, share, seed=0, dtype=dtype)
+    Q, G, S, known, relevance = planted_sides(1000, 800, 20, 30, 5, share, seed=0, dtype=dtype)
     passes_of_an_iteration = 1 if rank is None else 2
     model = SLR(rank, n_iter=20 // INNER // passes_of_an_iteration).fit(Q, relevance, gallery=G)
     scores = model.similarity(Q, G)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.supervision.problems import SIZES, dense_excess, matrix
 
 from likewise.core.labels import LabelTarget
 from likewise.data.shared_labels import SharedLabels
@@ -14,28 +14,11 @@ from likewise.supervision import tiled as tiled_pairs
 from likewise.supervision.pairs import intervals
 from likewise.supervision.tiled import LabelClamp, StoredClamp, TiledPairs
 
-sizes = st.tuples(st.integers(1, 30), st.integers(1, 25), st.integers(1, 6), st.integers(0, 10**6))
 
-
-def _matrix(n, m, seed, graded):
-    """A sparse matrix with stored zeros, rows without anything among them."""
-    rng = np.random.default_rng(seed)
-    known = rng.random((n, m)) < 0.4
-    known[rng.integers(n), rng.integers(m)] = True
-    values = rng.standard_normal((n, m)) if graded else rng.integers(0, 2, (n, m)).astype(float)
-    i, j = np.nonzero(known)
-    return sp.csr_array((values[known], (i, j)), shape=(n, m)), known, values
-
-
-def _dense_excess(S, values, kind, adaptive=True, margins=(1.0, 0.2)):
-    low, high = intervals(values, kind, margins, adaptive)
-    return S - np.clip(S, low, high)
-
-
-@given(sizes, st.sampled_from(["binary", "graded"]), st.booleans(), st.booleans(), st.booleans())
-def test_tiles_equal_a_dense_matrix(size, kind, adaptive, weighted, offset):
+@given(SIZES, st.sampled_from(["binary", "graded"]), st.booleans(), st.booleans(), st.booleans())
+def test_tiles_equal_a_densematrix(size, kind, adaptive, weighted, offset):
     n, m, r, seed = size
-    R, _, _ = _matrix(n, m, seed, kind == "graded")
+    R, _, _ = matrix(n, m, seed, kind == "graded")
     R.eliminate_zeros()
     rng = np.random.default_rng(seed + 1)
     P, V, Q, G = (rng.standard_normal((k, r)) for k in (n, m, n, m))
@@ -48,7 +31,7 @@ def test_tiles_equal_a_dense_matrix(size, kind, adaptive, weighted, offset):
         patch.setattr(tiled_pairs, "_KEPT", 0 if seed % 2 else 1 << 20)
         if offset:
             pairs, S = pairs.with_offset(Q, G, 0.3), S + 0.3 * Q @ G.T
-        E = _dense_excess(S, R.toarray(), kind, adaptive)
+        E = dense_excess(S, R.toarray(), kind, adaptive)
         W = np.outer(w, v)
         for p, A, B, F, weights in ((pairs, P, V, E, W), (pairs.transposed(), V, P, E.T, W.T)):
             T, loss = p.excess(A, B, B)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
-from likewise.tables.store import escape, unescape
+from likewise.tables.store import Item, escape, items_to_csv, unescape
 
 FEATURES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -39,6 +39,23 @@ def test_what_was_written_is_read(store: Path) -> None:
     assert opened.meta["n_unlabelled"] == 1
     assert opened.root is None
     assert repr(opened).endswith("4 items, 3 features)")
+
+
+def test_items_know_their_content_and_their_date(store: Path) -> None:
+    items = [Item(f"{i}.jpg", "", 10, 20, hash="ab" * 16, taken="2023-05-01T10:20:30" if i else "") for i in range(4)]
+    (store / "items.csv").write_bytes(items_to_csv(items))
+    opened = FeatureStore.open(store)
+    assert opened.items == items
+    assert opened.hashes == ["ab" * 16] * 4
+    assert opened.taken == ["", *["2023-05-01T10:20:30"] * 3]
+
+
+def test_a_store_from_before_hashes_opens(store: Path) -> None:
+    (store / "items.csv").write_text("path,label,size,mtime_ns\n" + "".join(f"{i}.jpg,x,1,2\n" for i in range(4)))
+    opened = FeatureStore.open(store)
+    assert opened.items[3] == Item("3.jpg", "x", 1, 2, hash="", taken="")
+    assert opened.hashes is None
+    assert opened.taken is None
 
 
 def test_without_labels_there_are_none(tmp_path: Path) -> None:
@@ -111,7 +128,7 @@ def test_features_must_be_rows_of_numbers(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LikewiseError, match="cannot create the folder"):
+    with pytest.raises(LikewiseError, match="Not a directory"):
         FeatureStore.write(tmp_path / "file" / "s", FEATURES)
 
 
@@ -134,13 +151,14 @@ def test_a_missing_part_is_named(store: Path, name: str) -> None:
     [
         ("meta.json", b"{", "meta.json is damaged"),
         ("meta.json", b'{"format": 1}', "meta.json is damaged"),
-        ("meta.json", b'{"format": 99, "n_items": 4}', "reads up to 1: upgrade likewise"),
-        ("items.csv", b"a,b\n", "its columns are not path, label, size, mtime_ns"),
+        ("meta.json", b'{"format": 99, "n_items": 4}', "reads up to 2: upgrade likewise"),
+        ("items.csv", b"a,b\n", "its columns are not path, label, size, mtime_ns, hash, taken"),
+        ("items.csv", b"path,label,size,mtime_ns,hash,taken\n1,2,3,4\n", "line 2 has 4 columns; expected 6"),
         ("items.csv", b"path,label,size,mtime_ns\n1,2,x,4\n", "cannot be read as items"),
         ("items.csv", b"\xff\xfe", "cannot be read as items"),
         ("items.csv", b"path,label,size,mtime_ns\n1,2,3,4\n", "a run was interrupted"),
-        ("features.npy", b"\x93NUMPY", "features.npy is damaged or truncated"),
-        ("features.npy", b"", "features.npy is damaged or truncated"),
+        ("features.npy", b"\x93NUMPY", "features.npy is not a .npy file, or it is truncated"),
+        ("features.npy", b"", "features.npy is not a .npy file, or it is truncated"),
     ],
 )
 def test_a_damaged_part_is_named(store: Path, name: str, content: bytes, words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 from pathlib import Path
 
@@ -115,3 +116,27 @@ def test_bytes_that_are_no_text_get_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_bytes(b"w,label\n1,\xff\xfe\n")
     with pytest.raises(LikewiseError, match="is not UTF-8 text: byte 10 cannot be read"):
         read_table(tmp_path / "d.csv")
+
+
+def test_the_work_for_a_header_grows_with_its_columns_and_not_with_their_square() -> None:
+    counted = [_comparisons(n) for n in (500, 2000)]
+    assert counted[1] <= 5 * counted[0]
+
+
+def _comparisons(n: int) -> int:
+    """Steps of Python while a table of n columns is read."""
+    text, steps = ",".join(["1.5"] * n) + "\n" + ",".join(["2.5"] * n) + "\n", 0
+
+    class Counted(int):
+        def __eq__(self, other: object) -> bool:
+            nonlocal steps
+            steps += 1
+            return int(self) == other
+
+        __hash__ = int.__hash__
+
+    original = builtins.range
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("likewise.tables.text.range", lambda *a: [Counted(i) for i in original(*a)], raising=False)
+        assert read_csv(io.StringIO(text), "text").X.shape[1] == n
+    return steps

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from likewise.utils.arrays import dense, in_memory, is_foreign, is_torch, to_host
+from likewise.errors import LikewiseError
+from likewise.utils.arrays import check_magnitude, dense, in_memory, is_foreign, is_torch, to_host
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -34,3 +35,13 @@ def test_a_memmap_and_a_tensor_come_into_memory(tmp_path: Path):
     assert is_torch(tensor)
     assert is_foreign(tensor)
     np.testing.assert_array_equal(in_memory(tensor), X)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+def test_values_whose_squares_leave_floating_point_are_refused(scale: float):
+    with pytest.raises(LikewiseError, match=r"X has a largest absolute value of 1.0e[+-]160.*float64: multiply it"):
+        check_magnitude(np.eye(2) * scale)
+    check_magnitude(np.eye(2) * 1e90)
+    check_magnitude(np.zeros((2, 2)))
+    with pytest.raises(LikewiseError, match="float32"):
+        check_magnitude(np.full((1, 1), 1e18, dtype=np.float32))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write, locked
+from likewise.utils.files import atomic_write, locked, sweep
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -20,6 +20,14 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert atomic_write(str(path), lambda file: file.write(b"two") and None) == path
     assert path.read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_what_a_killed_writer_leaves_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    kept = ["a.xmp", ".a.xmp.tmp", ".b.xmp.abcd1234.tmp", ".a.xmp.abcd1234.tmp2", "a.xmp.abcd1234.tmp"]
+    for name in [*kept, ".a.xmp.abcd_234.tmp"]:
+        (tmp_path / name).touch()
+    sweep([tmp_path / "a.xmp", tmp_path / "missing" / "c.xmp"])
+    assert sorted(os.listdir(tmp_path)) == sorted(kept)
 
 
 def test_what_fails_changes_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -48,3 +49,44 @@ def test_a_single_item_is_computed_without_a_thread():
     assert list(ordered_map(lambda _: threading.current_thread(), [1])) == [threading.current_thread()]
     assert threading.current_thread() not in ordered_map(lambda _: threading.current_thread(), [1, 2])
     assert list(ordered_map(str, [])) == []
+
+
+def _blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threads.blas_controller().info() if library["user_api"] == "blas"}
+
+
+def test_limits_of_blas_that_overlap_leave_no_trace():
+    with threads.blas_threads(2):
+        before = _blas_threads()
+        one, other = threads.single_threaded_blas(), threads.single_threaded_blas()
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert _blas_threads() == {1}
+        other.__exit__(None, None, None)
+        assert _blas_threads() == before
+
+
+def test_the_last_who_asks_for_blas_threads_and_is_there_gets_them():
+    before = _blas_threads()
+    with threads.single_threaded_blas():
+        with threads.blas_threads(2):
+            assert _blas_threads() == {2}
+        assert _blas_threads() == {1}
+    assert _blas_threads() == before
+
+
+def test_fits_in_many_threads_leave_blas_as_it_was():
+    with threads.blas_threads(2):
+        before = _blas_threads()
+
+        def work(_: int) -> None:
+            with threads.single_threaded_blas():
+                time.sleep(0.01)
+
+        workers = [threading.Thread(target=lambda: [work(i) for i in range(5)]) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert _blas_threads() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import threading
@@ -132,3 +133,170 @@ def running(app: Any, limits: Limits | None = None) -> Iterator[int]:
             server.should_exit = True
             thread.join(15)
             assert not thread.is_alive()
+
+
+# -- the page in a browser ---------------------------------------------------------------------------------------------
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def plain_index(made_index: Path) -> Path:
+    """The same digits without labels under the cosine of the raw features: nothing was learned yet."""
+    from likewise.baselines import Cosine
+
+    index = Index.load(made_index)
+    plain = Index.build(Cosine().fit(np.asarray(index.raw)), np.asarray(index.raw), {"path": index.paths})
+    plain.root, plain.extractor, plain.extractor_file = index.root, index.extractor, index.extractor_file
+    return plain.save(made_index.parent / "plain.index")
+
+
+@pytest.fixture(scope="session")
+def sure_index(made_index: Path) -> Path:
+    """The same digits under a calibrated model that has not seen the nine; every third has a label."""
+    from likewise import AnchoredSLR
+
+    index = Index.load(made_index)
+    X, y = np.asarray(index.raw), np.array([str(label) for label in index.labels])
+    some = np.random.default_rng(0).permutation(N)[:160]  # writers come one after the other: any others would not do
+    learned = some[y[some] != "digit 9"]
+    model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
+    labels = np.where((np.arange(N) % 3 == 0) & (y != "digit 9"), y, None)
+    sure = Index.build(model, X, {"path": index.paths, "label": labels})
+    sure.root, sure.extractor, sure.extractor_file = index.root, index.extractor, index.extractor_file
+    return sure.save(made_index.parent / "sure.index")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; the tests are skipped where it is not installed."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright (extra 'dev')")
+    if not Path(CHROMIUM).exists():
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    with playwright.sync_playwright() as engine:
+        started = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The address of a running server, and its application."""
+    app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)
+    with running(app) as port:
+        yield f"http://127.0.0.1:{port}", app
+
+
+@pytest.fixture(scope="module")
+def site(made_index: Path) -> Iterator[Any]:
+    """A server of labelled digits, shared by tests that teach nothing."""
+    with serving(made_index) as made:
+        yield made
+        assert made[1].state.teaching.count == 0
+
+
+@pytest.fixture(scope="module")
+def plain_site(plain_index: Path) -> Iterator[Any]:
+    """A server of digits without labels, shared by tests that teach nothing."""
+    with serving(plain_index) as made:
+        yield made
+        assert made[1].state.teaching.count == 0
+
+
+@pytest.fixture
+def own_site(index_folder: Path) -> Iterator[Any]:
+    """A server of labelled digits for a test that teaches."""
+    with serving(index_folder) as made:
+        yield made
+
+
+@pytest.fixture
+def visit(browser: Any, site: Any) -> Iterator[Callable[..., Any]]:
+    """Open the shared page; afterwards there was no error on the console and no request to another host."""
+    with visiting(browser, site[0]) as go:
+        yield go
+
+
+@pytest.fixture
+def plain_visit(browser: Any, plain_site: Any) -> Iterator[Callable[..., Any]]:
+    """Open the page without labels, as `visit` does."""
+    with visiting(browser, plain_site[0]) as go:
+        yield go
+
+
+@pytest.fixture
+def own_visit(browser: Any, own_site: Any) -> Iterator[Callable[..., Any]]:
+    """Open the page of a test that teaches, as `visit` does."""
+    with visiting(browser, own_site[0]) as go:
+        yield go
+
+
+@contextmanager
+def visiting(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
+    """A function that opens pages, and watches them for errors."""
+    problems: list[str] = []
+    contexts = []
+
+    def watch(page: Any) -> None:
+        loud = ("error", "warning")
+        page.on("console", lambda message: problems.append(message.text) if message.type in loud else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: None if _ours(request.url, address) else problems.append(request.url))
+        page.on("response", lambda got: problems.append(f"{got.status} {got.url}") if got.status >= 400 else None)
+
+    def go(path: str = "/", **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        watch(page)
+        page.goto(address + path, wait_until="domcontentloaded")
+        until(page, "!['Loading…', ''].includes(document.getElementById('status').textContent)")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def _ours(url: str, address: str) -> bool:
+    return url.startswith((address + "/", "blob:", "data:"))
+
+
+def query(site: Any, row: int, more: str = "") -> str:
+    """The address of a search by an item."""
+    return f"/#search?like={site[1].state.session.catalogue.keys[row]}{more}"
+
+
+def rows_in(page: Any, grid: str) -> list[int]:
+    """Row numbers of the cards of a grid, in order."""
+    return page.eval_on_selector_all(f"#{grid} .card[data-row]", "cards => cards.map(card => +card.dataset.row)")
+
+
+def until(page: Any, expression: str, seconds: float = 10) -> None:
+    """Wait for something to be so; playwright's own way of waiting needs eval, which our policy forbids."""
+    deadline = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, f"{expression}; status: {page.inner_text('#status')}"
+        page.wait_for_timeout(20)
+
+
+def searched(page: Any) -> None:
+    """Wait for the results."""
+    until(page, "!document.querySelector('.grid.waiting') && document.querySelector('#grid-right .card') !== null")
+
+
+def said(page: Any, words: str) -> None:
+    """Wait for words in the status line."""
+    until(page, f"document.getElementById('status').textContent.includes({json.dumps(words)})")
+
+
+def focused_row(page: Any) -> int | None:
+    """The row of the card that has the focus."""
+    row = page.evaluate("document.activeElement.closest('.card')?.dataset.row ?? null")
+    return None if row is None else int(row)

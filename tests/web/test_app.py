@@ -25,6 +25,12 @@ def test_the_interface_is_described_without_outside_hosts(client: Any) -> None:
         assert [link for link in outside if link != "http://www.w3.org/2000/svg"] == []
 
 
+def test_every_module_of_the_page_is_loaded_at_once() -> None:
+    page = Path(__file__).parents[2] / "src" / "likewise" / "web" / "page"
+    ahead = set(re.findall(r'rel="modulepreload" href="/static/(\w+\.js)"', (page / "index.html").read_text()))
+    assert ahead == {file.name for file in page.glob("*.js")} - {"app.js", "docs.js"}
+
+
 @pytest.mark.parametrize("path", ["/api/search?row=3", "/api/items/3", "/api/map"])
 def test_what_does_not_fit_the_declared_response_is_not_sent(application: Callable[..., Any], path: str) -> None:
     app = application()
@@ -36,7 +42,7 @@ def test_what_does_not_fit_the_declared_response_is_not_sent(application: Callab
 @pytest.mark.parametrize("path", ["/api/search", "/api/items", "/api/items/{row}", "/api/map"])
 def test_parameters_and_responses_are_declared(client: Any, path: str) -> None:
     declared = client.get("/api/openapi.json").json()["paths"][path]["get"]
-    names = {"/api/search": ["row", "k", "side"], "/api/items/{row}": ["row"]}
+    names = {"/api/search": ["row", "k", "side", "at_most_wrong"], "/api/items/{row}": ["row"]}
     if path in names:
         assert [parameter["name"] for parameter in declared["parameters"]] == names[path]
     assert "$ref" in declared["responses"]["200"]["content"]["application/json"]["schema"]
@@ -45,7 +51,9 @@ def test_parameters_and_responses_are_declared(client: Any, path: str) -> None:
 @pytest.mark.slow
 def test_schemathesis_finds_no_5xx(application: Callable[..., Any]) -> None:
     schemathesis = pytest.importorskip("schemathesis")
-    schema = schemathesis.openapi.from_asgi("/api/openapi.json", application(), headers={"Host": "127.0.0.1"})
+    app = application()
+    app.state.stopping = lambda: True  # a stream of events ends at once
+    schema = schemathesis.openapi.from_asgi("/api/openapi.json", app, headers={"Host": "127.0.0.1"})
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 15
     asked = sum(_attacked(operation, mode) for operation in operations for mode in schemathesis.GenerationMode)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.web import Limits
-from likewise.web.middleware import RateLimiter, bare_host
+from likewise.web.middleware import RateLimiter, bare_host, client_key
 from tests.web.conftest import PNG, SEARCH, talking
 
 
@@ -36,6 +36,8 @@ def test_only_our_own_names_are_answered(client: Any, host: str, code: int) -> N
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-site"}, 403),
         ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin", "origin": "null"}, 200),  # a page without referrer
+        ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
         ({"content-type": "text/plain"}, 403),
         ({"content-type": "application/x-www-form-urlencoded"}, 403),
     ],
@@ -50,6 +52,7 @@ def test_every_answer_carries_the_policy(client: Any) -> None:
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert client.get(path).headers["x-frame-options"] == "DENY"
+        assert client.get(path).headers["cache-control"] in ("no-store", "no-cache")
     assert client.get("/", headers={"host": "evil"}).headers["content-security-policy"]
 
 
@@ -71,6 +74,14 @@ def test_a_rate_above_the_limit_is_refused_with_the_time_to_wait(application: Ca
         codes = [client.get("/healthz").status_code for _ in range(5)]
         assert codes == [200, 200, 200, 429, 429]
         assert int(client.get("/healthz").headers["retry-after"]) >= 1
+
+
+def test_marks_have_a_rate_of_their_own(application: Callable[..., Any]) -> None:
+    limits = Limits(teach_rate=0.001, teach_burst=2)
+    with talking(application(rate_limited=True, limits=limits)) as client:
+        steps = [client.post("/api/labels", json={"items": [1], "label": "a"}).status_code for _ in range(3)]
+        assert steps == [201, 201, 429]
+        assert client.get("/api/labels").status_code == 200
 
 
 @given(st.floats(0.1, 100), st.integers(1, 50), st.lists(st.floats(0, 3), max_size=60))
@@ -97,6 +108,14 @@ def test_buckets_forget_those_who_have_been_quiet_longest() -> None:
 )
 def test_a_host_is_stripped_of_its_port(host: str, bare: str) -> None:
     assert bare_host(host) == bare
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2", "2001:db8::/64"), ("fe80::1%eth0", "fe80::/64"), ("a:b", "a:b")],
+)
+def test_requests_are_counted_by_address_or_ipv6_network(address: str, key: str) -> None:
+    assert client_key({"type": "http", "client": (address, 1)}) == key
 
 
 def test_an_upload_of_50_megabytes_is_refused(client: Any) -> None:

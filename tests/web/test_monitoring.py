@@ -1,12 +1,16 @@
-"""Metrics: what Prometheus reads."""
+"""Metrics: what Prometheus reads; the log: what is said at which level."""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from likewise.web.monitoring import start_logging
 from tests.web.conftest import N
 
 
@@ -30,3 +34,29 @@ def test_metrics_are_what_prometheus_reads(client: Any) -> None:
     assert found[("likewise_items",)] == N
     assert (found[("likewise_feedback",)], found[("likewise_lessons_total",)]) == (0, 0)
     assert found[("likewise_requests_in_flight",)] == 1  # this one
+
+
+def test_each_request_is_logged_at_the_level_of_what_it_did(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG", "likewise.web"):
+        client.get("/")
+        client.get("/static/app.js")
+        client.get("/nothing/here")
+        client.post("/api/search", json={"like": [{"row": 1}]})
+    levels = {record.facts["path"]: record.levelname for record in caplog.records if record.message == "request"}
+    assert levels == {"/": "DEBUG", "/static/app.js": "DEBUG", "/nothing/here": "INFO", "/api/search": "INFO"}
+
+
+def test_the_log_of_every_module_is_json_and_the_level_is_the_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, names = logging.getLogger("likewise"), ("likewise", "uvicorn")
+    before = {name: (log.handlers, log.propagate, log.level) for name in names if (log := logging.getLogger(name))}
+    try:
+        start_logging("warning")
+        logging.getLogger("likewise.web").info("quiet")
+        ours.warning("loud")
+    finally:
+        for name, (handlers, propagate, level) in before.items():
+            log = logging.getLogger(name)
+            log.handlers, log.propagate = handlers, propagate
+            log.setLevel(level)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (json.loads(line)["level"], json.loads(line)["event"]) == ("warning", "loud")

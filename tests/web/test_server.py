@@ -26,6 +26,16 @@ def test_listening_to_others_brings_a_token() -> None:
     assert secured(ServerSettings(host="0.0.0.0", token=TOKEN)).token == TOKEN
 
 
+def test_a_name_or_a_proxy_for_others_brings_a_token_too() -> None:
+    assert secured(ServerSettings(allowed_hosts=("localhost", "127.0.0.2"))).token is None
+    assert secured(ServerSettings(allowed_hosts=("photos.example",))).token is not None
+    assert secured(ServerSettings(proxies=("127.0.0.1",))).token is not None
+
+
+def test_the_token_is_encoded_in_the_printed_address() -> None:
+    assert address(ServerSettings(token="a&b c#d/é?"), 80).endswith("/login?token=a%26b%20c%23d%2F%C3%A9%3F")
+
+
 def _connected(port: int) -> socket.socket:
     made = socket.create_connection(("127.0.0.1", port), timeout=10)
     made.settimeout(10)
@@ -90,6 +100,9 @@ def test_a_connection_may_pause_between_requests_and_is_closed_when_idle(applica
         assert made.recv(65536) == b""
 
 
-def test_more_connections_than_allowed_are_refused(application: Callable[..., Any]) -> None:
-    with running(application(), Limits(connections=3)) as port, _connected(port), _connected(port):
+def test_more_requests_at_once_than_allowed_are_refused(application: Callable[..., Any]) -> None:
+    with running(application(limits=Limits(requests=2))) as port, _connected(port) as one, _connected(port) as two:
+        for stream in (one, two):
+            stream.sendall(b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert b" 200 OK" in stream.recv(65536)
         assert b" 503 " in _ask(port).splitlines()[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import likewise.web
-from likewise.web import Limits, ServerSettings
+from likewise.errors import LikewiseError
+from likewise.web import ServerSettings
 from likewise.web.settings import is_loopback
 
 
@@ -22,7 +23,7 @@ def test_the_former_name_of_the_settings_still_works() -> None:
         assert likewise.web.Settings is ServerSettings
 
 
-@pytest.mark.parametrize("name", ["header_seconds", "write_seconds"])
-def test_a_limit_without_effect_is_accepted_with_a_warning(name: str) -> None:
-    with pytest.warns(FutureWarning, match="header_seconds and write_seconds have no effect"):
-        assert Limits(**{name: 1.0}) == Limits()
+@pytest.mark.parametrize("proxy", ["*", "photos.example", "10.0.0.1/8", ""])
+def test_a_proxy_is_named_by_its_address(proxy: str) -> None:
+    with pytest.raises(LikewiseError, match="is not an IP address; expected an address or a network"):
+        ServerSettings(proxies=(proxy,))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,7 @@ import pytest
 from likewise.baselines import LDA
 from likewise.retrieval import Index
 from likewise.web import create_app
+from likewise.web.workers import Job
 from tests.web.conftest import found, talking
 
 
@@ -35,3 +41,51 @@ def test_an_approximate_index_is_searched_by_its_own_engine(digits: Any) -> None
             assert len(hits) == 10
             assert row not in [hit["row"] for hit in hits]
             assert len({hit["row"] for hit in hits} & {hit["row"] for hit in exact}) >= 9
+
+
+SERVED = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from likewise.baselines import Cosine
+from likewise.retrieval import Index
+from likewise.web.server import serve
+from likewise.web.settings import ServerSettings
+from likewise.web.workers import Job
+
+def ready(address):
+    job.start(lambda: time.sleep(120))
+    print("learning", flush=True)
+
+job, X = Job("lesson"), np.eye(4, 3)
+serve(Index.build(Cosine().fit(X), X), Path(sys.argv[1]), ServerSettings(port=0), browser=False, ready=ready)
+"""
+
+
+def test_ctrl_c_does_not_wait_for_a_lesson(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", SERVED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "learning\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)  # the lesson takes 120 s
+    finally:
+        process.kill()
+
+
+def test_a_job_does_one_thing_after_the_other_and_nothing_once_closed() -> None:
+    job, done = Job("lesson"), list[int]()
+    assert job.start(lambda: done.append(1))
+    job.submit(lambda: 1 / 0)
+    job.wait()
+    assert job.start(lambda: done.append(2))
+    job.wait()
+    assert (job.state, done) == ("done", [1, 2])
+    job.start(lambda: time.sleep(0.2))
+    with pytest.raises(TimeoutError, match="lesson is still running"):
+        job.wait(0.01)
+    job.close()
+    with pytest.raises(RuntimeError, match="lesson is closed"):
+        job.submit(lambda: done.append(3))
+    assert done == [1, 2]

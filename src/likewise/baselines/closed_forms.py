@@ -14,7 +14,7 @@ from likewise.base import SimilarityModel
 from likewise.baselines.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.core.labels import class_sums
 from likewise.selection.holdout import Params, Sides
-from likewise.utils.arrays import dense
+from likewise.utils.arrays import check_magnitude, dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions, validate_data
 
@@ -31,6 +31,7 @@ class _Unlearned(SimilarityModel):
         """Remember the width and the mean of X; y is not used."""
         self._validate_params()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_magnitude(X)
         self.n_samples_ = X.shape[0]
         self.mean_ = np.asarray(X.mean(axis=0)).ravel()
         return self

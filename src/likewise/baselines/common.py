@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel, project
 from likewise.core.kernels import Features, mean_square_distance
-from likewise.core.labels import encode_labels, generator, sample_rows
+from likewise.core.labels import encode_labels, generator, in_content_order, sample_rows
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Prepare, Sides, search_grid
 from likewise.utils.arrays import dense
@@ -84,6 +84,9 @@ class Baseline(SimilarityModel):
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         self.n_samples_ = X.shape[0]
+        X, codes, _, order = in_content_order(X, codes, len(self.classes_))
+        self._remember(order.hashes)
+        self._ranks = order.ranks  # the code of each of the classes
         return _checked_dense(X), codes
 
     def _rows(self, X: Any) -> Any:
@@ -144,7 +147,9 @@ class LinearBaseline(Baseline):
         X, codes = self._training_data(X, y)
         rows = self._rows(X)
         mean = rows.mean(axis=0)
-        return rows - mean, codes, mean
+        centred = rows - mean
+        centred[np.abs(centred) <= 4 * np.finfo(rows.dtype).eps * np.abs(rows).max()] = 0  # rounding of equal rows
+        return centred, codes, mean
 
     def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
         """Compare by the distance after the map L (r, d) of centred rows."""

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, batches, by_distance, compiled, estimator, neighbour_scale
 from likewise.core.labels import generator
+from likewise.utils.threads import single_threaded_blas
 
 
 @estimator
@@ -87,7 +87,7 @@ class FRML(LinearBaseline):
         size, first = sizes[y], (np.cumsum(sizes) - sizes)[y]
         phi = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, len(y) + 1))])
         drawn = batches(np.flatnonzero(size > 1), self.batch, rng)
-        with threadpool_limits(1, "blas"):  # threads only slow down products this small
+        with single_threaded_blas():  # threads only slow down products this small
             for t in range(n_iter):
                 q, z, weights = draw(L, X, first, size, phi, next(drawn), self.lam, self.effort, rng)
                 eta = step / (1 + self.decay * t / n_iter)

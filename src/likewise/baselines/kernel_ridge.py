@@ -12,10 +12,10 @@ from sklearn.utils import gen_batches
 
 from likewise.base import project
 from likewise.baselines.common import Baseline, estimator, remembering
-from likewise.core.kernel_ridge import ExactKernel, KernelMap
+from likewise.core.kernel_ridge import ExactKernel
 from likewise.core.kernels import Features, Scaling, UnitRows, scaling_of
 from likewise.core.labels import generator, sample_by_class
-from likewise.core.setting import Head, Setting
+from likewise.core.setting import Head, LearnedMap, Setting
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Sides
@@ -88,7 +88,8 @@ class KernelRidge(Baseline):
         scaling, head = kernel.unit.scaling, self._head_of(learned)
         self.shift_, self.factor_ = scaling.shift, scaling.factor
         self.landmarks_, self.gamma_ = kernel.features.landmarks, kernel.features.gamma
-        self.components_, self.offset_ = np.ascontiguousarray(learned.projection.T), learned.offset
+        projection, self.offset_ = learned.kept
+        self.components_ = np.ascontiguousarray(projection.T)
         self.length_, self.constant_, self.means_ = head.scale, head.constant, head.means
         return self
 
@@ -103,7 +104,7 @@ class KernelRidge(Baseline):
         @lru_cache(maxsize=1)
         def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, Head]:
             found = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
-            return found.projection, self._head_of(found)
+            return found.L, self._head_of(found)
 
         def candidate(params: Params) -> Sides:
             setting = [params[name] for name in ("scaling", "width", "alpha")]
@@ -113,7 +114,7 @@ class KernelRidge(Baseline):
 
         return candidate
 
-    def _head_of(self, learned: KernelMap) -> Head:
+    def _head_of(self, learned: LearnedMap) -> Head:
         """Two classes get a constant coordinate; a posterior the class means of images left out."""
         two = len(self.classes_) == 2
         head = Head(learned.rms or 1.0, constant=1.0) if two else Head()

@@ -11,7 +11,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from likewise.baselines.closed_forms import principal_directions
 from likewise.baselines.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
-from likewise.core.labels import generator, sample_by_class
+from likewise.core.labels import class_sums, generator, sample_by_class
 
 BLOCK = 512
 
@@ -70,7 +70,9 @@ class NCA(LinearBaseline):
     def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
         r = len(self.classes_) - 1 if self.n_components is None else self.n_components
         seed = int(generator(self.random_state).integers(2**31))
-        init = "auto" if Z.any() else "identity"  # equal rows have no directions to start from
+        within = Z - (class_sums(Z, y, None, int(y.max()) + 1) / np.bincount(y)[:, None])[y]
+        spread = np.abs(within).max() > 1e-9 * np.abs(Z).max()
+        init = "auto" if spread else "identity"  # LDA, where it would start, needs rows that differ within a class
         model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
         self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
         return np.asarray(model.components_)

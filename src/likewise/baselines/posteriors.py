@@ -50,7 +50,8 @@ class _Posterior(Baseline):
         X, codes = self._training_data(X, y)
         rows = self._rows(X)
         best = self._keep(self._best(self._candidates, rows, codes))
-        self._take(self._scorer(rows, codes)(*list(best.values())[:-1]))
+        weights, bias, features = self._scorer(rows, codes)(*list(best.values())[:-1])
+        self._take(_ClassScores(weights[self._ranks], bias[self._ranks], features))  # columns as in `classes_`
         return self
 
     def _take(self, scores: _ClassScores) -> None:

@@ -4,8 +4,10 @@ A verb is a module of this package with a function of its name. Heavy imports go
 `likewise --help` stays fast.
 """
 
+import sys
 from importlib import import_module
 from inspect import getdoc
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +19,33 @@ from likewise.cli.console import Verbs
 __all__ = ["app", "main"]
 
 # In order of use, which is also their order in the help.
-VERBS = ("demo", "features", "fit", "evaluate", "compare", "index", "search", "serve", "doctor", "paper")
+VERBS = (
+    "demo",
+    "features",
+    "fit",
+    "evaluate",
+    "compare",
+    "index",
+    "search",
+    "serve",
+    "suggest",
+    "learn",
+    "apply",
+    "export",
+    "pull",
+    "doctor",
+    "paper",
+)
+
+_HELP = """Learn from examples what "similar" means, and rank by it.
+
+[bold]Three ways in[/bold]
+
+\b
+  likewise PHOTOS/                      pictures: a page to search and teach
+  likewise fit train.csv -o m.likewise  embeddings: learn, then compare, index
+  likewise paper digits --quick         the paper: its tables and figures
+"""
 
 _EPILOG = (
     "Exit codes: 0 success; 1 doctor found a serious problem; 2 bad input or usage; 3 a bug in likewise; "
@@ -27,7 +55,7 @@ _EPILOG = (
 app = typer.Typer(
     name="likewise",
     cls=Verbs,
-    help='Learn from examples what "similar" means, and rank by it.',
+    help=_HELP,
     epilog=_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,4 +94,6 @@ for _verb in VERBS:
 
 
 def main() -> None:
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name of a file may hold any byte
     app(prog_name="likewise")

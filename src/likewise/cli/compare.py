@@ -53,7 +53,7 @@ def compare(
       likewise compare train.csv --methods cosine,lda,anchored --no-unseen
       likewise compare embeddings.npy --labels labels.txt --json | jq .recommendation
     """
-    check_writable(output)
+    check_writable(output, data, labels)
     table = labelled(load_table(data, labels, label_column, features))
     import likewise
     from likewise.comparison.rendering import show
@@ -81,5 +81,5 @@ def _write(output: Path, found: Comparison, source: str) -> None:
 
     command = shlex.join(["likewise", *sys.argv[1:]]) if Path(sys.argv[0]).stem in ("likewise", "__main__") else None
     page = found.to_html(f"{Path(source).name}: which similarity?", command)
-    atomic_write(output, page.encode())
+    atomic_write(output, page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}")

@@ -1,6 +1,8 @@
 """Output shared by all verbs: results on stdout, everything else on stderr, errors as one sentence."""
 
 import json
+import os
+import re
 import sys
 import threading
 import warnings
@@ -11,6 +13,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from typer.core import TyperGroup
 
 from likewise.errors import LikewiseError
@@ -21,6 +24,12 @@ _SPINNER_DELAY = 2.0  # seconds before a spinner appears: shorter work needs non
 
 class Verbs(TyperGroup):
     """A group of commands that reports an error as one sentence on stderr and an exit code."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb; a folder in its place is served: `likewise PHOTOS/`."""
+        if args[0] not in self.commands and os.path.isdir(args[0]):
+            args = ["serve", *args]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; warnings and errors become lines on stderr."""
@@ -61,14 +70,49 @@ def _sentence(error: BaseException | Warning | str) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+# Control characters, and what hides or reorders text: names of files and labels may hold escape sequences, and a
+# terminal obeys them.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text with control characters as their pictures (␛ for an escape), others that would not show as �."""
+    return _UNPRINTABLE.sub(_picture, text)
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+
+
+class _SafeConsole(Console):
+    """A console whose texts are printable, wherever they come from; its own styles stay."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Segments of text and style; those that control the terminal are rich's own."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(printable(part.text), part.style)
+
+
+def say(text: str) -> None:
+    """Print a line on stdout; never styled or wrapped."""
+    print(printable(text))
+
+
 def note(text: str) -> None:
     """Print a line on stderr; never styled or wrapped, so that paths can be copied."""
-    print(f"likewise: {text}", file=sys.stderr)
+    print(f"likewise: {printable(text)}", file=sys.stderr)
+
+
+def held_out_line(worth: dict[str, Any]) -> str:
+    """What a fit is worth on rows that it did not learn from."""
+    others = f", after learning from {worth['learned_from']:,} others" if "learned_from" in worth else ""
+    return f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows{others}"
 
 
 def results() -> Console:
     """The console for results, on stdout."""
-    return Console(highlight=False)
+    return _SafeConsole(highlight=False)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
@@ -79,12 +123,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     for column in grid.columns[1:]:
         column.justify = "right"
     for row in rows:
-        grid.add_row(*row)
+        grid.add_row(*map(printable, row))
     results().print(grid)
 
 
 def emit_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)()))
+    """Print JSON on stdout; what would not show is escaped, and read back as it was."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)())
+    print(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager
@@ -93,7 +139,7 @@ def working(text: str) -> Iterator[None]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    bar.add_task(text, total=None)
+    bar.add_task(printable(text), total=None)
     timer = threading.Timer(_SPINNER_DELAY, bar.start)
     timer.daemon = True
     timer.start()

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
+from likewise.reporting.words import plural
 
 if TYPE_CHECKING:
     from likewise.doctor import Findings
@@ -61,8 +62,8 @@ def _show(source: str, findings: Findings) -> None:
 
 
 def _size(findings: Findings) -> str:
-    parts = [f"{findings.n_rows:,} rows", f"{findings.n_columns:,} columns"]
-    parts += [] if findings.n_classes is None else [f"{findings.n_classes:,} classes"]
+    parts = [plural(findings.n_rows, "row"), plural(findings.n_columns, "column")]
+    parts += [] if findings.n_classes is None else [plural(findings.n_classes, "class")]
     at_least = "" if findings.rank_is_exact else "at least "
     parts += [] if findings.rank is None else [f"rank {at_least}{findings.rank:,}"]
     parts += [] if findings.condition is None else [f"condition number {findings.condition:.3g}"]
@@ -73,5 +74,5 @@ def _conclusion(findings: Findings) -> Text:
     if not findings.findings:
         return Text("\nNo problems found.", style="green")
     counts = {kind: sum(finding.severity == kind for finding in findings) for kind in _MARKS}
-    names = {"serious": "serious", "warning": "warnings", "note": "notes"}
-    return Text("\n" + ", ".join(f"{counts[kind]} {names[kind]}" for kind in _MARKS), style="bold")
+    said = [f"{counts['serious']} serious", *(plural(counts[kind], kind) for kind in ("warning", "note"))]
+    return Text("\n" + ", ".join(said), style="bold")

@@ -6,8 +6,21 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from likewise.cli import confidence
 from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, labelled, load_model, load_rows
+from likewise.cli.kinds import model_first
+from likewise.cli.options import (
+    AsJson,
+    Data,
+    FeatureName,
+    LabelColumn,
+    Labels,
+    check_writable,
+    labelled,
+    load_model,
+    load_rows,
+)
+from likewise.reporting.words import plural
 
 
 def evaluate(
@@ -31,6 +44,10 @@ def evaluate(
         typer.Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="PAGE.html", help="Write the ROC and reliability curves to a page."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well a model ranks, with raw cosine beside it.
@@ -40,6 +57,10 @@ def evaluate(
     left out and counted. Rows that the model learned from are counted too: it may know them by heart. The interval is a
     bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
 
+    For verification it prints the scores from which on pairs are accepted, at shares of false accepts that the rows
+    allow. Of a calibrated model it prints how far its probabilities are off, and where some classes were not seen in
+    training, how well it tells them from known ones.
+
     [bold]Examples[/bold]
 
     \b
@@ -47,14 +68,17 @@ def evaluate(
       likewise evaluate model.likewise test.npy --labels test.txt --k 1 --k 5 --k 20
       likewise evaluate model.likewise test.npz --gallery train.npz
       likewise evaluate model.likewise big.features --sample 1000
+      likewise evaluate model.likewise test.npz --report test.html
       likewise evaluate model.likewise test.parquet --json | jq .model.mAP
     """
-    fitted = load_model(model)
+    check_writable(report, data, labels, gallery, option="--report")
+    first, data = model_first(str(model), data)
+    fitted = load_model(model := Path(first))
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
     table = load_rows(data, labels, label_column, features, width)
     if queries is not None and gallery is None and isinstance(table.X, np.memmap):
-        _report(model, fitted, *_from_disk(fitted, table, options), as_json)
+        _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
         return
     asked, ranked = labelled(table), None
     if gallery is not None:
@@ -62,7 +86,7 @@ def evaluate(
     _note_unseen_classes(fitted, asked)
     with working(f"measuring {asked.X.shape[0]:,} queries"):
         learned, raw = _measure(fitted, asked, ranked, options)
-    _report(model, fitted, asked, ranked, learned, raw, as_json)
+    _report(model, fitted, asked, ranked, learned, raw, report, as_json)
 
 
 def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
@@ -79,9 +103,20 @@ def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, No
     return asked, None, learned, raw
 
 
-def _report(path: Path, model: Any, asked: Any, ranked: Any, learned: Any, raw: Any, as_json: bool) -> None:
+def _report(
+    path: Path, model: Any, asked: Any, ranked: Any, learned: Any, raw: Any, page: Path | None, as_json: bool
+) -> None:
+    y_q, y_g = _matched(asked.y, None if ranked is None else ranked.y)
+    pairs = confidence.measured(model, asked.X, y_q, None if ranked is None else ranked.X, y_g)
     outcome = {**_outcome(path, asked, ranked, learned, raw), "learned_from": _learned_from(model, asked, learned)}
-    emit_json(outcome) if as_json else _show(outcome)
+    outcome |= {"pairs": pairs.summary(), "open_set": confidence.open_set(model, asked.X, asked.y, learned)}
+    if page is not None:
+        note(f"curves in {confidence.write_page(page, path.name, asked.source, pairs)}")
+    if as_json:
+        emit_json(outcome)
+        return
+    _show(outcome)
+    confidence.show(outcome)
 
 
 def _learned_from(model: Any, asked: Any, learned: Any) -> dict[str, float | int | None] | None:
@@ -121,7 +156,8 @@ def _note_unseen_classes(model: Any, asked: Any) -> None:
     names = set(map(str, np.unique(asked.y).tolist())) - {""}
     unseen = len(names - set(map(str, known.tolist())))
     if unseen:
-        note(f"{unseen} of {len(names)} classes in {asked.source} were not seen in training")
+        seen = "was not seen" if unseen == 1 else "were not seen"
+        note(f"{unseen} of {plural(len(names), 'class')} in {asked.source} {seen} in training")
 
 
 def _outcome(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
@@ -143,9 +179,10 @@ def _show(outcome: dict[str, Any]) -> None:
 
     console = results()
     learned, raw = outcome["model"], outcome["raw_cosine"]
-    console.print(f"{learned['n_queries']:,} queries from {outcome['queries']}", markup=False, soft_wrap=True)
+    console.print(f"{plural(learned['n_queries'], 'query')} from {outcome['queries']}", markup=False, soft_wrap=True)
     if learned["n_excluded"]:
-        console.print(f"{learned['n_excluded']:,} queries without a relevant row were left out")
+        were = "was" if learned["n_excluded"] == 1 else "were"
+        console.print(f"{plural(learned['n_excluded'], 'query')} without a relevant row {were} left out")
     known = outcome["learned_from"]
     if known is not None:
         new = known["mAP_of_others"]

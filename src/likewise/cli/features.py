@@ -1,16 +1,15 @@
 """`likewise features`: extract a folder of images to a feature store."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
+from likewise.cli.console import note, say
 from likewise.errors import LikewiseError
+from likewise.reporting.words import plural
 
 SKIPPED = 1  # exit code of --strict if images were skipped
 
@@ -21,7 +20,13 @@ def features(
         Path, Option("--output", "-o", metavar="NAME.features", help="Output folder.", show_default=False)
     ],
     extractor: Annotated[str, Option("--extractor", "-e", help="See above.")] = "efficientnet-lite0",
-    labels: Annotated[Path | None, Option(metavar="FILE.csv", help="CSV of paths and labels.")] = None,
+    labels: Annotated[
+        str,
+        Option(
+            metavar="folders|keywords|none|FILE",
+            help="Labels: the folders' names, keywords in XMP and IPTC, none, or a CSV of paths and labels.",
+        ),
+    ] = "folders",
     fit_on: Annotated[
         Path | None, Option(metavar="FILE.txt", help="llc: images to learn from, one per line; default: all.")
     ] = None,
@@ -46,9 +51,10 @@ def features(
 ) -> None:
     """Turn a folder of images into features, one row per image.
 
-    The first folder below FOLDER is the label, unless --labels gives a CSV of paths and labels. Reads jpg, png, webp,
-    gif, bmp and tiff at any depth. Run again, it computes only new and changed images; a killed run is resumed. Files
-    that could not be read are listed in [bold]skipped.csv[/bold] in the output.
+    The first folder below FOLDER is the label, unless --labels says keywords or none, or gives a CSV of paths and
+    labels. Reads jpg, png, webp, gif, bmp, tiff, heic and avif at any depth. Run again, it computes only new and
+    changed images, and knows renamed ones; a killed run is resumed. Files that could not be read are listed in
+    [bold]skipped.csv[/bold] in the output.
 
     [bold]Extractors[/bold]
 
@@ -64,10 +70,12 @@ def features(
     \b
       likewise features PHOTOS -o photos.features
       likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
+      likewise features PHOTOS -o photos.features --labels keywords
       likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
       likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
     """
     from likewise.features import extract_folder, make_extractor
+    from likewise.utils.progress import stage_bar
 
     if no_pca and components is not None:
         raise LikewiseError("--no-pca and --components exclude each other: expected one of them")
@@ -79,12 +87,13 @@ def features(
     if no_pca:
         parameters["n_components"] = None
     made = make_extractor(extractor, **parameters)
-    with _bar(quiet) as progress:
+    with stage_bar("images", not quiet) as progress:
         summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
-    print(json.dumps(vars(summary)) if as_json else _sentence(summary))
+    print(json.dumps(vars(summary))) if as_json else say(_sentence(summary))
+    if summary.n_several_keywords:
+        note(keywords_sentence(summary))
     if summary.n_skipped:
-        reasons = output / "skipped.csv"
-        print(f"likewise: {summary.n_skipped} skipped; the reasons are in {reasons}", file=sys.stderr)
+        note(skipped_sentence(summary))
     if strict and summary.n_skipped:
         raise typer.Exit(SKIPPED)
 
@@ -98,33 +107,23 @@ def _numbers(name: str, text: str | None) -> list[float] | None:
         raise LikewiseError(f"--{name} {text!r} is not a number; expected one, or three separated by commas") from error
 
 
+def keywords_sentence(summary: Any) -> str:
+    """How many pictures have a label of several keywords, and which it is."""
+    several = plural(summary.n_several_keywords, "picture")
+    return f"{several} with several keywords: the label is the one on most pictures, but not on all"
+
+
+def skipped_sentence(summary: Any) -> str:
+    """How many files were skipped, and why."""
+    reasons = ", ".join(f"{count:,} {kind}" for kind, count in summary.skipped.items())
+    details = Path(summary.store) / "skipped.csv"
+    return f"skipped {plural(summary.n_skipped, 'file')}: {reasons} (details: {details})"
+
+
 def _sentence(summary: Any) -> str:
-    shape = f"{summary.n_items:,} images × {summary.n_features:,} features, {summary.n_classes:,} labels"
-    changes = f"{summary.n_new:,} new, {summary.n_reused:,} unchanged, {summary.n_removed:,} removed"
+    shape = f"{plural(summary.n_items, 'image')} × {plural(summary.n_features, 'feature')}"
+    renamed = f"{summary.n_renamed:,} renamed, " if summary.n_renamed else ""
+    unchanged = summary.n_reused - summary.n_renamed
+    changes = f"{summary.n_new:,} new, {renamed}{unchanged:,} unchanged, {summary.n_removed:,} removed"
     rate = f"; {summary.seconds:.1f} s, {summary.images_per_second:.1f} images/s" if summary.n_new else ""
-    return f"{summary.store}: {shape} ({changes}{rate})"
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Any]:
-    """A progress bar on stderr with images per second and the time left."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )  # fmt: skip
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("", total=None, rate="")
-
-        def progress(stage: str, done: int, total: int) -> None:
-            row = bar.tasks[0]
-            if stage != row.description:
-                bar.reset(task, total=total or None, description=stage, rate="")
-            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            rate = f"{speed:.1f} images/s" if speed and total else ""
-            bar.update(task, total=total or None, completed=done, description=stage, rate=rate)
-
-        yield progress
+    return f"{summary.store}: {shape}, {plural(summary.n_classes, 'label')} ({changes}{rate})"

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli import options, related
-from likewise.cli.console import INTERRUPTED, emit_json, note, results, working
+from likewise.cli.console import INTERRUPTED, emit_json, held_out_line, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
-from likewise.reporting.words import short
+from likewise.reporting.words import plural, short
 
 
 def fit(
@@ -78,13 +78,15 @@ def fit(
 ) -> None:
     """Learn a similarity from rows and labels, and save it as one file.
 
-    Rows without a label are left out. Ctrl-C stops the learning, keeps the last full iteration and saves that.
+    Rows without a label are left out; cosine and euclid need no labels. Ctrl-C stops the learning, keeps the last full
+    iteration and saves that.
 
     [bold]Examples[/bold]
 
     \b
       likewise fit train.csv -o model.likewise
       likewise fit train.npy --labels train.txt -o model.likewise --unseen-classes
+      likewise fit embeddings.npy -o model.likewise --method cosine
       likewise fit train.npz -o model.likewise --method slr --rank 64 --alpha 0.1 --test test.npz
       likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
       likewise fit big.features -o big.likewise --memory-limit 1GB
@@ -116,7 +118,9 @@ def fit(
     }
     asked = {name: value for name, value in asked.items() if value is not None}
     related.check_method(method, relevance, gallery)
-    options.check_writable(output)
+    inputs = (data, labels, relevance, gallery, test)
+    options.check_writable(output, *inputs, checkpoint)
+    options.check_writable(checkpoint, *inputs, option="--checkpoint")
     if relevance is None:
         model = _model(method := method or "anchored", asked, whole)
         rows = options.training_rows(model, options.load_rows(data, labels, label_column, features), memory_limit, dask)
@@ -236,18 +240,16 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
         emit_json(summary)
         return
     console = results()
-    names = ("rows", "columns", "classes" if summary["classes"] is not None else "pairs")
-    said = ", ".join(f"{summary[name]:,} {'known pairs' if name == 'pairs' else name}" for name in names)
-    console.print(f"{summary['method']} on {said}", markup=False)
+    nouns = {"rows": "row", "columns": "column", "classes": "class", "pairs": "known pair"}
+    said = [plural(summary[name], noun) for name, noun in nouns.items() if summary[name] is not None]
+    console.print(f"{summary['method']} on {', '.join(said)}", markup=False)
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
-    parts += [f"{summary['iterations']} iterations"] if summary["iterations"] else []
+    parts += [plural(summary["iterations"], "iteration")] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
     parts += [f"{name} {short(value)}" for name, value in _told(summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["held_out"]:
-        worth = summary["held_out"]
-        others = f", after learning from {worth['learned_from']:,} others" if "learned_from" in worth else ""
-        console.print(f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows{others}")
+        console.print(held_out_line(summary["held_out"]))
     if summary["refused"]:
         console.print(summary["refused"], markup=False, highlight=False)
     if summary["mAP"] is not None:

@@ -8,16 +8,26 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli.console import emit_json, note, working
-from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, load_model, load_table
+from likewise.cli.console import emit_json, note, say, working
+from likewise.cli.kinds import kind_of, model_first
+from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, check_writable, load_model, load_table
 from likewise.errors import LikewiseError
+from likewise.reporting.words import plural
 
 
 def index(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model written by likewise fit.", show_default=False)],
-    gallery: Annotated[
-        str, typer.Argument(metavar="GALLERY", help="A folder of features, or any table.", show_default=False)
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|GALLERY",
+            help="Model written by likewise fit; or the gallery alone, to rank by cosine.",
+            show_default=False,
+        ),
     ],
+    second: Annotated[
+        str | None, typer.Argument(metavar="GALLERY", help="A folder of features, or any table.", show_default=False)
+    ] = None,
+    *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="NAME.index", help="Folder to write.", show_default=False)
     ],
@@ -31,12 +41,13 @@ def index(
         str, typer.Option(metavar="K", help="Neighbours that smooth each vector: auto, a number, or 0 for none.")
     ] = "auto",
     export: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Also export to .faiss, .npz (vectors and ids) or .onnx (the model)."),
+        list[Path] | None, typer.Option(metavar="FILE", help="Also export, as likewise export does.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Index a gallery, so that it can be searched with a model.
+    """Index a gallery, so that it can be searched, with a model or without one.
+
+    Without a model items are ranked by the cosine of their features, and can be taught on the page of likewise serve.
 
     The index is a folder that holds everything search and serve need: the model, the vectors and raw features of the
     gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
@@ -55,6 +66,7 @@ def index(
     [bold]Examples[/bold]
 
     \b
+      likewise index photos.features -o photos.index
       likewise index photos.likewise photos.features -o photos.index
       likewise index model.likewise items.parquet -o items.index --approximate hnsw
       likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
@@ -64,14 +76,18 @@ def index(
 
     if approximate not in (None, "auto", "hnsw", "ivf"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf or auto")
+    exports = export or []
+    for number, path in enumerate(exports):
+        check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
-    fitted = load_model(model)
-    built = _built(fitted, gallery, (labels, label_column, features), approximate, _neighbours(neighbours))
+    model, gallery = _told_apart(first, second)
+    rows = _gallery(gallery, (labels, label_column, features))
+    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours))
     with working(f"writing {output}"):
         built.save(output)
-        written = [str(write(built, path)) for path in export or []]
+        written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
-    emit_json(summary) if as_json else print(_sentence(summary))
+    emit_json(summary) if as_json else say(_sentence(summary))
 
 
 def _neighbours(word: str) -> int | str:
@@ -80,12 +96,36 @@ def _neighbours(word: str) -> int | str:
     return word if word == "auto" else int(word)
 
 
-def _built(model: Any, gallery: str, reading: tuple[Any, ...], approximate: str | None, neighbours: int | str) -> Any:
+def _told_apart(first: str, second: str | None) -> tuple[str | None, str]:
+    """The model, if there is one, and the gallery, in whichever order they came."""
+    if second is not None:
+        return model_first(first, second)
+    if kind_of(first) == "model":
+        raise LikewiseError(f"no gallery is given: expected likewise index {first} GALLERY -o NAME.index")
+    return None, first
+
+
+def _gallery(path: str, reading: tuple[Any, ...]) -> Any:
+    """A feature store, which stays on disk, or a table."""
+    from likewise.tables.store import FeatureStore, is_store
+
+    return FeatureStore.open(path) if is_store(Path(path)) and not any(reading) else load_table(path, *reading)
+
+
+def _fitted(model: str | None, rows: Any) -> Any:
+    if model is not None:
+        return load_model(Path(model))
+    from likewise.baselines import Cosine
+
+    note("no model given: items are ranked by the cosine of their features; teach it on the page of likewise serve")
+    return Cosine().fit(rows.features if hasattr(rows, "features") else rows.X)
+
+
+def _built(model: Any, rows: Any, gallery: str, approximate: str | None, neighbours: int | str) -> Any:
     from likewise.retrieval import Index
 
     kind: bool | str = {None: False, "auto": True}.get(approximate, approximate or False)
-    is_table = any(reading) or not (Path(gallery) / "meta.json").is_file()
-    rows, shows_bar = load_table(gallery, *reading) if is_table else gallery, sys.stderr.isatty()
+    shows_bar = sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
         return Index.build(model, rows, approximate=kind, neighbours=neighbours, verbose=int(shows_bar))
 
@@ -110,8 +150,8 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
 
 
 def _sentence(summary: dict[str, Any]) -> str:
-    shape = f"{summary['n_items']:,} items × {summary['n_features']:,} features → {summary['width']:,}"
-    text = f"{summary['index']}: {shape}, {summary['n_labels']:,} labels; {summary['seconds']:.1f} s"
+    shape = f"{plural(summary['n_items'], 'item')} × {summary['n_features']:,} features → {summary['width']:,}"
+    text = f"{summary['index']}: {shape}, {plural(summary['n_labels'], 'label')}; {summary['seconds']:.1f} s"
     if summary["approximate"]:
         text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
     if summary["neighbours"]:

@@ -1,6 +1,7 @@
 """Options that several verbs share, and how the files they name are read."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,10 +11,15 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from likewise.cli.console import note, working
+from likewise.cli.kinds import expect, expect_rows
 from likewise.errors import LikewiseError
 
 _FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
 
+Root = Annotated[
+    Path | None,
+    Option("--root", metavar="DIR", help="Where the pictures are now, if their folder was moved; kept with the index."),
+]
 Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
 Labels = Annotated[
     Path | None, Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
@@ -29,6 +35,10 @@ FeatureName = Annotated[
     Option("--features", metavar="NAME", help="Parquet column or .npz key of the features, if there are several."),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+AtMostWrong = Annotated[
+    str | None,
+    Option("--at-most-wrong", metavar="SHARE", help="Keep results of which no more are wrong on average, such as 10%."),
+]
 
 
 def load_table(
@@ -43,6 +53,7 @@ def load_table(
     from likewise.tables import read_table
     from likewise.tables.reading import widened
 
+    expect_rows(source)
     with working(f"reading {source}"):
         table = read_table(source, labels=labels, label_column=label_column, features=features, names=names)
     for text in table.notes:
@@ -58,19 +69,44 @@ def labelled(table: Any) -> Any:
     return kept
 
 
-def check_writable(output: Path | None) -> None:
-    """Raise before minutes of work if its result cannot be written."""
+def check_writable(output: Path | None, *inputs: str | Path | None, option: str = "--output") -> None:
+    """Raise before minutes of work if its result cannot be written, or would replace one of the inputs."""
     if output is None:
         return
     if not output.parent.is_dir():
-        raise LikewiseError(f"the folder {output.parent} of --output does not exist")
+        raise LikewiseError(f"the folder {output.parent} of {option} does not exist")
     if output.is_dir():
-        raise LikewiseError(f"--output {output} is a folder: expected a file to write")
+        raise LikewiseError(f"{option} {output} is a folder: expected a file to write")
+    for given in inputs:
+        if given is not None and str(given) != "-" and _would_replace(output, Path(given)):
+            raise LikewiseError(f"{option} {output} would replace the input {given}: choose another name")
+
+
+def _would_replace(output: Path, given: Path) -> bool:
+    """Whether a file to write is an input, under whatever name, or a file of a folder that is one."""
+    if Path(os.path.realpath(output)) == Path(os.path.realpath(given)):
+        return True
+    if not output.exists() or not given.exists():
+        return False
+    if output.samefile(given):
+        return True
+    from likewise.persistence import is_model_file
+
+    inside = given.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(given))
+    return inside and not is_model_file(output)  # a model that was put beside its data may be made again
+
+
+def check_own_folder(folder: Path, marks: Iterable[str], names: Iterable[str]) -> None:
+    """Raise if files to write are there already, in a folder that has none of the files by which we know our own."""
+    taken = [name for name in names if (folder / name).exists()]
+    if taken and not any((folder / mark).is_file() for mark in marks):
+        raise LikewiseError(f"{folder} has a {taken[0]} of its own: choose another folder with --output")
 
 
 def load_model(path: Path) -> Any:
     from likewise import load
 
+    expect(("model",), path)
     return load(path)
 
 
@@ -110,9 +146,11 @@ load_rows = partial(load_table, names=False)  # to learn from or to measure: nam
 
 
 def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | None) -> TrainingRows:
-    """The labelled rows of a table, opened if the model takes them so; with a note if some have no label."""
+    """The labelled rows of a table, opened if the model takes them so; all rows for a model that needs no labels."""
     if dask is not None:
         return _on_cluster(model, table, dask)
+    if not model.__sklearn_tags__().target_tags.required:
+        return TrainingRows(table.X, None, table.source, table.X.shape)
     if "rows" not in model.get_params():
         table = labelled(table)
         return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
@@ -194,3 +232,14 @@ def related_rows(data: str, gallery: str | None, features: str | None, relevance
         if rows.names is None:
             note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
     return TrainingRows(table.X, known, table.source, table.X.shape, gallery=None if gallery is None else items.X)
+
+
+def share(text: str) -> float:
+    """10% or 0.1 as a number."""
+    try:
+        found = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 1:
+        raise LikewiseError(f"--at-most-wrong {text}: expected a share between 0 and 1, such as 10% or 0.1")
+    return found

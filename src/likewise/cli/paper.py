@@ -59,6 +59,8 @@ def paper(
       likewise paper caltech101 caltech.features -o caltech --resume --only table3
       likewise paper photos.features --methods Euclid,LDA,SLR
     """
+    from likewise.reporting.words import plural
+
     with working(f"reading {dataset}"):
         from likewise.paper.run import prepare, write_report
 
@@ -67,7 +69,10 @@ def paper(
             extractor=extractor, command=shlex.join(["likewise", *sys.argv[1:]]), rank=rank, n_iter=iterations,
             components=components, normalise=normalise, seed=seed,
         )  # fmt: skip
-    if run.journal.moved is not None:
+    if run.journal.damaged:
+        said = plural(run.journal.damaged, "result")
+        note(f"{said} in cells.jsonl damaged, measured again; the file as it was is {run.journal.moved}")
+    elif run.journal.moved is not None:
         note(f"the results of an earlier run were moved to {run.journal.moved}; --resume would have continued it")
     _perform(run)
     with working("writing the report"):

@@ -1,7 +1,6 @@
 """`likewise search`: the items of an index most similar to a picture or to one of its rows."""
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer import Argument, Option
 
-from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.options import AsJson
+from likewise.cli.console import emit_json, note, printable, results, working
+from likewise.cli.kinds import open_index
+from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, share
 from likewise.errors import LikewiseError
 
 _MOST_INPUT = 200 * 2**20
@@ -35,6 +35,8 @@ def search(
     row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
     k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 10,
     before: Annotated[bool, Option("--before", help="Rank by the cosine of the raw features.")] = False,
+    at_most_wrong: AtMostWrong = None,
+    root: Root = None,
     as_json: AsJson = False,
     open_: Annotated[bool, Option("--open", help="Show the pictures.")] = False,
     sheet: Annotated[Path | None, Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")] = None,
@@ -45,29 +47,37 @@ def search(
     of the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead,
     without learning.
 
+    Where the model was calibrated, each result says how likely it matches. --at-most-wrong 10% keeps the share of wrong
+    results below 10 % on average over queries of the classes it learned from, and shows none rather than guess. A
+    picture unlike everything the model learned from is said to be.
+
     [bold]Examples[/bold]
 
     \b
       likewise search photos.index cat.jpg
       likewise search photos.index cat.jpg dog.jpg -k 20 --json
       likewise search photos.index --row 17 --row 230 --open
+      likewise search photos.index cat.jpg -k 500 --at-most-wrong 10%
+      likewise search photos.index cat.jpg --root /media/disk/photos
       find . -name '*.jpg' | likewise search photos.index -
       curl -s $URL | likewise search photos.index -
     """
-    from likewise.retrieval import Index
-
+    check_writable(sheet, index, *(images or []), option="--sheet")
+    at_most = None if at_most_wrong is None else share(at_most_wrong)
+    if before and at_most is not None:
+        raise LikewiseError("--before and --at-most-wrong exclude each other: raw features are not calibrated")
     queries = _queries(images or [], row or [])
     with working(f"searching {index}"):
-        loaded = Index.load(index)
-        rankings = list(_rankings(loaded, queries, k, before))
+        loaded = open_index(index, root)
+        check_writable(sheet, loaded.root, option="--sheet")
+        rankings = list(_rankings(loaded, queries, k, before, at_most))
     if as_json:
-        hits = [[_hit(loaded, *pair) for pair in zip(*ranking, strict=True)] for ranking in rankings]
-        emit_json([{"query": q.name, "results": found} for q, found in zip(queries, hits, strict=True)])
+        emit_json([_as_json(loaded, *both) for both in zip(queries, rankings, strict=True)])
     else:
         for query, ranking in zip(queries, rankings, strict=True):
-            _print_table(loaded, query, *ranking)
+            _print_table(loaded, query, ranking)
     if open_ or sheet is not None:
-        path = _write_sheet(loaded, queries, [rows for rows, _ in rankings], sheet)
+        path = _write_sheet(loaded, queries, [ranking.rows for ranking in rankings], sheet)
         if open_:
             typer.launch(str(path))
         note(f"pictures in {path}")
@@ -88,7 +98,9 @@ def _queries(images: list[str], rows: list[int]) -> list[_Query]:
 
 def _from_stdin() -> list[_Query]:
     """One image, or one path per line."""
-    data = sys.stdin.buffer.read(_MOST_INPUT + 1)
+    from likewise.tables.reading import standard_input
+
+    data = standard_input().buffer.read(_MOST_INPUT + 1)
     if len(data) > _MOST_INPUT:
         raise LikewiseError(f"standard input holds more than {_MOST_INPUT >> 20} MB; expected an image or paths")
     if not data.strip():
@@ -103,47 +115,94 @@ def _from_stdin() -> list[_Query]:
     return [_Query("standard input", data)]
 
 
-def _rankings(index: Any, queries: list[_Query], k: int, before: bool) -> Iterator[tuple[Any, Any]]:
+class _Ranking(NamedTuple):
+    """Rows and scores of results, their probabilities if the model was calibrated, and the novelty of the query."""
+
+    rows: Any
+    scores: Any
+    probabilities: Any = None
+    novelty: float | None = None
+
+
+def _rankings(
+    index: Any, queries: list[_Query], k: int, before: bool, at_most_wrong: float | None
+) -> Iterator[_Ranking]:
     images = [query.image for query in queries if query.row is None]
     embedded = iter(index.embed(images) if images else ())
     for query in queries:
+        raw = next(embedded)[None] if query.row is None else index.raw[query.row : query.row + 1]
         if query.row is not None:
             rows, scores = index.search_rows([query.row], k, raw=before)
         elif before:
-            rows, scores = index.search_raw(next(embedded), k)
+            rows, scores = index.search_raw(raw, k)
         else:
-            rows, scores = index.search_vectors(index.query_vectors(next(embedded)[None]), k)
-        yield rows[0], scores[0]
+            rows, scores = index.search_vectors(index.query_vectors(raw), k)
+        yield _Ranking(rows[0], scores[0]) if before else _sure(index, raw, rows, scores, at_most_wrong)
 
 
-def _hit(index: Any, row: Any, score: Any) -> dict[str, Any]:
+def _sure(index: Any, raw: Any, rows: Any, scores: Any, at_most_wrong: float | None) -> _Ranking:
+    """A ranking with what is known about it, cut off if that was asked for."""
+    from likewise.retrieval.confidence import is_calibrated, kept, probabilities
+
+    novelty = float(index.model.novelty(raw)[0]) if index.model.knows_classes else None
+    if at_most_wrong is not None:
+        n = int(kept(index, raw, rows, at_most_wrong)[0])
+        rows, scores = rows[:, :n], scores[:, :n]
+    if not is_calibrated(index):
+        return _Ranking(rows[0], scores[0], None, novelty)
+    return _Ranking(rows[0], scores[0], probabilities(index, raw, rows)[0], novelty)
+
+
+def _as_json(index: Any, query: _Query, ranking: _Ranking) -> dict[str, Any]:
+    novelty = None if ranking.novelty is None else round(ranking.novelty, 4)
+    return {"query": query.name, "novelty": novelty, "results": _hits(index, ranking)}
+
+
+def _hits(index: Any, ranking: _Ranking) -> list[dict[str, Any]]:
+    likely = [None] * len(ranking.rows) if ranking.probabilities is None else ranking.probabilities.tolist()
+    return [_hit(index, *hit) for hit in zip(ranking.rows, ranking.scores, likely, strict=True)]
+
+
+def _hit(index: Any, row: Any, score: Any, probability: float | None) -> dict[str, Any]:
     path = index.image_path(int(row))
     return {
         "id": index.ids[row],
         "row": int(row),
         "score": round(float(score), 6),
+        "probability": None if probability is None else round(probability, 4),
         "label": None if index.labels is None else index.labels[row],
         "path": None if path is None else str(path),
     }
 
 
-def _print_table(index: Any, query: _Query, rows: Any, scores: Any) -> None:
+def _print_table(index: Any, query: _Query, ranking: _Ranking) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(title=Text(query.name), title_justify="left")
-    for name in ("", "score", "row"):
+    if ranking.novelty is not None and ranking.novelty > 1:
+        results().print(f"{printable(query.name)} is unlike anything the model learned from", markup=False)
+    if not len(ranking.rows):
+        results().print(f"{printable(query.name)}: no result is sure enough", markup=False)
+        return
+    grid = Grid(title=Text(printable(query.name)), title_justify="left")
+    is_sure = ranking.probabilities is not None
+    for name in ("", "score", *(["match"] if is_sure else []), "row"):
         grid.add_column(name, justify="right")
     numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
     shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
     columns = [name for name, informative in shown.items() if informative]
     for name in columns:
         grid.add_column(name, overflow="fold")
-    for place, pair in enumerate(zip(rows, scores, strict=True), start=1):
-        hit = _hit(index, *pair)
-        cells = [Text("" if hit[name] is None else str(hit[name])) for name in columns]
-        grid.add_row(str(place), f"{hit['score']:.4f}", str(hit["row"]), *cells)
+    for place, hit in enumerate(_hits(index, ranking), start=1):
+        cells = [Text("" if hit[name] is None else printable(str(hit[name]))) for name in columns]
+        likely = [_percent(hit["probability"])] if is_sure else []
+        grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells)
     results().print(grid)
+
+
+def _percent(probability: float) -> str:
+    """No result is said to be certain."""
+    return "> 99 %" if probability > 0.995 else "< 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 
 def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path | None) -> Path:

@@ -6,47 +6,83 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from likewise.cli.console import note, working
+from likewise.cli.kinds import open_index
+from likewise.cli.options import Root
 from likewise.errors import LikewiseError
+from likewise.reporting.words import plural
 
 
 def serve(
-    index: Annotated[
-        Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+    path: Annotated[
+        Path, Argument(metavar="PATH", help="Folder of pictures, of features, or an index.", show_default=False)
     ],
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="INDEX", help="Index to write. [dim]Default: beside PATH.[/]")
+    ] = None,
+    labels: Annotated[
+        str | None,
+        Option(
+            metavar="folders|keywords|none|FILE", help="Labels of pictures. [dim]Default: as last time, or asked.[/]"
+        ),
+    ] = None,
+    extractor: Annotated[
+        str | None, Option("--extractor", "-e", help="As in likewise features. [dim]Default: efficientnet-lite0.[/]")
+    ] = None,
+    refit: Annotated[bool, Option("--refit", help="Learn again from the labels.")] = False,
+    root: Root = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None, Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
     ] = None,
     allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
+    proxy: Annotated[
+        list[str] | None,
+        Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are believed."),
+    ] = None,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
     no_rate_limit: Annotated[bool, Option("--no-rate-limit", help="Disable rate limiting.")] = False,
     log_level: Annotated[
-        Literal["debug", "info", "warning"], Option(help="debug logs every request; logs are JSON on stderr.")
+        Literal["debug", "info", "warning"],
+        Option(help="debug logs every request, info changes and failures; logs are JSON on stderr."),
     ] = "info",
 ) -> None:
-    """Serve a web page to search an index, compare before and after, and teach it by clicking.
+    """Serve a web page to search pictures, compare before and after, and teach it by clicking.
 
-    The page is available on this machine only. With --host other machines can connect, and then a token is required;
-    without --token a random one is printed with the address. Marks made on the page are saved at once, in the index
-    folder.
+    PATH is a folder of pictures: their features go to PATH.features and their index to PATH.index beside it, nothing
+    into PATH itself. With labels (sub-folders, keywords, or a CSV of paths and labels) a similarity is learned from
+    them, else pictures are compared by the cosine. Run again, it goes on where it was: new pictures come in, deleted
+    ones leave.
+    [bold]likewise PHOTOS[/bold] is short for likewise serve PHOTOS. An index is served as it is.
+
+    The page is available on this machine only. With --host, --allow-host or --proxy others can connect, and then a
+    token is required; without --token a random one is printed with the address. Marks made on the page are saved
+    at once, in the index folder.
 
     [bold]Examples[/bold]
 
     \b
-      likewise serve photos.index
+      likewise PHOTOS
+      likewise serve PHOTOS --labels none -o elsewhere/photos.index
       likewise serve photos.index --port 8080 --no-browser
+      likewise serve photos.index --root /media/disk/photos
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
-    from likewise.retrieval import Index
+    from likewise.cli.photos import index_of
     from likewise.web import ServerSettings
     from likewise.web.monitoring import start_logging
+    from likewise.web.server import listening
     from likewise.web.server import serve as run
 
-    if token is not None and len(token.strip()) < 8:
-        raise LikewiseError(f"--token has {len(token.strip())} characters; expected at least 8")
-    settings = ServerSettings(host, port, token, tuple(allow_host or ()), not no_rate_limit)
+    token = None if token is None else token.strip()
+    if token is not None and not 12 <= len(token) <= 128:
+        raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
+    hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
+    settings = ServerSettings(host, port, token, hosts, not no_rate_limit, proxies=proxies)
+    listening(host, port).close()  # a port in use is said before minutes of work
+    index = index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):
-        loaded = Index.load(index)
+        loaded = open_index(index, root)
     start_logging(log_level)
-    run(loaded, index, settings, not no_browser, lambda where: note(f"{len(loaded):,} items at {where} (Ctrl-C stops)"))
+    items = plural(len(loaded), "item")
+    run(loaded, index, settings, not no_browser, lambda where: note(f"{items} at {where} (Ctrl-C stops)"))

@@ -13,7 +13,7 @@ a ridge regression anchored at the fixed solution L₀.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,14 @@ from likewise.core.kernels import (
 )
 from likewise.core.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.core.passes import Gallery
-from likewise.core.setting import Head, Setting
+from likewise.core.setting import Head, LearnedMap, Setting
 from likewise.core.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999
+NO_RHO = 1e-12  # a direction in which classes do not differ
 LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
 _TINY = 1e-300  # instead of zero, for classes without a row
 
@@ -107,11 +108,27 @@ class AnchoredRegression:
         """Unit rows in the coordinates that a map L takes."""
         return np.asarray(self.basis(self.features(rows)))
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> AnchoredMap:
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return self.basis.V @ L, self.basis.offset @ L
+
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
         target = fixed_target(self, setting.ridge, setting.lda)
         saved = None if saved is None else saved.rounds_of(self.basis.V)
-        return AnchoredMap(self, adapt(self, target, setting.ridge, setting.pull, setting.confidence, saved))
+        L = adapt(self, target, setting.ridge, setting.pull, setting.confidence, saved)
+        return LearnedMap(
+            self, L, self.rms(L), lambda: np.asarray(self.engine.project(L)), partial(self.class_means, L)
+        )
+
+    def class_means(self, L: np.ndarray, head: Head) -> np.ndarray:
+        """The mean of what a head makes of the images of each class."""
+        unit, beside = self.unit, tuple[np.ndarray, ...]()
+        if self.coordinates is None:
+            inputs = unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
+            beside = (self.engine.project(L), unit.centred(inputs) if head.input else inputs)
+        task = HeadSums(Images(self.coordinates, L), head, unit.pending, unit.mean, unit.n_classes)
+        return np.asarray(self.engine.sum(task, beside)[0] / self.size[:, None])
 
     def with_columns(self, n_landmarks: int | None, rng: np.random.Generator) -> AnchoredRegression:
         """The same with `n_landmarks` columns drawn by class; None compares all rows."""
@@ -124,48 +141,6 @@ class AnchoredRegression:
         drawn = np.bincount(codes, weights, minlength=engine.n_classes)
         F = rows if self.coordinates is None else self.coordinates(rows)
         return replace(self, columns=(np.asarray(F), codes, weights * (self.size[codes] / drawn[codes])))
-
-
-@dataclass(frozen=True)
-class AnchoredMap:
-    """A map L in the eigenbasis of a regression's features."""
-
-    regression: AnchoredRegression
-    L: np.ndarray
-
-    @property
-    def features(self) -> Features:
-        return self.regression.features
-
-    @property
-    def projection(self) -> np.ndarray:
-        return np.asarray(self.regression.basis.V @ self.L)
-
-    @property
-    def offset(self) -> np.ndarray:
-        return np.asarray(self.regression.basis.offset @ self.L)
-
-    @property
-    def rms(self) -> float:
-        return self.regression.rms(self.L)
-
-    @property
-    def input_scale(self) -> float:
-        return self.regression.unit.rms
-
-    def images(self) -> np.ndarray:
-        """Images of training rows in memory, in label order."""
-        return np.asarray(self.regression.engine.project(self.L))
-
-    def class_means(self, head: Head) -> np.ndarray:
-        """The mean of what a head makes of the images of each class."""
-        regression, beside = self.regression, tuple[np.ndarray, ...]()
-        unit, engine = regression.unit, regression.engine
-        if regression.coordinates is None:
-            inputs = unit.engine.rows(slice(None)) if head.input else np.zeros((engine.shape[0], 0))
-            beside = (self.images(), unit.centred(inputs) if head.input else inputs)
-        task = HeadSums(Images(regression.coordinates, self.L), head, unit.pending, unit.mean, unit.n_classes)
-        return np.asarray(engine.sum(task, beside)[0] / regression.size[:, None])
 
 
 def anchored_regression(
@@ -212,12 +187,27 @@ def fixed_target(regression: AnchoredRegression, ridge: float, lda: bool) -> np.
 
     With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
     """
-    K = regression.class_factors
-    rho, E = scipy.linalg.eigh(K.T @ (K / regression.divisor(ridge)))
-    rho, E = np.clip(rho[:0:-1], 1e-12, LARGEST_RHO), E[:, :0:-1]  # the smallest is the constant direction
-    scale = 1 / np.sqrt(rho * (1 - rho)) if lda else np.ones_like(rho)
-    scale *= np.sqrt(regression.size.sum() / np.sum(scale**2))
-    return K @ (E * scale)
+    rho, E, n_null = _canonical(regression.class_factors, regression.divisor(ridge))
+    rho = np.clip(rho, NO_RHO, LARGEST_RHO)
+    scale, null = (1 / np.sqrt(rho * (1 - rho)), NO_RHO * (1 - NO_RHO)) if lda else (np.ones_like(rho), 1.0)
+    scale *= np.sqrt(regression.size.sum() / (np.sum(scale**2) + n_null / null))
+    return regression.class_factors @ (E * scale)
+
+
+def _canonical(K: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Canonical correlations ρ of features and classes, largest first, coefficients E of their directions K E, and how
+    many further ones are zero.
+
+    They are the eigenvalues of KᵀD⁻¹K, (C, C); where classes are more than the p features, of a p x p matrix.
+    """
+    p, C = K.shape
+    if p == 0 or p + 1 >= C:
+        rho, E = scipy.linalg.eigh(K.T @ (K / divisor))
+        return rho[:0:-1], E[:, :0:-1], 0  # the smallest is the constant direction
+    A = K / np.sqrt(divisor)
+    rho, U = scipy.linalg.eigh(A @ A.T)
+    rho, U = rho[::-1], U[:, ::-1]
+    return rho, A.T @ (U / np.sqrt(np.maximum(rho, NO_RHO))), C - 1 - p
 
 
 def adapt(

@@ -153,6 +153,9 @@ class EngineInMemory(Engine, Protocol):
     def select(self, rows: np.ndarray) -> EngineInMemory:
         """An engine over some of the rows, given by their numbers in X."""
 
+    def relabelled(self, codes: np.ndarray, n_classes: int) -> EngineInMemory:
+        """An engine over the same rows with other classes, given in label order."""
+
     def rows(self, chosen: slice | np.ndarray) -> Any:
         """Rows of X by their places in label order."""
 

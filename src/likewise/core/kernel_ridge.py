@@ -10,8 +10,7 @@ There is nothing to adapt here: training rows are all but interpolated, so the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,27 @@ from scipy.linalg import solve_triangular
 from likewise.core.anchoring import Coordinates, HeadSums, Images
 from likewise.core.kernels import Basis, Features, FeatureSums, UnitRows
 from likewise.core.labels import class_sums
-from likewise.core.setting import Head, Setting
+from likewise.core.setting import Head, LearnedMap, Setting
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense
+
+MOST_DIRECTIONS = 1_000
 
 
 def class_target(size: np.ndarray) -> np.ndarray:
     """The target of a row of each class, (C, C - 1): one-hot / √n_c, centred, without its constant direction.
 
     Columns of a Householder reflection that takes √n_c to the first axis: orthonormal, and centred over the rows as
-    they are. RMS row norm 1; a class without rows has no target.
+    they are. RMS row norm 1; a class without rows has no target. Above `MOST_DIRECTIONS` classes the columns are so
+    many random directions, between which classes are orthogonal but for ±1 / √1000: C - 1 of them would make rows to
+    search by that are as wide as there are classes.
     """
     there = np.maximum(size, 0.0)
     v = np.sqrt(there / there.sum())
+    if len(v) - 1 > MOST_DIRECTIONS:
+        R = np.random.default_rng(0).standard_normal((len(v), MOST_DIRECTIONS))
+        T = (R - np.outer(v, v @ R)) / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
+        return np.asarray(T * np.sqrt(there.sum() / np.sum(there[:, None] * T**2)))
     u = v.copy()
     u[0] += 1.0
     H = np.eye(len(v)) - np.outer(u, u) / u[0]  # |u|² = 2 u₀
@@ -72,7 +79,7 @@ class ExactKernel:
         K -= self.mean.astype(K.dtype)
         return np.asarray(K)
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> KernelMap:
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
         A = self._K if last else self._K.copy()
         dtype, n = A.dtype, len(A)
@@ -83,60 +90,28 @@ class ExactKernel:
         alpha = roots * scipy.linalg.cho_solve((factor, False), (roots * self.P).astype(dtype), check_finite=False)
         # Its sum is zero but for rounding, which 1 / λ has made large in the one direction that K does not know.
         alpha -= np.outer(self.weights / self.weights.sum(), alpha.sum(axis=0))
-        return KernelMap(self, alpha, ridge, factor)
+        kept = self.features.landmarks.dtype
+        images = (self.P - ridge * alpha / self.weights[:, None]).astype(kept)
+        rms = float(np.sqrt(self.weights @ np.einsum("ij,ij->i", images, images) / self.weights.sum()))
+        means = partial(self._class_means, alpha, factor)
+        return LearnedMap(self, alpha.astype(kept), rms, lambda: images, means)
 
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return L, self.mean @ L
 
-@dataclass(frozen=True)
-class KernelMap:
-    """A map α of the kernel of all rows."""
-
-    kernel: ExactKernel
-    alpha: np.ndarray
-    ridge: float
-    factor: np.ndarray
-
-    @property
-    def features(self) -> Features:
-        return self.kernel.features
-
-    @property
-    def projection(self) -> np.ndarray:
-        return self.alpha.astype(self.features.landmarks.dtype)
-
-    L = projection
-
-    @property
-    def offset(self) -> np.ndarray:
-        return np.asarray(self.kernel.mean @ self.alpha)
-
-    @property
-    def rms(self) -> float:
-        w = self.kernel.weights
-        return float(np.sqrt(w @ np.einsum("ij,ij->i", self.images(), self.images()) / w.sum()))
-
-    @property
-    def input_scale(self) -> float:
-        return self.kernel.unit.rms
-
-    def images(self) -> np.ndarray:
-        """Images of the training rows, in label order."""
-        images = self.kernel.P - self.ridge * self.alpha / self.kernel.weights[:, None]
-        return images.astype(self.features.landmarks.dtype)
-
-    @cached_property
-    def left_out(self) -> np.ndarray:
+    def left_out(self, alpha: np.ndarray, factor: np.ndarray) -> np.ndarray:
         """Images that each row would have had if it had been left out."""
-        (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (self.factor,))
-        inverse = potri(self.factor, lower=0, overwrite_c=0)[0].diagonal()
-        return np.asarray(self.kernel.P - self.alpha / (self.kernel.weights * inverse)[:, None])
+        (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (factor,))
+        inverse = potri(factor, lower=0, overwrite_c=0)[0].diagonal()
+        return np.asarray(self.P - alpha / (self.weights * inverse)[:, None])
 
-    def class_means(self, head: Head) -> np.ndarray:
-        """The mean of what a head makes of images left out: fitted ones are closer to their target than any other."""
-        unit = self.kernel.unit
-        images = self.left_out.astype(self.features.landmarks.dtype)
-        z = head(images, lambda: unit.centred(self.features.landmarks))
-        sums = class_sums(z, unit.engine.codes, unit.engine.weights, unit.n_classes)
-        return np.asarray(sums / np.maximum(unit.size, 1e-300)[:, None])
+    def _class_means(self, alpha: np.ndarray, factor: np.ndarray, head: Head) -> np.ndarray:
+        """Of images left out: fitted ones are closer to their target than any other."""
+        images = self.left_out(alpha, factor).astype(self.features.landmarks.dtype)
+        z = head(images, lambda: self.unit.centred(self.features.landmarks))
+        sums = class_sums(z, self.unit.engine.codes, self.unit.engine.weights, self.unit.n_classes)
+        return np.asarray(sums / np.maximum(self.unit.size, 1e-300)[:, None])
 
 
 def _cholesky(A: np.ndarray) -> np.ndarray:
@@ -176,52 +151,28 @@ class LandmarkKernel:
         K = self.features(rows)
         return np.asarray(K - self.mean.astype(K.dtype))
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LandmarkMap:
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
         A, ridge = self.FF if last else self.FF.copy(), setting.ridge * (1.0 - float(self.mean.mean()))
         A[np.diag_indices(len(A))] += ridge
         L = scipy.linalg.cho_solve((_cholesky(A), False), self.FP, check_finite=False)
-        squares = float(np.sum(L * (self.FP - ridge * L)))
-        return LandmarkMap(self, solve_triangular(self.T, L, check_finite=False), squares)
+        rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
+        projection = solve_triangular(self.T, L, check_finite=False)
+        return LearnedMap(
+            self, projection, rms, partial(self._images, projection), partial(self._class_means, projection)
+        )
 
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return L, self.mean @ L
 
-@dataclass(frozen=True)
-class LandmarkMap:
-    """A map of the kernel with some landmarks; `squares` is Σ |z|² over the training rows."""
+    def _images(self, projection: np.ndarray) -> np.ndarray:
+        engine = self.unit.engine
+        return self.encode(engine.rows(slice(None))) @ projection.astype(engine.dtype)
 
-    kernel: LandmarkKernel
-    projection: np.ndarray
-    squares: float
-
-    @property
-    def L(self) -> np.ndarray:
-        return self.projection
-
-    @property
-    def features(self) -> Features:
-        return self.kernel.features
-
-    @property
-    def offset(self) -> np.ndarray:
-        return np.asarray(self.kernel.mean @ self.projection)
-
-    @property
-    def rms(self) -> float:
-        return float(np.sqrt(self.squares / self.kernel.unit.size.sum()))
-
-    @property
-    def input_scale(self) -> float:
-        return self.kernel.unit.rms
-
-    def images(self) -> np.ndarray:
-        """Images of the training rows, in label order, where they are in memory."""
-        unit = self.kernel.unit
-        return self.kernel.encode(unit.engine.rows(slice(None))) @ self.projection.astype(unit.engine.dtype)
-
-    def class_means(self, head: Head) -> np.ndarray:
-        """The mean of what a head makes of the images of each class, in one more pass."""
-        unit = self.kernel.unit
-        basis = Basis(self.projection, np.empty(0), self.offset, 1.0)
-        images = Images(Coordinates(unit.pending, self.features, basis), np.eye(self.projection.shape[1]))
+    def _class_means(self, projection: np.ndarray, head: Head) -> np.ndarray:
+        """In one more pass."""
+        unit, basis = self.unit, Basis(projection, np.empty(0), self.mean @ projection, 1.0)
+        images = Images(Coordinates(unit.pending, self.features, basis), np.eye(projection.shape[1]))
         task = HeadSums(images, head, unit.pending, unit.mean, unit.n_classes)
         return np.asarray(unit.engine.sum(task)[0] / np.maximum(unit.size, 1e-300)[:, None])

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from likewise.core.engine import Engine, RowBlock
-from likewise.core.labels import class_sums, draw_landmarks
+from likewise.core.labels import class_sums, draw_landmarks, sample_rows
 from likewise.core.truncated_whitening import reduced_rows
 from likewise.core.whitening import add_gram, check_room, fixed_signs, mirrored
 from likewise.errors import LikewiseError
@@ -324,9 +324,7 @@ class UnitRows:
         """The RBF kernel with `size` of the rows as landmarks; width 0 is linear."""
         if not width:
             return Features()
-        n = self.engine.shape[0]
-        numbers = np.sort(rng.permutation(n)[:size])
-        places = np.argsort(self.engine.order)[numbers]  # rows that count, numbered in their own order
+        places = sample_rows(self.engine.shape[0], size, rng)
         landmarks = dense(scaled(self.pending, rows_at(self.engine, places)))
         return Features(np.asarray(landmarks), self.gamma(width))
 
@@ -380,12 +378,28 @@ def rows_at(engine: Engine, places: np.ndarray) -> Any:
     return rows[np.argsort(np.argsort(places, kind="stable"), kind="stable")]
 
 
-def sample(engine: Engine, most: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """About `most` rows drawn by class, in memory and in their own order, and their numbers; all if no more."""
+def sample(
+    engine: Engine, most: int, rng: np.random.Generator, most_classes: int | None = None
+) -> tuple[Any, np.ndarray]:
+    """About `most` rows drawn by class, in memory and in label order, and their places in it; all if no more.
+
+    Of more than `most_classes` classes so many are drawn, and numbered anew.
+    """
+    if most_classes is not None and engine.n_classes > most_classes:
+        return _of_some_classes(engine, most, rng, np.sort(rng.permutation(engine.n_classes)[:most_classes]))
     n = engine.shape[0]
-    if most >= n and hasattr(engine, "X") and n == engine.X.shape[0]:
+    if most >= n and hasattr(engine, "X") and np.array_equal(engine.order, np.arange(engine.X.shape[0])):
         return engine, np.arange(n)
-    places = np.arange(n) if most >= n else draw_landmarks(engine.codes, engine.n_classes, most, rng)
-    places = places[np.argsort(engine.order[places])]
-    taken = engine.take(np.sort(places))
-    return taken.select(np.argsort(np.argsort(places))), engine.order[places]
+    places = np.arange(n) if most >= n else np.sort(draw_landmarks(engine.codes, engine.n_classes, most, rng))
+    return engine.take(places), places
+
+
+def _of_some_classes(
+    engine: Engine, most: int, rng: np.random.Generator, classes: np.ndarray
+) -> tuple[Any, np.ndarray]:
+    places = np.flatnonzero(np.isin(engine.codes, classes))
+    codes = np.searchsorted(classes, engine.codes[places])
+    if most < len(places):
+        chosen = np.sort(draw_landmarks(codes, len(classes), most, rng))
+        places, codes = places[chosen], codes[chosen]
+    return engine.take(places).relabelled(codes, len(classes)), places

@@ -3,18 +3,19 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
+from likewise.utils.arrays import dense, is_foreign, like, row_hashes, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
 Rectangle = tuple[slice, slice]
+_LABELS = (str, int, float, np.integer, np.floating, np.bool_)  # what an array of objects may hold
 
 
 def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -31,16 +32,33 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
-    objects = y.tolist() if y.dtype.kind == "O" else []
-    missing = np.isnan(y).sum() if y.dtype.kind == "f" else sum(label is None or label != label for label in objects)
+    missing = _n_missing(y)
     if missing:
         raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
+    _check_kind(y)
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
     return classes, codes.ravel()
+
+
+def _n_missing(y: np.ndarray) -> int:
+    if y.dtype.kind in "fM":
+        return int(np.isnat(y).sum() if y.dtype.kind == "M" else np.isnan(y).sum())
+    return sum(label is None or label != label for label in y.tolist()) if y.dtype.kind == "O" else 0
+
+
+def _check_kind(y: np.ndarray) -> None:
+    """Raise for labels that a model file could not hold."""
+    objects = y.tolist() if y.dtype.kind == "O" else []
+    other = {type(label).__name__ for label in objects if not isinstance(label, _LABELS)}
+    if y.dtype.kind not in "biufUSMO" or other:
+        kind = sorted(other)[0] if other else str(y.dtype)
+        raise LikewiseError(
+            f"y has labels of the type {kind}: expected text, numbers or booleans; dates as NumPy's datetime64"
+        )
 
 
 def is_unlabelled(y: np.ndarray) -> np.ndarray:
@@ -73,7 +91,18 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
     weights = check_sample_weight(to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
     if len(np.unique(codes[weights > 0])) < 2:
         raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
+    check_weights(weights)
     return None if np.all(weights == 1.0) else np.asarray(weights)
+
+
+def check_weights(weights: np.ndarray) -> None:
+    """Raise where sums of weights would overflow, or a row would count for nothing beside another."""
+    some = weights[weights > 0]
+    if len(some) and not (some.max() <= 1e12 and some.min() >= 1e-12):
+        raise LikewiseError(
+            f"sample_weight has values from {some.min():.1e} to {some.max():.1e}: expected zero, or between 1e-12 and "
+            "1e12; divide all of them by their mean"
+        )
 
 
 @dataclass(frozen=True)
@@ -113,6 +142,56 @@ class LabelTarget:
                 scores *= scores.dtype.type(self.same_weight[c])
             S[block] += 2 * scores
         return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
+
+
+# -- An order that hangs on what rows hold -----------------------------------------------------------------------------
+
+
+class ContentOrder(NamedTuple):
+    """Row numbers by class, without rows of weight zero, the new number of each class, and hashes of all rows."""
+
+    rows: np.ndarray
+    ranks: np.ndarray
+    hashes: np.ndarray
+
+
+def content_order(
+    hashes: Sequence[np.ndarray], codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
+) -> ContentOrder:
+    """An order of rows and classes by hashes of the rows, the first of them first: what is drawn by place then hangs
+    on what rows hold.
+
+    Classes come by their smallest hash, then by all of them and their weights; two that still tie hold the same rows,
+    and any order of these gives the same result. So neither the order in which rows come nor the names of labels
+    change what is learned.
+    """
+    w = np.zeros(len(codes)) if weights is None else weights
+    order = np.lexsort((w, *hashes[::-1], codes))
+    order = order if weights is None else order[weights[order] > 0]
+    present, starts = np.unique(codes[order], return_index=True)
+    all_of = np.add.reduceat(_mixed(hashes[-1][order] + _mixed(w[order].view(np.uint64))), starts)
+    ranks = np.empty(n_classes, dtype=codes.dtype)
+    absent = np.setdiff1d(np.arange(n_classes), present)
+    ranks[np.concatenate([present[np.lexsort((all_of, hashes[0][order][starts]))], absent])] = np.arange(n_classes)
+    return ContentOrder(order[np.argsort(ranks[codes[order]], kind="stable")], ranks, hashes[0])
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """64-bit integers scattered, so that sums of different ones differ."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)  # a zero counts too
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray(values ^ (values >> np.uint64(27)))
+
+
+def in_content_order(
+    X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
+) -> tuple[Any, np.ndarray, np.ndarray | None, ContentOrder]:
+    """Rows of an array, their classes and weights in the order of their content, and that order."""
+    hashes = [row_hashes(X)]
+    if len(np.unique(hashes[0])) < len(codes):  # rows alike in single precision may still differ
+        hashes.append(row_hashes(X, exact=True))
+    found = content_order(hashes, codes, n_classes, weights)
+    return X[found.rows], found.ranks[codes[found.rows]], None if weights is None else weights[found.rows], found
 
 
 # -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------

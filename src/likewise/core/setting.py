@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -17,30 +17,36 @@ from likewise.utils.onnx_graph import Graph
 MOST_AT_A_TIME = 4096  # rows whose kernel with all landmarks is held
 
 
-class LearnedMap(Protocol):
-    """What a regression learned: rows to images, features(rows) @ projection - offset."""
+@dataclass(frozen=True)
+class LearnedMap:
+    """What a regression learned: a map L of the rows it encodes, features(rows) @ projection - offset as it is kept.
 
-    features: Any
+    Attributes
+    ----------
+    rms : RMS length of the training images. images : those of training rows in memory, in label order.
+    class_means : the mean of what a head makes of the images of each class.
+    """
+
+    regression: Any
+    L: np.ndarray
+    rms: float
+    images: Callable[[], np.ndarray]
+    class_means: Callable[[Head], np.ndarray]
 
     @property
-    def projection(self) -> np.ndarray: ...
+    def features(self) -> Features:
+        return self.regression.features
 
     @property
-    def offset(self) -> np.ndarray: ...
-
-    @property
-    def rms(self) -> float:
-        """RMS length of the training images."""
+    def kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset."""
+        projection, offset = self.regression.unfolded(self.L)
+        return np.ascontiguousarray(projection), offset
 
     @property
     def input_scale(self) -> float:
         """RMS length of the centred training rows."""
-
-    def images(self) -> np.ndarray:
-        """Images of training rows in memory, in label order."""
-
-    def class_means(self, head: Head) -> np.ndarray:
-        """The mean of what a head makes of the images of each class."""
+        return float(self.regression.unit.rms)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.blocked import BlockedEngine
 from likewise.data.tasks import joined_columns
 from likewise.errors import LikewiseError, optional
-from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
+from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, row_hashes, to_host
 from likewise.utils.threads import Arrays, added
 
 log = logging.getLogger("likewise")
@@ -68,6 +68,10 @@ class ArrayEngine(BlockedEngine):
         for block in gen_batches(self.shape[0], _BLOCK):
             weights = None if self.weights is None else self.weights[block]
             yield RowBlock(self._rows(block), self.codes[block], weights)
+
+    def hashes(self) -> np.ndarray:
+        blocks = (to_host(self._X[block, :]) for block in gen_batches(self._X.shape[0], _BLOCK))
+        return np.concatenate([row_hashes(np.asarray(rows)) for rows in blocks])
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
@@ -184,10 +188,8 @@ class ArrayEngine(BlockedEngine):
         return self.xp.bfloat16
 
 
-def array_rows(
-    X: Any, y: Any, sample_weight: Any, device: Any = None, tile_dtype: str | None = None
-) -> tuple[ArrayEngine, np.ndarray]:
-    """The engine for an array of another library, or for a NumPy array that is to run on a device; and the classes."""
+def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Distinct labels, the class of each row and weights or None, for an array that an `ArrayEngine` takes."""
     if not isinstance(X, np.ndarray) and not is_foreign(X):
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for dense arrays and torch tensors")
     if is_torch(X):
@@ -198,8 +200,7 @@ def array_rows(
     if y.shape != (X.shape[0],):
         raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
-    weights = row_weights(to_host(sample_weight), codes, codes)
-    return ArrayEngine(X, codes, len(classes), weights, device, tile_dtype), classes
+    return classes, codes, row_weights(to_host(sample_weight), codes, codes)
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, Task
-from likewise.core.labels import LabelTarget, class_starts
+from likewise.core.labels import ContentOrder, LabelTarget, class_starts
 from likewise.core.passes import Swept
 from likewise.core.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.data.memory import MemoryEngine
@@ -24,13 +24,24 @@ class BlockedEngine:
         self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None
     ) -> None:
         self.row_codes, self.row_weights = codes, weights
-        order = np.argsort(codes, kind="stable")
-        self.order = order if weights is None else order[weights[order] > 0]
-        self.codes = codes[self.order]
-        self.weights = None if weights is None else weights[self.order]
-        self.starts, self.n_classes = class_starts(self.codes, n_classes), n_classes
+        order, self.n_classes = np.argsort(codes, kind="stable"), n_classes
+        self._visit(order if weights is None else order[weights[order] > 0])
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None
+
+    def _visit(self, order: np.ndarray) -> None:
+        self.order, self.codes = order, self.row_codes[order]
+        self.weights = None if self.row_weights is None else self.row_weights[order]
+        self.starts = class_starts(self.codes, self.n_classes)
+
+    def arrange(self, order: ContentOrder) -> None:
+        """Number classes anew, and rows by class in this order; blocks are read in their own."""
+        self.row_codes = order.ranks[self.row_codes]
+        self._visit(order.rows)
+
+    def hashes(self) -> np.ndarray:
+        """A hash of each row, in the rows' own order."""
+        raise NotImplementedError
 
     def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
         """None: what is computed from rows is computed again in each pass."""

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.core.labels import ContentOrder
 from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError, optional
+from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, added, single_threaded_blas
 
 _FAN_IN = 8  # sums that one task adds
@@ -61,6 +63,21 @@ class DaskEngine(BlockedEngine):
         sent, groups = self._sent(task), columns.groups()
         parts = [self._submit(_against, sent, block, *group) for block in self._blocks for group in groups]
         return self._added(parts, len(groups))
+
+    def hashes(self) -> np.ndarray:
+        """A hash of each row, computed where it is; zero for one of weight zero."""
+        found = self.gathered([self._submit(_hashes, block) for block in self._blocks])
+        hashes = np.zeros(len(self.row_codes), dtype=np.uint64)
+        for part, of_block in zip(self._parts, found, strict=True):
+            places = self._places(part)
+            hashes[part][places >= 0] = of_block[places[places >= 0]]
+        return hashes
+
+    def arrange(self, order: ContentOrder) -> None:
+        """The same, and in the blocks on the workers."""
+        super().arrange(order)
+        sent = self._sent(order.ranks)
+        self._blocks = [self._submit(_recoded, sent, block) for block in self._blocks]
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in X, ascending: only these reach the client."""
@@ -156,6 +173,17 @@ def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: n
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _hashes(block: RowBlock) -> np.ndarray:
+    return row_hashes(block.rows)
+
+
+def _recoded(ranks: np.ndarray, block: RowBlock) -> RowBlock:
+    """A block with its classes numbered anew, and sorted by them."""
+    codes = ranks[block.codes]
+    order = np.argsort(codes, kind="stable")
+    return RowBlock(block.rows[order], codes[order], None if block.weights is None else block.weights[order])
 
 
 def _sums(task: Task, block: RowBlock) -> Arrays:

@@ -15,6 +15,7 @@ from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, added
 
 DEFAULT_LIMIT = 1_000_000_000
@@ -96,6 +97,9 @@ class DiskEngine(BlockedEngine):
             if len(block.codes):
                 yield block
         self._checked = True
+
+    def hashes(self) -> np.ndarray:
+        return np.concatenate([row_hashes(rows) for _, rows in self.source.blocks(self.budget.block_rows)])
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         return self._summed(lambda block: block_sums(task, block))

@@ -109,6 +109,9 @@ class MemoryEngine:
         weights = None if self.row_weights is None else self.row_weights[rows]
         return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
 
+    def relabelled(self, codes: np.ndarray, n_classes: int) -> "MemoryEngine":
+        return MemoryEngine(self.rows(slice(None)), codes, n_classes, self.weights)
+
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):

@@ -8,6 +8,8 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 
+_MOST_ROWS = 50_000_000  # without ids or a shape, the largest number of a row says how many there are
+
 
 class Relevance:
     """The known relevance of n_g items to n_q queries.
@@ -109,7 +111,7 @@ class Relevance:
         linked = np.repeat([1.0, 0.0], [len(alike), len(unlike)])
         n = len(ids) if ids is not None else n
         rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
-        size = int(rows.max(initial=0)) + 1 if n is None else n
+        size = max(1, _counted(rows, "item")) if n is None else n
         relevance = cls(assembled(rows, columns, np.tile(linked, 2), (size, size), conflicts), kind="binary")
         relevance._may_grow = n is None
         return relevance
@@ -193,9 +195,17 @@ def _shape(
 ) -> tuple[int, int]:
     if shape is not None:
         return int(shape[0]), int(shape[1])
-    n_q = len(query_ids) if query_ids is not None else int(rows.max(initial=-1)) + 1
-    n_g = len(item_ids) if item_ids is not None else int(columns.max(initial=-1)) + 1
+    n_q = len(query_ids) if query_ids is not None else _counted(rows, "query")
+    n_g = len(item_ids) if item_ids is not None else _counted(columns, "item")
     return n_q, n_g
+
+
+def _counted(places: np.ndarray, what: str) -> int:
+    """The number of rows that row numbers ask for; a matrix takes room for every one of them."""
+    n = int(places.max(initial=-1)) + 1
+    if n > _MOST_ROWS:
+        raise LikewiseError(f"{what} {n - 1:,} of the relevance is above {_MOST_ROWS:,}: give {what}_ids, or a shape")
+    return n
 
 
 def _pairs(pairs: Any, what: str) -> np.ndarray:

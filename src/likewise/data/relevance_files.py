@@ -1,6 +1,7 @@
 """Relevance from a file: triples, pairs, triplets or clicks in CSV, TSV or Parquet, told apart by their columns."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
 from likewise.tables.arrays import parquet_frame
+from likewise.tables.npy import explained
 from likewise.tables.text import is_number, opened, rows_of
 
 # What people call these columns.
@@ -21,6 +23,8 @@ _POSITION = ("position", "rank", "pos")
 _LEFT, _RIGHT, _LINK = ("a", "left", "first", "item1"), ("b", "right", "second", "item2"), ("link", "alike", "same")
 _LINKS = {"must": 1.0, "must-link": 1.0, "cannot": 0.0, "cannot-link": 0.0, "1": 1.0, "0": 0.0}
 _EXPECTED = "query, item[, grade]; query, item, clicked[, position]; anchor, positive, negative; or a, b[, link]"
+
+_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 Columns = dict[str, list[str]]
 
@@ -107,7 +111,8 @@ def _parquet_columns(path: Path) -> Columns:
     frame = parquet_frame(path)
     if not frame.num_rows:
         raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
-    cells = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
+    with explained(path, "Parquet"):
+        cells = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
     return {name: [str(int(v)) if isinstance(v, bool) else str(v) for v in values] for name, values in cells.items()}
 
 
@@ -124,9 +129,9 @@ def _named(path: Path, columns: Columns, names: Sequence[str]) -> list[str]:
 
 def _ids(cells: list[str]) -> np.ndarray:
     """Ids as whole numbers where all of them are, as text otherwise."""
-    if all(cell.isdigit() and str(int(cell)) == cell for cell in cells):
+    if all(_ID.fullmatch(cell) for cell in cells):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    return np.array(cells)
+    return np.array(cells, dtype=object)  # of text NumPy would give each the room of the longest
 
 
 def _numbers(path: Path, columns: Columns, name: str | None) -> np.ndarray | None:

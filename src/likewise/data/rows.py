@@ -10,18 +10,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.core.engine import Engine
-from likewise.core.labels import encode_labels, row_weights
+from likewise.core.labels import content_order, encode_labels, in_content_order, row_weights
 from likewise.data.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.data.memory import MemoryEngine
 from likewise.data.sources import BlockStream, NpyFile
 from likewise.errors import LikewiseError
 from likewise.tables.reading import read_table
-from likewise.tables.store import FeatureStore, is_store, read_labels, read_meta
+from likewise.tables.store import FeatureStore, is_store, read_rows
 from likewise.tables.table import Table, tidy_labels
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
 
+MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
 _OPTIONS = ("memory_limit", "device", "tile_dtype")
+Labels = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+"""Distinct labels sorted, the class of each row, and weights or None."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,21 @@ class Rows:
     Attributes
     ----------
     engine : the rows, sorted by label, and the sums over them that a fit asks for.
-    classes : the distinct labels; class c of the engine has the label classes[c].
+    classes : the distinct labels, sorted; the engine numbers them in an order of its own.
     where : "memory", "disk", "dask" or "array", an array of another library or bound for a device.
     feature_names : names of the columns, if X was a data frame.
     memory_limit : bytes that work on the rows may take.
+    given_codes : the class of each row in the order in which they were given, as a place in `classes`.
+    given_rows : the number, as given, of each row of the engine in label order.
+    hashes : of the rows as given, by which they are recognised; None where reading them all would cost too much.
     """
 
     engine: Engine
     classes: np.ndarray
     where: str
+    given_codes: np.ndarray
+    given_rows: np.ndarray
+    hashes: np.ndarray | None = None
     feature_names: np.ndarray | None = None
     memory_limit: int = DEFAULT_LIMIT
 
@@ -91,9 +100,11 @@ def open_rows(
     if place in ("disk", "dask"):
         return _distant_rows(X, y, sample_weight, options, own)
     if place == "array":
-        from likewise.data.array_api import array_rows
+        from likewise.data.array_api import ArrayEngine, array_labels
 
-        return Rows(*array_rows(X, y, sample_weight, device, tile_dtype), place, memory_limit=limit)
+        labels = array_labels(X, y, sample_weight)
+        engine = ArrayEngine(X, labels[1], len(labels[0]), labels[2], device, tile_dtype)
+        return _distant(engine, place, labels, limit)
     names = feature_names(X)
     X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
     return memory_rows(X, y, sample_weight, names, limit)
@@ -103,9 +114,23 @@ def memory_rows(
     X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int = DEFAULT_LIMIT
 ) -> Rows:
     """Rows that scikit-learn has checked."""
-    classes, codes = encode_labels(y)
-    weights = row_weights(sample_weight, X, codes)
-    return Rows(MemoryEngine(X, codes, len(classes), weights), classes, "memory", names, limit)
+    classes, given = encode_labels(y)
+    weights = row_weights(sample_weight, X, given)
+    X, codes, weights, order = in_content_order(X, given, len(classes), weights)
+    engine = MemoryEngine(X, codes, len(classes), weights)
+    return Rows(engine, classes, "memory", given, order.rows, order.hashes, names, limit)
+
+
+def _distant(engine: Any, place: str, labels: Labels, limit: int) -> Rows:
+    """Rows that stay where they are, on an engine, with classes and rows in the order of their content.
+
+    More than a million of them are left in the order of the names and of the rows as they came.
+    """
+    classes, codes, weights = labels
+    hashes = engine.hashes() if len(codes) <= MOST_HASHES else None
+    if hashes is not None:
+        engine.arrange(content_order([hashes], codes, len(classes), weights))
+    return Rows(engine, classes, place, codes, engine.order, hashes, memory_limit=limit)
 
 
 def memory_limit_of(options: Mapping[str, Any]) -> int:
@@ -148,7 +173,7 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
     """An array or a source of rows, and labels: those given, else those that X has itself."""
     if isinstance(X, FeatureStore):
-        X = X.path
+        return X.features, X.labels if y is None else y
     if isinstance(X, str | os.PathLike):
         X, y = _opened(X, y)
     if isinstance(X, Table):
@@ -161,8 +186,8 @@ def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
     """A `.npy` file or a feature store as a source of rows; any other file as a table."""
     path = Path(path)
     if is_store(path):
-        read_meta(path)
-        return NpyFile.open(path / "features.npy"), read_labels(path / "items.csv") if y is None else y
+        X, labels = read_rows(path)
+        return X, labels if y is None else y
     if path.suffix.lower() == ".npy" or NpyFile.is_one(path):
         return NpyFile.open(path), y
     return read_table(path), y
@@ -172,20 +197,18 @@ def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any]
     """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
     if "device" in options or "tile_dtype" in options:
         raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
-    source, classes, codes, weights = _labelled_source(X, y, sample_weight, own)
-    limit = memory_limit_of(options)
+    source, labels = _labelled_source(X, y, sample_weight, own)
+    (classes, codes, weights), limit = labels, memory_limit_of(options)
     if _is_dask(source):
         from likewise.data.dask import DaskEngine
 
-        return Rows(DaskEngine(source, codes, len(classes), weights), classes, "dask", memory_limit=limit)
+        return _distant(DaskEngine(source, codes, len(classes), weights), "dask", labels, limit)
     engine = DiskEngine(source, codes, len(classes), weights, options.get("memory_limit"))
-    return Rows(engine, classes, "disk", memory_limit=limit)
+    return _distant(engine, "disk", labels, limit)
 
 
-def _labelled_source(
-    X: Any, y: Any, sample_weight: Any, own: bool
-) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Where the rows are (a `Source`, or a dask array), distinct labels, the class of each row, and weights or None."""
+def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any, Labels]:
+    """Where the rows are (a `Source`, or a dask array), and their labels."""
     if y is None:
         raise LikewiseError("y is None, and X brings no labels of its own: give one label per row")
     y = np.asarray(y.compute() if _is_dask(y) else to_host(y))
@@ -194,7 +217,7 @@ def _labelled_source(
     source = _source(X, len(y))
     if source.shape[0] != len(y):
         raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one per row")
-    return source, *_labels(y, sample_weight, own)
+    return source, _labels(y, sample_weight, own)
 
 
 def _source(X: Any, n: int) -> Any:
@@ -207,7 +230,7 @@ def _source(X: Any, n: int) -> Any:
     return BlockStream(X, n) if is_blocks(X) else X
 
 
-def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> Labels:
     """Distinct labels, the class of each row, and weights, which are zero for rows without a label ("")."""
     labelled = y != "" if y.dtype.kind == "U" else np.ones(len(y), dtype=bool)
     classes, found = encode_labels(y[labelled])

@@ -1,18 +1,19 @@
 """Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.lib import format as npy
 from sklearn.utils import gen_batches
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.tables.arrays import npy_header
+from likewise.tables.npy import read_header
 
 Blocks = Iterator[tuple[slice, np.ndarray]]
 
@@ -20,33 +21,46 @@ Blocks = Iterator[tuple[slice, np.ndarray]]
 class NpyFile:
     """A matrix in a `.npy` file, or at an offset of another file, read into two alternating buffers.
 
-    Not memory-mapped: pages of a mapped file count as memory of this process until the system reclaims them.
+    Not memory-mapped: pages of a mapped file count as memory of this process until the system reclaims them. The file
+    stays open, so that all passes read the same rows even if another file takes its name.
     """
 
-    def __init__(self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int) -> None:
+    def __init__(
+        self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int, file: BinaryIO | None = None
+    ) -> None:
         self.path, self.shape, self.dtype, self.offset = path, shape, np.dtype(dtype), offset
         self._row_bytes = shape[1] * self.dtype.itemsize
         self._end = offset + shape[0] * self._row_bytes
-        size = path.stat().st_size
+        self._begin(file)
+        size = os.fstat(self._file.fileno()).st_size
         if size < self._end:
             raise self._truncated(size)
+
+    def _begin(self, file: BinaryIO | None) -> None:
+        self._file = open(self.path, "rb", buffering=0) if file is None else file  # noqa: SIM115 (it stays open)
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens the file by its name."""
+        return {name: value for name, value in vars(self).items() if name not in ("_file", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin(None)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         path = Path(path)
         try:
-            with open(path, "rb") as file:
-                shape, fortran, dtype = npy_header(file)
-                offset = file.tell()
+            file = open(path, "rb", buffering=0)  # noqa: SIM115 (it stays open)
         except FileNotFoundError as error:
             raise LikewiseError(f"{path} does not exist") from error
-        except (ValueError, EOFError, OSError) as error:
-            raise FileFormatError(f"{path} is not a .npy file, or its header is damaged: {error}") from error
+        shape, fortran, dtype, offset = read_header(file, os.fstat(file.fileno()).st_size, path)
         if len(shape) != 2 or 0 in shape or dtype.kind not in "biuf":
             raise FileFormatError(f"{path} has shape {shape} and type {dtype}: expected rows of real numbers")
         if fortran:
             raise FileFormatError(f"{path} is stored column by column: save it with np.ascontiguousarray first")
-        return cls(path, (int(shape[0]), int(shape[1])), dtype, offset)
+        return cls(path, (int(shape[0]), int(shape[1])), dtype, offset, file)
 
     @staticmethod
     def is_one(path: Path) -> bool:
@@ -65,39 +79,37 @@ class NpyFile:
         whole: Any = X
         while isinstance(whole.base, np.memmap):  # a view keeps the offset of its base
             whole = whole.base
-        return cls(Path(filename), X.shape, X.dtype, int(whole.offset + X.ctypes.data - whole.ctypes.data))
+        offset = int(whole.offset + X.ctypes.data - whole.ctypes.data)
+        return cls(Path(filename), X.shape, X.dtype, offset, getattr(whole, "file", None))
 
     def blocks(self, block_rows: int) -> Blocks:
         """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
         n = self.shape[0]
         ranges = list(gen_batches(n, block_rows))
         buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
-        with open(self.path, "rb", buffering=0) as file:
-            jobs = [
-                lambda part=part, buffer=buffers[i % 2]: (part, self._read(file, part, buffer))
-                for i, part in enumerate(ranges)
-            ]
-            yield from read_ahead(iter(jobs))
+        jobs = [
+            lambda part=part, buffer=buffers[i % 2]: (part, self._read(part, buffer)) for i, part in enumerate(ranges)
+        ]
+        yield from read_ahead(iter(jobs))
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         """Some rows, given in ascending order."""
         found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
-        with open(self.path, "rb", buffering=0) as file:
-            for i, row in enumerate(rows.tolist()):
-                self._read(file, slice(row, row + 1), found[i : i + 1])
+        for i, row in enumerate(rows.tolist()):
+            self._read(slice(row, row + 1), found[i : i + 1])
         return found
 
     def between(self, first: int, last: int) -> np.ndarray:
-        with open(self.path, "rb", buffering=0) as file:
-            return self._read(file, slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
+        return self._read(slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
 
     def place(self, row: int) -> str:
         """Where a row is, for an error message."""
         return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
 
-    def _read(self, file: Any, part: slice, buffer: np.ndarray) -> np.ndarray:
+    def _read(self, part: slice, buffer: np.ndarray) -> np.ndarray:
         rows, first = buffer[: part.stop - part.start], self.offset + part.start * self._row_bytes
-        got = read_exactly(file, first, rows)
+        with self._lock:
+            got = read_exactly(self._file, first, rows)
         if got < rows.nbytes:
             raise self._truncated(first + got)
         return rows

@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from likewise.errors import LikewiseError
 from likewise.features.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
 from likewise.persistence import load_model, save_model
-from likewise.utils.files import StrPath
-from likewise.utils.threads import Item, Result, in_order, n_cores
+from likewise.utils.files import StrPath, reserve
+from likewise.utils.threads import Item, Result, in_order, n_cores, single_threaded_blas
+
+MOST_SIDE = 8192  # pixels of a side that an extractor may ask for: a row of 200 million numbers
 
 
 class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -208,8 +209,8 @@ class Pixels(ImageExtractor):
         self.n_jobs = n_jobs
 
     def prepare(self) -> None:
-        if not isinstance(self.size, int | np.integer) or self.size < 1:
-            raise LikewiseError(f"size={self.size!r} is not a size; expected pixels, 1 or more")
+        if not isinstance(self.size, int | np.integer) or not 1 <= self.size <= MOST_SIDE:
+            raise LikewiseError(f"size={self.size!r} is not a size; expected pixels, 1 to {MOST_SIDE:,}")
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
         small = np.stack([centre_crop(image, (self.size, self.size)) for image in images]) / np.float32(255)
@@ -227,13 +228,21 @@ def scratch_rows(shape: tuple[int, int], dtype: Any, in_memory: int = 1 << 28) -
     """An empty array: in memory if it is small, otherwise in a temporary file that is deleted with it."""
     if shape[0] * shape[1] * np.dtype(dtype).itemsize <= in_memory:
         return np.empty(shape, dtype)
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype, "w+", shape=shape)
+    try:
+        with tempfile.NamedTemporaryFile(prefix="likewise-") as file:
+            rows = np.memmap(file, dtype, "w+", shape=shape)
+            reserve(Path(file.name))
+            return rows
+    except OSError as error:
+        why = error.strerror or error
+        raise LikewiseError(
+            f"cannot keep {shape[0]:,} rows in {tempfile.gettempdir()}: {why}; set TMPDIR to a folder with space"
+        ) from error
 
 
 def n_workers(n_jobs: int | None) -> int:
     """Number of threads: `n_jobs`, or all cores available to this process."""
-    if n_jobs is not None and n_jobs < 1:
+    if n_jobs is not None and not (isinstance(n_jobs, int | np.integer) and n_jobs >= 1):
         raise LikewiseError(f"n_jobs={n_jobs} is not a number of threads; expected 1 or more, or None for all cores")
     return n_jobs or n_cores()
 
@@ -247,7 +256,7 @@ def map_groups(
     while another is computed. BLAS has one thread per worker: one image per core is faster than one on all cores.
     """
     n = n_workers(n_jobs)
-    with threadpool_limits(1, user_api="blas"):
+    with single_threaded_blas():
         yield from in_order(work, tasks, n, n * (1 + ahead))
 
 

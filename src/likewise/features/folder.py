@@ -3,15 +3,19 @@
 import csv
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from likewise.errors import LikewiseError
-from likewise.features.images import looks_like_image
+from likewise.features.folder_names import names_a_class
+from likewise.features.images import UNSUPPORTED, looks_like_image
 from likewise.tables.store import unescape
 from likewise.utils.files import StrPath
+
+LABELS = ("folders", "keywords", "none")  # where labels come from; anything else is a file of them
 
 
 class ImageFile(NamedTuple):
@@ -23,17 +27,18 @@ class ImageFile(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A file that is skipped, and the reason."""
+    """A file that is skipped, the reason, and its kind in a few words, to count by."""
 
     path: str
     reason: str
+    kind: str
 
 
 def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list[ImageFile], list[Skipped]]:
     """All images below `folder`, sorted by name, and all other files.
 
-    Hidden names and the paths in `ignore` are ignored. Links to folders are followed after all real folders and each
-    folder is read once, so cycles of links end.
+    Hidden names, XMP sidecars and the paths in `ignore` are ignored. Links to folders are followed after all real
+    folders and each folder is read once, so cycles of links end.
     """
     walk = _FolderWalk(Path(folder), ignore)
     walk.run()
@@ -43,6 +48,9 @@ def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list
 def _by_bytes(entry: ImageFile | Skipped) -> bytes:
     """Byte order, which does not depend on the locale."""
     return os.fsencode(entry.path)
+
+
+_READ_ALREADY = "is a link to a folder that has been read already", "linked to a folder read already"
 
 
 class _FolderWalk:
@@ -71,15 +79,16 @@ class _FolderWalk:
             facts = os.stat(full)
             if (facts.st_dev, facts.st_ino) in self.seen:
                 if linked:
-                    self.skipped.append(Skipped(relative, "is a link to a folder that has been read already"))
+                    self.skipped.append(Skipped(relative, *_READ_ALREADY))
                 return
             self.seen.add((facts.st_dev, facts.st_ino))
             entries = sorted(os.scandir(full), key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
-            self.skipped.append(Skipped(relative, f"the folder cannot be read: {error.strerror or error}"))
+            reason = f"the folder cannot be read: {error.strerror or error}"
+            self.skipped.append(Skipped(relative, reason, "unreadable"))
             return
         for entry in entries:
-            if not entry.name.startswith("."):
+            if not entry.name.startswith(".") and not entry.name.lower().endswith(".xmp"):
                 self._take(entry, f"{relative}/{entry.name}" if relative else entry.name)
 
     def _take(self, entry: os.DirEntry[str], relative: str) -> None:
@@ -89,18 +98,18 @@ class _FolderWalk:
         except OSError as error:
             broken = entry.is_symlink() and not os.path.exists(entry.path)
             reason = "is a broken link" if broken else f"cannot be read: {error.strerror or error}"
-            self.skipped.append(Skipped(relative, reason))
+            self.skipped.append(Skipped(relative, reason, "linked to nothing" if broken else "unreadable"))
             return
         if entry.name in self.ignored_names and os.path.realpath(entry.path) in self.ignored:
             return
         if stat.S_ISDIR(facts.st_mode):
             (self.links if linked else self.folders).append(relative)
         elif not stat.S_ISREG(facts.st_mode):
-            self.skipped.append(Skipped(relative, "is not a regular file"))
+            self.skipped.append(Skipped(relative, "is not a regular file", "not a regular file"))
         elif looks_like_image(entry.path):
             self.found.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
         else:
-            self.skipped.append(Skipped(relative, "is not a supported image format (jpg, png, webp, gif, bmp, tiff)"))
+            self.skipped.append(Skipped(relative, *UNSUPPORTED))
 
 
 def labels_from_folders(paths: Sequence[str]) -> list[str]:
@@ -109,10 +118,58 @@ def labels_from_folders(paths: Sequence[str]) -> list[str]:
     If everything is in one folder that holds only folders, as in an unpacked archive, the next level is used.
     """
     parts = [path.split("/")[:-1] for path in paths]
+    depth = _wrapping_depth(parts)
+    return [p[depth] if len(p) > depth else "" for p in parts]
+
+
+def _wrapping_depth(parts: Sequence[Sequence[str]]) -> int:
+    """How many folders stand around everything."""
     depth = 0
     while parts and all(len(p) > depth + 1 for p in parts) and len({p[depth] for p in parts}) == 1:
         depth += 1
-    return [p[depth] if len(p) > depth else "" for p in parts]
+    return depth
+
+
+@dataclass(frozen=True)
+class LabelFolders:
+    """The folders that would be labels: pictures in each, whether they look like labels, and a sentence about them."""
+
+    counts: dict[str, int]
+    look_like_labels: bool
+    sentence: str
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.counts)
+
+
+def label_folders(paths: Sequence[str]) -> LabelFolders:
+    """What a person would see in the folders of these pictures: classes, or only a place where they are kept."""
+    parts = [path.split("/")[:-1] for path in paths]
+    depth = _wrapping_depth(parts)
+    around = parts[0][depth - 1] if depth else ""
+    counts = dict(sorted(Counter(label for label in labels_from_folders(paths) if label).items()))
+    return LabelFolders(counts, _look_like_labels(counts, len(paths), around), _count_sentence(counts))
+
+
+def _look_like_labels(counts: dict[str, int], n_pictures: int, around: str) -> bool:
+    n = len(counts)
+    return (
+        n >= 2
+        and sum(counts.values()) >= 0.8 * n_pictures
+        and sum(not names_a_class(name, around) for name in counts) <= 0.2 * n
+        and sum(count >= 3 for count in counts.values()) > n / 2  # two is the minimum to learn anything
+        and n <= n_pictures / 2
+    )
+
+
+def _count_sentence(counts: dict[str, int]) -> str:
+    if not counts:
+        return "no folders"
+    least, most = min(counts.values()), max(counts.values())
+    span = f"{least:,} to {most:,}" if least < most else f"{most:,}"
+    each = " each" if len(counts) > 1 else ""
+    return f"{len(counts):,} folder{'s' * bool(each)} with {span} picture{'s' * (most > 1)}{each}"
 
 
 def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tuple[dict[str, str], list[Skipped]]:
@@ -127,11 +184,14 @@ def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tu
         else:
             strangers.add(path)
     where = Path(file).name
-    problems = [Skipped(path, f"{where} lists it, but there is no such image") for path in sorted(strangers)]
-    problems += [Skipped(path, f"{where} gives it no label") for path in sorted(known - set(given))]
+    missing = f"{where} lists it, but there is no such image", "in the label file but not in the folder"
+    problems = [Skipped(path, *missing) for path in sorted(strangers)]
+    unlabelled = f"{where} gives it no label", "without a label"
+    problems += [Skipped(path, *unlabelled) for path in sorted(known - set(given))]
     for path, labels in given.items():
         if len(labels) > 1:
-            problems.append(Skipped(path, f"{where} gives it {len(labels)} labels: {', '.join(sorted(labels))}"))
+            reason = f"{where} gives it {len(labels)} labels: {', '.join(sorted(labels))}"
+            problems.append(Skipped(path, reason, "with several labels"))
     return {path: labels.pop() for path, labels in given.items() if len(labels) == 1}, problems
 
 

@@ -4,32 +4,75 @@ import io
 import os
 import stat
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from likewise.errors import LikewiseError
+from likewise.features.claims import jpeg_scans, jpeg_size, png_size, unreasonable, webp_size
 
-EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff"})
-# No other format is tried: some readers of Pillow start external programs. JPEG includes MPO, which many cameras write
-# as .jpg.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF")
+# Formats by the name people use: their extensions, and Pillow's readers. No other format is tried: some readers of
+# Pillow start external programs. JPEG includes MPO, which many cameras write as .jpg.
+_FORMATS = {
+    "jpg": ((".jpg", ".jpeg", ".jpe", ".jfif"), ("JPEG",)),
+    "png": ((".png",), ("PNG",)),
+    "webp": ((".webp",), ("WEBP",)),
+    "gif": ((".gif",), ("GIF",)),
+    "bmp": ((".bmp", ".dib"), ("BMP", "DIB")),
+    "tiff": ((".tif", ".tiff"), ("TIFF",)),
+    "heic": ((".heic", ".heif", ".hif"), ("HEIF",)),
+    "avif": ((".avif",), ("AVIF",)),
+}
+FORMAT_NAMES = ", ".join(_FORMATS)
+EXTENSIONS = frozenset(extension for extensions, _ in _FORMATS.values() for extension in extensions)
+# The reason, and its kind to count by.
+UNSUPPORTED = f"is not a supported image format ({FORMAT_NAMES})", "not a supported image format"
 # 100 megapixels: more than any common camera, and 300 MB when decoded.
 MAX_PIXELS = 100_000_000
+_SMALLEST = 96  # a picture of a few pixels is enlarged to this as JPEG, without smoothing
+_LARGE = 4_000_000  # pixels; below, a copy or two are no concern
+_CHEAP, _CHEAP_SCANS = 16_000_000, 16  # pixels and passes over them: under two seconds and 200 MB
+_ORIENTATION = 0x0112
+_TURNS = dict(zip(range(2, 9), (
+    Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.ROTATE_180, Image.Transpose.FLIP_TOP_BOTTOM,
+    Image.Transpose.TRANSPOSE, Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90,
+), strict=True))  # fmt: skip
 # Brightness of R, G and B (ITU-R BT.601), as in JPEG and Pillow.
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# Brands of HEIC and AVIF; a film begins with "ftyp" too, but has others.
+_HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1")
+_AVIF_BRANDS = (b"avif", b"avis")
 
 
 class ImageError(LikewiseError):
-    """A file or array that cannot be used as a picture; the message is the reason, without the name."""
+    """A file or array that cannot be used as a picture; the message is the reason, without the name.
+
+    `kind` is the reason in a word or two, to count by.
+    """
+
+    def __init__(self, message: str, kind: str = "unusable") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class ImageTooLargeError(ImageError):
     """A picture with more pixels than allowed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "above the limit of pixels")
+
+
+class ImageTooCostlyError(ImageError):
+    """A picture that takes far more memory or time to decode than its file lets expect."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "too costly to decode")
 
 
 def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_PIXELS) -> np.ndarray:
@@ -42,9 +85,9 @@ def load_image(source: Any, at_least: int | None = None, max_pixels: int = MAX_P
         return _from_array(source)
     if isinstance(source, Image.Image):
         return _to_rgb(source)
-    data = source if isinstance(source, bytes | bytearray | memoryview) else _read(source)
+    data = source if isinstance(source, bytes | bytearray | memoryview) else read_file(source)
     if len(data) == 0:
-        raise ImageError("the file is empty")
+        raise ImageError("the file is empty", "empty")
     return _decode(bytes(data), at_least, max_pixels)
 
 
@@ -59,6 +102,12 @@ def looks_like_image(path: str | os.PathLike[str]) -> bool:
             head = file.read(16)
     except OSError:
         return False
+    return _begins_like_image(head)
+
+
+def _begins_like_image(head: bytes) -> bool:
+    if head[4:8] == b"ftyp":
+        return head[8:12] in _HEIF_BRANDS + _AVIF_BRANDS
     return head.startswith(_MAGIC) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP")
 
 
@@ -88,6 +137,16 @@ def shrink(image: np.ndarray, longest: int) -> np.ndarray:
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR, reducing_gap=3.0))
 
 
+def encode_jpeg(pixels: np.ndarray, longest: int) -> bytes:
+    """An RGB array as JPEG, its longest side at most `longest` pixels."""
+    pixels = shrink(pixels, longest)
+    times = -(-_SMALLEST // max(pixels.shape[:2]))
+    buffer = io.BytesIO()
+    enlarged = pixels.repeat(times, axis=0).repeat(times, axis=1)
+    Image.fromarray(enlarged).save(buffer, "JPEG", quality=84, optimize=False)
+    return buffer.getvalue()
+
+
 def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, stretch: bool = False) -> np.ndarray:
     """The centre of the image with the aspect ratio of `size` (height, width), `share` of its shorter side, resized.
 
@@ -104,52 +163,109 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
     return np.asarray(resized)
 
 
+def open_image(data: bytes, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """A picture whose head is read, but not its pixels."""
+    claimed = webp_size(data)
+    if claimed is not None:
+        check_size(data, *claimed, max_pixels)
+    image = Image.open(io.BytesIO(data), formats=_load_readers())
+    check_size(data, *image.size, max_pixels, image.format in ("JPEG", "MPO"))
+    return image
+
+
+def check_size(data: bytes, width: int, height: int, max_pixels: int, is_jpeg: bool = False) -> None:
+    """Refuse a picture of too many pixels, or one that is made to be costly."""
+    if width * height > max_pixels:
+        raise ImageTooLargeError(f"is {width} × {height} pixels, above the limit of {max_pixels:,} pixels")
+    reason = unreasonable(data, width, height, is_jpeg)
+    if reason:
+        raise ImageTooCostlyError(reason)
+
+
+def load_reduced(data: bytes, at_least: int, max_pixels: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """Pixels as by `load_image`, of a large picture averaged to `at_least` on its shorter side; and its own size."""
+    size: list[int] = []
+
+    def averaged(image: Any) -> np.ndarray:
+        size.extend(image.size)  # its own, before a JPEG is decoded at a fraction of it
+        image.draft("RGB", (at_least, at_least))
+        return _to_rgb(image, at_least)
+
+    return _guarded(data, max_pixels, averaged), (size[0], size[1])
+
+
+def is_cheap(data: bytes) -> bool:
+    """Whether decoding takes little time and memory for certain, by what the head of the file claims."""
+    if not _begins_like_image(data[:16]):
+        return True  # is refused unread
+    size = jpeg_size(data) or png_size(data)
+    return size is not None and size[0] * size[1] <= _CHEAP and jpeg_scans(data) <= _CHEAP_SCANS
+
+
 @cache
-def _load_readers() -> None:
+def _load_readers() -> tuple[str, ...]:
     """Load all readers, since `open` with a list of formats finds no others, and silence their remarks on odd files."""
     Image.init()
+    with suppress(ImportError):  # its absence is said when a picture needs it
+        import_module("pillow_heif").register_heif_opener()
     warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+    return tuple(name for _, names in _FORMATS.values() for name in names if name in Image.OPEN)
 
 
-def _read(path: Any) -> bytes:
+def read_file(path: Any) -> bytes:
+    """The bytes of a regular file."""
     if not isinstance(path, str | os.PathLike):
         raise ImageError(f"{type(path).__name__} is not an image; expected a path, bytes, a Pillow image or an array")
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ImageError("not a file")
+            raise ImageError("not a file", "unreadable")
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise ImageError(f"cannot be read: {error.strerror or error}") from error
+        raise ImageError(f"cannot be read: {error.strerror or error}", "unreadable") from error
 
 
 def _decode(data: bytes, at_least: int | None, max_pixels: int) -> np.ndarray:
-    _load_readers()
+    def drafted(image: Any) -> np.ndarray:
+        if at_least is not None:
+            image.draft("RGB", (at_least, at_least))
+        return _to_rgb(image)
+
+    return _guarded(data, max_pixels, drafted)
+
+
+def _guarded(data: bytes, max_pixels: int, use: Callable[[Any], np.ndarray]) -> np.ndarray:
+    """What `use` makes of a picture, or an `ImageError` with the reason why it cannot be decoded."""
     try:
-        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise ImageTooLargeError(f"is {width} × {height} pixels, above the limit of {max_pixels:,} pixels")
-            if at_least is not None:
-                image.draft("RGB", (at_least, at_least))
-            return _to_rgb(image)
+        with open_image(data, max_pixels) as image:
+            return use(image)
     except ImageError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(f"is above the limit of {max_pixels:,} pixels") from error
     except UnidentifiedImageError as error:
-        raise ImageError("is not a supported image format (jpg, png, webp, gif, bmp, tiff)") from error
+        raise _unidentified(data) from error
     except MemoryError as error:
-        raise ImageError("does not fit in memory") from error
+        raise ImageError("does not fit in memory", "too large for the memory") from error
     except Exception as error:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
         reason = str(error).strip() or type(error).__name__
-        raise ImageError(f"is damaged or truncated: {reason.splitlines()[0][:200]}") from error
+        raise ImageError(f"is damaged or truncated: {reason.splitlines()[0][:200]}", "damaged") from error
 
 
-def _to_rgb(image: Any) -> np.ndarray:
+def _unidentified(data: bytes) -> ImageError:
+    """The error for bytes that no reader knows: another format, or one whose reader is not installed."""
+    brand = data[8:12] if data[4:8] == b"ftyp" else b""
+    for name, reader, brands in (("heic", "HEIF", _HEIF_BRANDS), ("avif", "AVIF", _AVIF_BRANDS)):
+        if brand in brands and reader not in _load_readers():
+            needs = f"{name} needs the extra 'images': pip install 'likewise[images]'"
+            return ImageError(f"cannot be read: {needs}", f"in a format that needs likewise[images] ({name})")
+    return ImageError(*UNSUPPORTED)
+
+
+def _to_rgb(image: Any, at_least: int | None = None) -> np.ndarray:
     """Upright RGB from any mode: alpha over white, 16 and 32 bits to 8, CMYK and palettes by Pillow."""
-    image = ImageOps.exif_transpose(image)
+    image = ImageOps.exif_transpose(image) if at_least is None else _upright(_reduced(image, at_least), image)
     if image.mode.startswith("I") or image.mode == "F":
         return _from_array(np.asarray(image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
@@ -157,8 +273,26 @@ def _to_rgb(image: Any) -> np.ndarray:
         image = Image.alpha_composite(white, image.convert("RGBA"))
     pixels = np.asarray(image.convert("RGB"))
     if 0 in pixels.shape:
-        raise ImageError(f"is {pixels.shape[1]} × {pixels.shape[0]} pixels: expected at least one")
+        raise ImageError(f"is {pixels.shape[1]} × {pixels.shape[0]} pixels: expected at least one", "damaged")
     return pixels
+
+
+def _reduced(image: Any, at_least: int) -> Any:
+    """A large picture averaged to at least so many pixels on its shorter side, before anything copies it."""
+    factor = min(image.size) // at_least
+    if factor < 2 or image.width * image.height <= _LARGE:
+        return image
+    if image.mode.startswith("I") or image.mode == "F":
+        return Image.fromarray(np.asarray(image)[::factor, ::factor])
+    if image.mode in ("P", "PA", "1") or "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.reduce(factor)
+
+
+def _upright(pixels: Any, image: Any) -> Any:
+    """Pixels turned as the EXIF orientation of their image says."""
+    turn = _TURNS.get(image.getexif().get(_ORIENTATION))
+    return pixels if turn is None else pixels.transpose(turn)
 
 
 def _from_array(pixels: np.ndarray) -> np.ndarray:

@@ -176,8 +176,9 @@ class LLC(ImageExtractor):
         scale = min(1.0, self.longest / max(height, width))
         if round(min(height, width) * scale) < min(self.patch_sizes):
             shrunk = f" when its longer side is reduced to {self.longest}" if scale < 1 else ""
+            patch = min(self.patch_sizes)
             raise ImageError(
-                f"is {width} × {height} pixels, smaller than a patch of {min(self.patch_sizes)} pixels{shrunk}"
+                f"is {width} × {height} pixels, smaller than a patch of {patch} pixels{shrunk}", "too small"
             )
 
     def at_least(self) -> int | None:

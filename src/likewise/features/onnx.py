@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.features.base import ImageExtractor
+from likewise.features.base import MOST_SIDE, ImageExtractor
 from likewise.features.images import centre_crop
 
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of pixels in 0..1
@@ -153,7 +153,13 @@ def _inlined(path: Path) -> bytes:
         raise LikewiseError(f"model {path} is not an ONNX file: {error}") from error
     if not any(tensor.external_data for tensor in model.graph.initializer):
         return data
-    return bytes(onnx.load(path).SerializeToString())
+    try:
+        return bytes(onnx.load(path).SerializeToString())
+    except Exception as error:  # a weights file that is missing or too short, in exceptions of several kinds
+        reason = (str(error).splitlines() or [repr(error)])[0]
+        raise LikewiseError(
+            f"the weights of model {path} are in another file, which cannot be read: {reason}"
+        ) from error
 
 
 def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
@@ -185,7 +191,8 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
 
 def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
     """Height and width: as given, if the model agrees; otherwise as in the model; otherwise 224."""
-    wanted = (given, given) if isinstance(given, int | np.integer) else tuple(given or (None, None))
+    pair = given if isinstance(given, Sequence) and not isinstance(given, str) else (given, given)
+    wanted = tuple(pair or (None, None))
     if len(wanted) != 2 or any(w is not None and not (isinstance(w, int | np.integer) and w > 0) for w in wanted):
         raise LikewiseError(f"size={given!r} is not a size; expected pixels, or height and width in pixels")
     fixed = [d if isinstance(d, int) and d > 0 else None for d in declared]
@@ -193,6 +200,8 @@ def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
         if want and have and want != have:
             raise LikewiseError(f"size={given!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
     height, width = (want or have or 224 for want, have in zip(wanted, fixed, strict=True))
+    if max(height, width) > MOST_SIDE:
+        raise LikewiseError(f"the model takes {height} × {width} pixels; expected at most {MOST_SIDE:,} a side")
     return int(height), int(width)
 
 

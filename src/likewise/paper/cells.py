@@ -1,8 +1,10 @@
 """Results, stored one by one, so that a killed run can be resumed and gives the same table."""
 
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound"
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
 COLUMNS = ("experiment", "method", "split", "at", *MEASURES, "setting", *SECONDS)
 FORMAT = 1
+_CHECK = b', "crc": "%08x"}'
 
 Key = tuple[str, str, int]
 Curve = tuple[list[float], np.ndarray, np.ndarray]
@@ -52,7 +55,8 @@ class Done:
 class CellJournal:
     """The finished tasks of a run, one line each in `cells.jsonl`, synced at once; `cells.csv` is the table of them.
 
-    The first line holds the settings that decide the results. An incomplete last line is dropped.
+    The first line holds the settings that decide the results. Every line has a checksum; an incomplete last line is
+    dropped. A file with damaged lines is kept aside before it is written again.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], resume: bool = False) -> None:
@@ -60,23 +64,43 @@ class CellJournal:
         self.done: dict[Key, Done] = {}
         self.commands: list[str] = []
         self.moved: Path | None = None
+        self.damaged = 0  # lines that could not be read; the file that has them is `moved`
         make_folder(folder)
+        self._check_own_folder(folder)
         if resume and self.path.exists():
             self._read()
         elif self.path.exists():  # the finished work of an earlier run is kept
-            self.moved = self.path.replace(folder / "cells.previous.jsonl")
+            self.moved = self._aside("previous")
         self._write_whole()
+
+    def _check_own_folder(self, folder: Path) -> None:
+        """Raise if a report or a table is there that no run has written."""
+        taken = [name for name in ("cells.csv", "report.md", "report.html") if (folder / name).exists()]
+        if taken and not self.path.exists():
+            raise LikewiseError(f"{folder} has a {taken[0]} of its own: choose another folder with -o")
+
+    def _aside(self, word: str) -> Path:
+        """A copy of the file under a name that is free; the file itself is replaced as a whole later."""
+        names = (f"cells.{word}{'' if number == 1 else f'-{number}'}.jsonl" for number in count(1))
+        free = next(name for name in names if not self.path.with_name(name).exists())
+        return atomic_write(self.path.with_name(free), self.path.read_bytes())
 
     def add(self, key: Key, done: Done) -> None:
         """Store a finished task; it is on disk when this returns."""
+        self._append(_task_entry(key, done))
         self.done[key] = done
-        append_synced(self.path, _line(_task_entry(key, done)))
         self._write_table()
 
     def add_command(self, command: str) -> None:
         if command not in self.commands:
+            self._append({"command": command})
             self.commands.append(command)
-            append_synced(self.path, _line({"command": command}))
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        try:
+            append_synced(self.path, _line(entry))
+        except OSError as error:
+            raise LikewiseError(f"cannot write {self.path}: {error.strerror or error}; --resume continues") from error
 
     def drop(self, experiment: str) -> None:
         """Delete the results of an experiment, to measure it again."""
@@ -116,17 +140,34 @@ class CellJournal:
 
     def _read(self) -> None:
         """Read the tasks of an earlier run with the same data and settings."""
-        lines = self.path.read_bytes().split(b"\n")
-        entries = [parsed_json(line) or {} for line in lines[:-1]]  # an incomplete last line is dropped
-        if not entries or "header" not in entries[0]:
-            return
-        self._check_header(entries[0]["header"])
-        for entry in filter(None, entries[1:]):
-            if "command" in entry:
-                self.commands.append(entry["command"])
-                continue
+        lines = self.path.read_bytes().split(b"\n")[:-1]  # an incomplete last line is dropped
+        first = _entry(lines[0]) if lines else {}
+        if first is None or (lines and not isinstance(first.get("header"), dict)):
+            raise LikewiseError(
+                f"--resume: the first line of {self.path} is damaged, and the results in it are kept: "
+                "choose another folder with -o, or run without --resume"
+            )
+        if lines:
+            self._check_header(first["header"])
+        for line in lines[1:]:
+            self.damaged += not self._take(_entry(line))
+        if self.damaged:
+            self.moved = self._aside("damaged")
+
+    def _take(self, entry: dict[str, Any] | None) -> bool:
+        """Let a line count, unless it is damaged."""
+        if entry is None:
+            return False
+        if isinstance(entry.get("command"), str):
+            self.commands.append(entry["command"])
+            return True
+        try:
             experiment, method, split = entry["key"]
-            self.done[experiment, method, split] = Done([Cell(**cell) for cell in entry["cells"]], entry["extra"])
+            done = Done([_checked_cell(Cell(**cell)) for cell in entry["cells"]], dict(entry["extra"]))
+            self.done[str(experiment), str(method), int(split)] = done
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return False
+        return True
 
     def _check_header(self, before: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self.header))
@@ -161,7 +202,31 @@ def _task_entry(key: Key, done: Done) -> dict[str, Any]:
 
 
 def _line(entry: dict[str, Any]) -> bytes:
-    return (json.dumps(entry) + "\n").encode()
+    text = json.dumps(entry).encode()[:-1]
+    return text + _CHECK % zlib.crc32(text) + b"\n"
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line holds, or None if it is damaged; lines of before had no checksum."""
+    entry = parsed_json(line)
+    if not isinstance(entry, dict):
+        return None
+    check = entry.pop("crc", None)
+    return entry if check is None or line.endswith(_CHECK % zlib.crc32(line[: -len(_CHECK % 0)])) else None
+
+
+def _checked_cell(cell: Cell) -> Cell:
+    """The cell, if its fields are of their kinds."""
+    if not all(isinstance(part, dict) for part in (cell.values, cell.seconds, cell.setting)):
+        raise ValueError("a cell has no values")
+    numbers = (*cell.values.values(), *cell.seconds.values())
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("a cell holds other things than numbers")
+    if not (isinstance(cell.split, int) and isinstance(cell.experiment, str) and isinstance(cell.method, str)):
+        raise ValueError("a cell has no place")
+    if not isinstance(cell.at, str | int | float):
+        raise ValueError("a cell has no position")
+    return cell
 
 
 def _written(value: float | None, digits: int) -> str:

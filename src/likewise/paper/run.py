@@ -161,8 +161,8 @@ def write_report(run: PaperRun) -> dict[str, Path]:
     blocks += [Heading("Protocol"), *map(Text, describe(run.protocol))]
     blocks += [Code("\n".join(run.journal.commands)), Facts(_facts(run))]
     title = f"The experiments of the paper on {run.data.name}"
-    atomic_write(run.folder / "report.md", to_markdown(title, _lead(run), blocks).encode())
-    atomic_write(run.folder / "report.html", to_html(title, _lead(run), blocks).encode())
+    atomic_write(run.folder / "report.md", to_markdown(title, _lead(run), blocks).encode("utf-8", "backslashreplace"))
+    atomic_write(run.folder / "report.html", to_html(title, _lead(run), blocks).encode("utf-8", "backslashreplace"))
     pictures = sorted(path.name for path in run.folder.glob("*.png"))
     return {name: run.folder / name for name in ("report.md", "report.html", "cells.csv", *pictures)}
 

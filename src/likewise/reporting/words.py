@@ -18,7 +18,8 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    many = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    """A number and its noun: 1 class, 2 classes, 3 queries."""
+    many = f"{noun}es" if noun.endswith("s") else f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"
 
 

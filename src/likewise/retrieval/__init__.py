@@ -11,13 +11,15 @@ _MODULES = {
     "Neighbours": "neighbours",
     "Taught": "taught",
     "Teacher": "teaching",
+    "update_library": "library",
 }
 
-__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Neighbours", "Taught", "Teacher"]
+__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Neighbours", "Taught", "Teacher", "update_library"]
 
 if TYPE_CHECKING:
     from likewise.retrieval.feedback import Feedback
     from likewise.retrieval.index import Index
+    from likewise.retrieval.library import update_library
     from likewise.retrieval.milvus import MilvusIndex
     from likewise.retrieval.neighbours import Neighbours
     from likewise.retrieval.taught import Taught

@@ -1,28 +1,72 @@
-"""Exports for other engines: a faiss file, NumPy arrays, an ONNX graph of the model, a map for raw rows."""
+"""Exports for other engines: Parquet, Arrow, faiss and NumPy files, an ONNX graph of the model, a map for raw rows."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from likewise.base import SimilarityModel
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError, MissingExtraError, optional
 from likewise.retrieval.index import Index
+from likewise.retrieval.stores.arrow import record_batch, schema
+from likewise.retrieval.stores.exporting import batches, layout_of
 from likewise.utils.files import atomic_write
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".faiss": "faiss",
+    ".npz": "numpy",
+    ".npy": "numpy",
+    ".onnx": "onnx",
+}
+_BATCH = 10_000  # rows of a row group of Parquet, or of a record batch
 
 
 def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
-    """Write an index or its model to `path`; the kind follows from the suffix (.faiss, .npz, .onnx) if not given."""
+    """Write an index or its model to `path`; the kind follows from the suffix if not given.
+
+    Suffixes are .parquet, .arrow, .faiss and .npz for the vectors, and .onnx for the model.
+    """
     path = Path(path)
-    kind = kind or {".faiss": "faiss", ".npz": "numpy", ".npy": "numpy", ".onnx": "onnx"}.get(path.suffix.lower())
-    if kind == "faiss":
-        return to_faiss(index, path)
-    if kind == "numpy":
-        return to_numpy(index, path)
-    if kind == "onnx":
-        return atomic_write(path, index.model.to_onnx())
-    raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}; expected .faiss, .npz or .onnx")
+    writers: dict[str, Callable[[Index, Path], Path]] = {
+        "parquet": to_parquet,
+        "arrow": to_arrow,
+        "faiss": to_faiss,
+        "numpy": to_numpy,
+        "onnx": lambda index, path: atomic_write(path, index.model.to_onnx()),
+    }
+    write = writers.get(kind or _KINDS.get(path.suffix.lower(), ""))
+    if write is None:
+        raise LikewiseError(
+            f"{path} ends with {path.suffix or 'nothing'}; expected .parquet, .arrow, .faiss, .npz or .onnx"
+        )
+    return write(index, path)
+
+
+def to_parquet(index: Index, path: str | os.PathLike[str]) -> Path:
+    """A Parquet file of `id`, `vector` (a list of fixed size) and metadata, written in row groups."""
+    parquet = optional("pyarrow.parquet", "the Parquet export", "parquet")
+    return _streamed(index, path, parquet.ParquetWriter)
+
+
+def to_arrow(index: Index, path: str | os.PathLike[str]) -> Path:
+    """An Arrow file (IPC, also called Feather) of the same columns, which can be mapped into memory."""
+    return _streamed(index, path, optional("pyarrow", "the Arrow export", "parquet").ipc.new_file)
+
+
+def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
+    columns = schema(layout_of(index))
+
+    def write(file: BinaryIO) -> None:
+        with writer(file, columns) as made:
+            for rows in batches(index, _BATCH):
+                made.write_batch(record_batch(rows, columns))
+
+    return atomic_write(path, write)
 
 
 def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:

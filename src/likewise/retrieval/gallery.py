@@ -8,8 +8,9 @@ an index keeps them.
 import mmap
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -23,7 +24,7 @@ from likewise.data.sources import check_finite
 from likewise.errors import LikewiseError
 from likewise.retrieval.items import Items, as_items
 from likewise.tables import Table, read_table
-from likewise.tables.store import EXTRACTOR, FeatureStore, is_store
+from likewise.tables.store import EXTRACTOR, FeatureStore, Item, escape, is_store
 from likewise.utils.progress import progress_bar
 
 __all__ = ["EXTRACTOR", "GalleryRows", "as_gallery", "embedded", "in_float", "lengths", "spooled", "write_rows"]
@@ -56,10 +57,31 @@ def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows:
 
 
 def _from_store(store: FeatureStore) -> GalleryRows:
+    items = items_of_store(store)
+    return GalleryRows(store.features, items, store.root, store.meta.get("extractor"), store.extractor_file)
+
+
+def items_of_store(store: FeatureStore) -> Items:
+    """The items of a store: a file is known by its path, rows of an array by their numbers."""
     known = {"label": store.labels, "path": store.paths}
     items = as_items({name: values for name, values in known.items() if values is not None}, len(store))
-    file = store.path / EXTRACTOR
-    return GalleryRows(store.features, items, store.root, store.meta.get("extractor"), file if file.is_file() else None)
+    if store.paths == [str(number) for number in range(len(store))]:
+        return items
+    hashes = [item.hash or None for item in store.items]
+    return replace(
+        items,
+        ids=np.array([escape(path) for path in store.paths], dtype=object),
+        hashes=np.array(hashes, dtype=object) if any(hashes) else None,
+        dates=np.array([_date(item) for item in store.items], dtype=object),
+        numbered=False,
+    )
+
+
+def _date(item: Item) -> str | None:
+    """The day a picture was taken, else that of its file."""
+    if item.taken:
+        return item.taken[:10]
+    return None if item.mtime_ns < 0 else time.strftime("%Y-%m-%d", time.localtime(item.mtime_ns / 1e9))
 
 
 def _checked(rows: Any) -> np.ndarray:

@@ -1,7 +1,6 @@
 """The index of a gallery: its model, its vectors and its items, searched by raw rows and saved in one folder."""
 
 import copy
-import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -13,18 +12,21 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
-from likewise.retrieval import search
+from likewise.retrieval import confidence, search
 from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
+from likewise.retrieval.identity import Identities
 from likewise.retrieval.items import Items, as_items
-from likewise.retrieval.neighbours import Neighbours, is_unit
+from likewise.retrieval.neighbours import Neighbours
 from likewise.retrieval.search import Approximate, Exact, query_rows, result_count
-from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part, smoothed_gallery, with_base_part
-from likewise.retrieval.storage import read_approximate, read_index, write_index
-from likewise.retrieval.taught import Taught
-
-log = logging.getLogger("likewise")
-
-_PROBES = 500  # queries that measure the recall of an approximate index
+from likewise.retrieval.smoothed_gallery import (
+    SmoothedGallery,
+    base_part,
+    smoothed_as,
+    smoothed_gallery,
+    with_base_part,
+)
+from likewise.retrieval.storage import found_extractor, has_feedback, read_index, write_index
+from likewise.retrieval.taught import Taught, innermost
 
 
 class Index:
@@ -44,6 +46,10 @@ class Index:
     extractor : dict or None
         Description of the extractor that made the raw features from pictures.
     extractor_file : its file, or None
+    untaught : Index or None
+        Of an index that was taught, the same gallery before any lesson.
+    source : dict or None
+        What a photo library remembers: its features, the choice of labels, what was learned from (`update_library`).
     recall : float or None
         Recall@10 of an approximate index against exact search, measured on rows of the gallery.
 
@@ -71,13 +77,19 @@ class Index:
         extractor_file: Path | None = None,
         approximate: bool | str = False,
         smoothed: SmoothedGallery | None = None,
+        source: dict[str, Any] | None = None,
     ) -> None:
+        self.source = source
         self.model, self.items = model, items
         self.raw, self.plain_vectors, self._smoothed = raw, vectors, smoothed
         self.root, self.extractor, self.extractor_file = root, extractor, extractor_file
         self.approximate = approximate
         self.recall: float | None = None
+        self.untaught: Index | None = None
+        self.folder: Path | None = None  # where it was loaded from or saved to
+        self.checksums: dict[str, str] = {}  # of its files there
         self._live_extractor: Any = None
+        self._known: Identities | None = None
         self._engine: Exact | Approximate | None
         self._reset()
 
@@ -111,10 +123,13 @@ class Index:
         labels = found.items.labels
         if labels is not None and neighbours == "auto":  # what a model knows by heart cannot choose
             labels = labels.copy()
-            labels[_base(model).learned_from(found.raw)] = None
+            labels[innermost(model).learned_from(found.raw)] = None
         smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
         index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
-        index._measure_recall()
+        if index.approximate:
+            two_widths = model.n_features_in_ != index.raw.shape[1]  # no row of the gallery can be a query
+            as_query = index.vectors.__getitem__ if two_widths else index._query_vectors
+            index.recall = search.sampled_recall(index.engine, as_query)
         return index
 
     # -- contents -----------------------------------------------------------------------------------------------------
@@ -158,10 +173,16 @@ class Index:
 
     # -- searching ----------------------------------------------------------------------------------------------------
 
-    def search(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and scores, both (n, k), best first, for raw query rows; k is capped at the number of items."""
+    def search(self, queries: Any, k: int = 10, *, probability: bool = False) -> tuple[np.ndarray, ...]:
+        """Ids and scores, both (n, k), best first, for raw query rows; `probability` adds how likely each matches."""
         rows, scores = self.search_vectors(self.query_vectors(queries), k)
-        return self.ids[rows], scores
+        found = (self.ids[rows], scores)
+        return (*found, confidence.probabilities(self, queries, rows)) if probability else found
+
+    def matches(self, queries: Any, at_most_wrong: float = 0.1, k: int | None = None) -> list[confidence.Matches]:
+        """The first k results of each raw query row, cut so that on average no more are wrong; there may be none."""
+        rows, scores = self.search_vectors(self.query_vectors(queries), len(self) if k is None else k)
+        return confidence.matches(self, queries, rows, scores, at_most_wrong)
 
     def query_vectors(self, queries: Any) -> np.ndarray:
         """Query vectors of raw rows: the query side of the model, smoothed as the gallery is."""
@@ -237,7 +258,7 @@ class Index:
             if self._live_extractor is None:
                 from likewise.features import load_extractor
 
-                self._live_extractor = load_extractor(self.extractor_file)
+                self._live_extractor = load_extractor(found_extractor(self))
                 self._live_extractor.prepare()
         return self._live_extractor
 
@@ -248,6 +269,9 @@ class Index:
 
         With `neighbours`, the rows that get a new neighbour are smoothed again: the index is as if built with all rows.
         """
+        if self.untaught is not None:
+            self.untaught.add(rows, items)
+            return self._teach_again()
         rows = query_rows(rows, self.raw.shape[1])
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
         new = as_items(items, len(rows), start)
@@ -256,67 +280,100 @@ class Index:
         smoothed = None if self._smoothed is None else self._smoothed.plus(base_part(self.model, vectors))
         raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
         self._replace(raw, np.concatenate([self.plain_vectors, vectors]), joined, smoothed)
+        return None
 
     def remove(self, ids: Any) -> None:
         """Remove the items with these ids; the rows they were neighbours of are smoothed again."""
+        if self.untaught is not None:
+            self.untaught.remove(ids)
+            return self._teach_again()
         kept = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
         if not len(kept):
             raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
         smoothed = None if self._smoothed is None else self._smoothed.take(kept)
         self._replace(self.raw[kept], self.plain_vectors[kept], self.items.take(kept), smoothed)
+        return None
 
     def _replace(self, raw: np.ndarray, V: np.ndarray, items: Items, smoothed: SmoothedGallery | None) -> None:
         self.raw, self.plain_vectors, self.items, self._smoothed = raw, V, items, smoothed
         self._reset()
 
-    def with_model(self, model: SimilarityModel, kernel_part: np.ndarray | None = None) -> Self:
-        """The same gallery under another model; a base model that both share is not applied again.
-
-        `kernel_part` is the taught part of `model` for the gallery, if the teacher has computed it already. Neighbours
-        are those under the base: they are found anew only if it is another one, and dropped if that is not a cosine.
-        """
+    def with_model(self, model: SimilarityModel) -> Self:
+        """The same gallery under another model; neighbours are found anew, and dropped if it is not a cosine."""
         other = copy.copy(self)
-        other.model = model
-        if _base(model) is _base(self.model):
-            V = self.base_vectors
-            other.plain_vectors = model.lifted(V, kernel_part) if isinstance(model, Taught) else V
-        else:
-            other.plain_vectors = embedded(model, self.raw)
-            other._smoothed = _smoothed_as(self.neighbours, model, other.plain_vectors)
+        other.model, other.plain_vectors = model, embedded(model, self.raw)
+        other._smoothed = smoothed_as(self.neighbours, model, other.plain_vectors)
+        other.untaught = other.recall = None
         other._forget_vectors()
-        other.recall = None
         return other
 
-    @property
-    def base_vectors(self) -> np.ndarray:
-        """The gallery side of the model before it was taught; `plain_vectors` for any other model."""
-        return base_part(self.model, self.plain_vectors)
+    def taught(self, model: Taught | None, kernel_part: np.ndarray | None = None, labels: Any = None) -> Self:
+        """The gallery of this index, which was not taught, under a lesson about its own model, and with these labels.
+
+        The rows are not transformed again, and their neighbours stay those before the lesson. `kernel_part` is the
+        taught part of the rows, if the teacher has computed it already. Without a model only the labels are new.
+        """
+        other = self.with_labels(labels)
+        other.untaught = self
+        if model is not None:
+            other.model, other.plain_vectors = model, model.lifted(self.plain_vectors, kernel_part)
+            other.recall = None
+            other._forget_vectors()
+        return other
+
+    def _teach_again(self) -> None:
+        """Take over the rows of the untaught index."""
+        base = self.untaught
+        assert base is not None
+        model = self.model if self.model is not base.model else None
+        vars(self).update(vars(base.taught(model, labels=base.items.labels_from(self.items))))
 
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
         other = copy.copy(self)
         known = None if labels is None else as_items({"label": labels}, len(self)).labels
-        other.items = Items(self.ids, known, self.paths)
+        other.items = replace(self.items, labels=known)
         return other
+
+    @property
+    def identities(self) -> Identities:
+        """What names the items in journals and addresses, whatever row they are in."""
+        if self._known is None:
+            self._known = Identities(self.items, self.raw)
+        return self._known
 
     # -- on disk ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Save the index to a folder; readers, and a crash, always find the old index or the new one."""
-        version = write_index(self, Path(folder))
+        """Save the index to a folder; readers, and a crash, always find the old index or the new one.
+
+        Marks and lessons that the folder already has stay, and go on speaking of the same items. A lesson that was
+        learned elsewhere becomes part of the model.
+        """
+        if self.untaught is not None and self.folder == Path(folder):  # which has the lesson already
+            return self.untaught.save(folder)
+        version, self.checksums = write_index(self, Path(folder))
+        self.folder = Path(folder)
         if self.extractor_file is not None:
             self.extractor_file = version / EXTRACTOR  # the original may be deleted later
         return Path(folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, verify: bool = True) -> Self:
-        """Read an index; `verify` compares every file with its checksum."""
-        version, parts, recall = read_index(Path(folder), verify)
+    def load(cls, folder: str | os.PathLike[str], *, verify: bool = True, taught: bool = True) -> Self:
+        """Read an index under its last lesson; `verify` compares every file with its checksum.
+
+        With `taught=False` it is as it was before any lesson.
+        """
+        parts, facts, approximate = read_index(Path(folder), verify)
         index = cls(**parts)
-        index.recall = recall
+        index.recall, index.folder, index.checksums = facts["recall"], Path(folder), facts["files"]
         if index.approximate:
-            index._engine = Approximate(index.vectors, index.approximate, read_approximate(version))
-        return index
+            index._engine = Approximate(index.vectors, index.approximate, approximate)
+        if not taught or not has_feedback(Path(folder)):
+            return index
+        from likewise.retrieval.teaching import in_force  # which learns a lesson again where its file does not fit
+
+        return in_force(index)  # type: ignore[return-value]
 
     # -- derived from the rows ----------------------------------------------------------------------------------------
 
@@ -324,6 +381,7 @@ class Index:
         """Drop what was derived from the rows."""
         self._forget_vectors()
         self._lengths: np.ndarray | None = None
+        self._known = None
 
     def _forget_vectors(self) -> None:
         """Drop what was derived from the plain vectors, and smooth them."""
@@ -338,22 +396,3 @@ class Index:
         if self._lengths is None:
             self._lengths = lengths(self.raw)
         return self._lengths
-
-    def _measure_recall(self) -> None:
-        if not self.approximate:
-            return
-        rows = np.random.default_rng(0).permutation(len(self))[:_PROBES]
-        two_widths = self.model.n_features_in_ != self.raw.shape[1]  # no row of the gallery can be a query
-        Q = self.vectors[rows] if two_widths else self._query_vectors(rows)
-        assert isinstance(self.engine, Approximate)
-        self.recall = search.measured_recall(self.engine, Q)
-        log.info("%s: recall@10 %.1f %%", self.engine.kind, 100 * self.recall)
-
-
-def _smoothed_as(neighbours: Neighbours | None, model: SimilarityModel, V: np.ndarray) -> SmoothedGallery | None:
-    fits = neighbours is not None and model.symmetric and is_unit(V)
-    return smoothed_gallery(model, V, neighbours) if fits else None
-
-
-def _base(model: SimilarityModel) -> SimilarityModel:
-    return model.base if isinstance(model, Taught) else model

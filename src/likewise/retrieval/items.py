@@ -1,4 +1,4 @@
-"""The items of a gallery: ids, labels where known, paths of pictures."""
+"""The items of a gallery: ids, labels where known, paths, content hashes and dates of pictures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.tables import Table
+from likewise.tables.store import escape, printable
 
 _ID = ("id", "ids")
 _LABEL = ("label", "labels", "y", "target", "class")
@@ -22,11 +23,17 @@ _PATH = ("path", "paths", "file", "name", "names")
 
 @dataclass(frozen=True)
 class Items:
-    """Unique ids; labels (object, None where unknown) and paths, each None if no item has one."""
+    """Unique ids; labels (object, None where unknown), paths, content hashes and dates, each None if no item has one.
+
+    `numbered` says that the ids are row numbers, given for want of others: they change with the gallery.
+    """
 
     ids: np.ndarray
     labels: np.ndarray | None = None
     paths: np.ndarray | None = None
+    hashes: np.ndarray | None = None
+    dates: np.ndarray | None = None
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         ids = self.ids.tolist()
@@ -42,6 +49,14 @@ class Items:
         """The row of each id."""
         return {value: row for row, value in enumerate(self.ids.tolist())}
 
+    @cached_property
+    def own_ids(self) -> bool:
+        """Whether ids are the user's own, neither row numbers nor paths: then they say which item is meant."""
+        named = self.paths is not None and all(
+            path is not None and name == escape(path) for name, path in zip(self.ids, self.paths, strict=True)
+        )
+        return not self.numbered and not named
+
     def rows_of(self, ids: Any) -> np.ndarray:
         """Rows of the given ids."""
         wanted = _plain([ids] if isinstance(ids, str | int) else ids)
@@ -53,31 +68,41 @@ class Items:
     def take(self, rows: np.ndarray) -> Items:
         """The items of the given rows."""
         taken: dict[str, Any] = {name: None if p is None else p[rows] for name, p in self.columns().items()}
-        return Items(**taken)
+        return replace(self, **taken)
 
     def plus(self, other: Items) -> Items:
         """These items followed by `other`."""
         ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
-        return Items(ids, self._joined(other, "labels"), self._joined(other, "paths"))
+        rest = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
+        return replace(self, ids=ids, **rest, numbered=self.numbered and other.numbered)
+
+    def labels_from(self, other: Items) -> list[Any]:
+        """Labels of these items as `other` has them, own ones where it has not the item."""
+        known = {} if other.labels is None else dict(zip(other.ids.tolist(), other.labels, strict=True))
+        own = [None] * len(self) if self.labels is None else self.labels
+        return [known.get(name, label) for name, label in zip(self.ids.tolist(), own, strict=True)]
 
     def to_json(self) -> bytes:
         """One JSON object; integers, strings and missing labels are restored as they were."""
         parts = {name: None if part is None else part.tolist() for name, part in self.columns().items()}
-        return json.dumps(parts, default=str).encode()
+        return json.dumps({**parts, "numbered": self.numbered}, default=str).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Items:
         """Items from the output of `to_json`."""
         try:
-            parts = json.loads(data)
-            ids, labels, paths = (parts[name] for name in ("ids", "labels", "paths"))
-            return cls(_tidy_ids(ids), None if labels is None else _objects(labels), _column(paths))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FileFormatError(f"the items of the index cannot be read: {error}") from error
+            parts = _checked_parts(json.loads(data))
+            ids, labels, paths = _tidy_ids(parts["ids"]), parts["labels"], parts["paths"]
+            numbered = parts.get("numbered", ids.tolist() == list(range(len(ids))))  # absent before there were hashes
+            hashes, dates = (_column(parts.get(name)) for name in ("hashes", "dates"))
+            known = None if labels is None else _objects(map(_shown, labels))
+            return cls(ids, known, _column(paths), hashes, dates, numbered)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
 
     def columns(self) -> dict[str, Any]:
-        """Ids, labels and paths by name."""
-        return {"ids": self.ids, "labels": self.labels, "paths": self.paths}
+        """All columns by name."""
+        return {name: getattr(self, name) for name in ("ids", "labels", "paths", "hashes", "dates")}
 
     def _joined(self, other: Items, name: str) -> np.ndarray | None:
         first, second = getattr(self, name), getattr(other, name)
@@ -85,6 +110,21 @@ class Items:
             return None
         parts = [p if p is not None else _objects([None] * len(i)) for i, p in ((self, first), (other, second))]
         return np.concatenate(parts)
+
+
+def _checked_parts(parts: Any) -> dict[str, Any]:
+    """The columns of a file: lists of one length, of text, numbers and nothing."""
+    if not isinstance(parts, dict) or not isinstance(parts.get("numbered", False), bool):
+        raise ValueError("it holds no columns")
+    n = len(parts["ids"])
+    kinds: dict[str, Any] = {"ids": int | str, "labels": str | int | float | None}
+    for name in ("ids", "labels", "paths", "hashes", "dates"):
+        column, kind = parts.get(name), kinds.get(name, str | None)
+        if name != "ids" and column is None:
+            continue
+        if not isinstance(column, list) or len(column) != n or not all(isinstance(value, kind) for value in column):
+            raise ValueError(f"the column {name!r} is not one of {n} values")
+    return parts
 
 
 def as_items(items: Any, n: int, start: int = 0) -> Items:
@@ -98,6 +138,7 @@ def as_items(items: Any, n: int, start: int = 0) -> Items:
             np.arange(start, start + n) if ids is None else _tidy_ids(ids),
             _labels(columns.get("labels")),
             _column(columns.get("paths")),
+            numbered=ids is None,
         )
     for name, part in found.columns().items():
         if part is not None and len(part) != n:
@@ -132,8 +173,13 @@ def _labels(values: Any) -> np.ndarray | None:
     """Labels as objects, None for '', None and NaN; None if no label is known."""
     if values is None:
         return None
-    labels = [None if _missing(value) else value for value in _plain(values)]
+    labels = [None if _missing(value) else _shown(value) for value in _plain(values)]
     return _objects(labels) if any(label is not None for label in labels) else None
+
+
+def _shown(label: Any) -> Any:
+    """A label as pages and models take it: it may come from the name of a folder, which is bytes."""
+    return printable(label) if isinstance(label, str) else label
 
 
 def _missing(value: Any) -> bool:

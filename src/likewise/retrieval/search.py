@@ -3,6 +3,8 @@
 At the end, the checks of what an index is asked for.
 """
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from likewise.errors import LikewiseError, MissingExtraError
 from likewise.retrieval.gallery import in_float
 from likewise.utils.top_k import top_k as top_columns
 
+log = logging.getLogger("likewise")
+
+_PROBES = 500  # queries that measure the recall of an approximate index
 SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
 _BLOCK = 1 << 24  # scores computed at a time
 # Below this many items an HNSW graph is small and accurate; above it IVF lists are built in a fraction of the time.
@@ -50,6 +55,26 @@ class Approximate:
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """About k rows with high scores; -1 where fewer were found."""
         return np.asarray(self.index.search(Q, k)[1])
+
+
+def check_approximate(index: Any, n: int, width: int) -> None:
+    """Raise ValueError unless a faiss index from a file is one of n vectors, and leads to no others."""
+    import faiss
+
+    found: Any = faiss.downcast_index(index)
+    kind = type(found).__name__
+    if kind not in ("IndexHNSWFlat", "IndexIVFFlat") or (found.ntotal, found.d) != (n, width):
+        raise ValueError(f"it is a {kind} of {found.ntotal} × {found.d}, expected {n} × {width}")
+    if kind == "IndexHNSWFlat":
+        near = faiss.vector_to_array(found.hnsw.neighbors)
+        named = near[near >= 0]
+        inside = 0 <= found.hnsw.entry_point < n and found.storage.ntotal == n
+    else:
+        lists = found.invlists
+        named = np.concatenate([faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)])
+        inside = len(named) == n and found.quantizer.ntotal == lists.nlist == found.nlist
+    if not inside or (len(named) and not (named.min() >= 0 and named.max() < n)):
+        raise ValueError("it names vectors that are not there")
 
 
 def best_rows(engine: Exact | Approximate, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -130,6 +155,13 @@ def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:
     k = min(k, len(engine.V))
     exact, found = best_rows(Exact(engine.V), Q, k)[0], best_rows(engine, Q, k)[0]
     return float(np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(exact, found, strict=True)]))
+
+
+def sampled_recall(engine: Any, as_query: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Recall@10 of an approximate engine for some rows of its gallery; `as_query` makes query vectors of rows."""
+    recall = measured_recall(engine, as_query(np.random.default_rng(0).permutation(len(engine.V))[:_PROBES]))
+    log.info("%s: recall@10 %.1f %%", engine.kind, 100 * recall)
+    return recall
 
 
 def _kind(approximate: str | bool, n: int) -> str:

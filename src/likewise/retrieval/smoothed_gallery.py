@@ -121,10 +121,18 @@ def smoothed_gallery(
     return SmoothedGallery.auto(base_part(model, V), labels, verbose)
 
 
+def smoothed_as(neighbours: Neighbours | None, model: SimilarityModel, V: np.ndarray) -> SmoothedGallery | None:
+    """The vectors of another model smoothed likewise; None if they cannot be, or were not before."""
+    fits = neighbours is not None and model.symmetric and is_unit(V)
+    return smoothed_gallery(model, V, neighbours) if fits else None
+
+
 def base_part(model: SimilarityModel, V: np.ndarray) -> np.ndarray:
-    """The vectors of a model before it was taught, from those after; V itself for any other model."""
+    """The vectors of a model before it was ever taught, from those after; V itself for any other model."""
     if not isinstance(model, Taught):
         return V
+    while isinstance(model.base, Taught):
+        model = model.base
     V = V[:, : len(model.centre_)]
     return np.asarray(normalize(V)) if model.cosine_ else V
 

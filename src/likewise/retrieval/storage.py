@@ -7,85 +7,140 @@ replaced; the old version is removed last. A process killed at any moment leaves
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 import secrets
 import shutil
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-import likewise
 from likewise.base import load as load_model
 from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.retrieval.feedback import NAME, Event, Feedback
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
+from likewise.retrieval.identity import Identities, ItemRef, edited
+from likewise.retrieval.index_facts import META, read_facts, write_facts
 from likewise.retrieval.items import Items
 from likewise.retrieval.neighbours import Neighbours
+from likewise.retrieval.search import check_approximate
 from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part
+from likewise.tables.npy import mapped
 from likewise.utils.files import atomic_write, locked, sync
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
 
-FORMAT = 1
 _POINTER = "CURRENT"
 _PREFIX = "version-"
-_META = "meta.json"
+_VERSION = re.compile(rf"{_PREFIX}[0-9a-f]{{12}}")
+MODEL = "model.likewise"
+RAW, _VECTORS, _ITEMS = "raw.npy", "vectors.npy", "items.json"
+LESSONS = "lessons"
 _APPROXIMATE = "approximate.faiss"
+_SAMPLE = 100  # pictures looked for when an index is told where they are
 _SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
+_PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, EXTRACTOR, _APPROXIMATE, META}
+_FAISS_LIMITS = threading.Lock()
+_TRIES = 1000  # an index replaced that often while it is read is more than busy
+
+Result = TypeVar("Result")
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Writing
 
 
-def write_index(index: Index, folder: Path) -> Path:
-    """Write a new version of an index, make it the current one, and return its subfolder."""
+def write_index(index: Index, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write a new version of an index, make it the current one, and return its subfolder and checksums."""
     _check_free(folder)
     with locked(folder):
         _remove_versions(folder, keep=_current(folder))
         version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
-        version.mkdir()
         try:
-            _seal(version, _write_parts(index, version))
+            version.mkdir()
+            files = _seal(version, _write_parts(index, version))
+            if has_feedback(folder):
+                _carry_over(folder, index)
             atomic_write(folder / _POINTER, f"{version.name}\n".encode())
-        except BaseException:
+        except OSError as error:
             shutil.rmtree(version, ignore_errors=True)
+            raise LikewiseError(f"cannot write {folder}: {error.strerror or error}; nothing was changed") from error
+        except BaseException:
+            if _current(folder) != version.name:
+                shutil.rmtree(version, ignore_errors=True)
             raise
         _remove_versions(folder, keep=version.name)
-    return version
+    return version, files
+
+
+def has_feedback(folder: Path) -> bool:
+    """Whether somebody has taught the index of a folder."""
+    return (folder / NAME).exists()
+
+
+def written(folder: Path) -> float:
+    """When the current version of an index was written."""
+    return (folder / _POINTER).stat().st_mtime
+
+
+def _carry_over(folder: Path, new: Index) -> None:
+    """Note in the journal which files were edited since the version that is about to be replaced."""
+    if _current(folder) is None:
+        return
+    parts = read_index(folder, verify=False).parts
+    old, feedback = Identities(parts["items"], parts["raw"]), Feedback(folder)
+    feedback.adopt(old, written(folder))
+    named = {ref for event in feedback.events() for ref in (*event.items, *event.queries) if isinstance(ref, ItemRef)}
+    for before, after in edited(named, old, new.identities, feedback.aliases):
+        feedback.append(Event("edited", items=(before, after)))
 
 
 def _check_free(folder: Path) -> None:
     """Refuse to write into a file, or into a folder that holds anything but an index."""
     if folder.is_file():
         raise LikewiseError(f"{folder} is a file; an index is a folder")
-    if folder.is_dir() and not (folder / _POINTER).exists() and _is_occupied(folder):
+    if folder.is_dir() and not is_free(folder):
         raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
 
 
-def _is_occupied(folder: Path) -> bool:
-    """Whether a folder holds anything but the leftovers of an interrupted first save."""
-    return any(not path.name.startswith((_PREFIX, ".", "feedback")) for path in folder.iterdir())
+def is_free(folder: Path) -> bool:
+    """Whether a folder is an index, empty, or what an interrupted first save has left."""
+    return _current(folder) is not None or all(
+        path.name == ".lock" or path.match(f".{_POINTER}.*.tmp") or _is_version(path) for path in folder.iterdir()
+    )
+
+
+def _is_version(path: Path) -> bool:
+    """Whether this is a version that we wrote, or began to write: nothing else is in it."""
+    return (
+        _VERSION.fullmatch(path.name) is not None
+        and path.is_dir()
+        and not path.is_symlink()
+        and all(entry.name in _PARTS or entry.match(".*.tmp") for entry in path.iterdir())
+    )
 
 
 def _write_parts(index: Index, version: Path) -> dict[str, Any]:
     """Write the files of an index; return the facts that have no file of their own."""
-    index.model.save(version / "model.likewise")
-    atomic_write(version / "raw.npy", lambda file: write_rows(file, index.raw))
-    _write_array(version / "vectors.npy", index.plain_vectors)
+    index.model.save(version / MODEL)
+    atomic_write(version / RAW, lambda file: write_rows(file, index.raw))
+    _write_array(version / _VECTORS, index.plain_vectors)
     if index._smoothed is not None:
         _write_array(version / _SMOOTHED, index._smoothed.vectors)
         _write_array(version / _REACH, index._smoothed.reach)
-    atomic_write(version / "items.json", index.items.to_json())
+    atomic_write(version / _ITEMS, index.items.to_json())
     if index.extractor_file is not None:
         shutil.copyfile(index.extractor_file, version / EXTRACTOR)
     if index.approximate:
         import faiss
 
-        faiss.write_index(index.engine.index, os.fspath(version / _APPROXIMATE))  # type: ignore[union-attr]
+        made: Any = index.engine
+        atomic_write(version / _APPROXIMATE, faiss.serialize_index(made.index).tobytes())
     return {
         "n_items": len(index),
         "root": None if index.root is None else os.fspath(index.root),
@@ -93,6 +148,7 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         "approximate": index.approximate,
         "recall": index.recall,
         **({} if index.neighbours is None else {"neighbours": asdict(index.neighbours)}),
+        **({} if index.source is None else {"source": index.source}),
     }
 
 
@@ -100,67 +156,119 @@ def _write_array(path: Path, values: np.ndarray) -> None:
     atomic_write(path, lambda file: np.save(file, values, allow_pickle=False))
 
 
-def _seal(version: Path, facts: dict[str, Any]) -> None:
-    """Write the facts with a checksum of every file, and sync all of it."""
+def _seal(version: Path, facts: dict[str, Any]) -> dict[str, str]:
+    """Write the facts with a checksum of every file, and sync all of it; returns the checksums."""
     files = {path.name: _digest(path) for path in sorted(version.iterdir())}
-    card = {"format": FORMAT, "likewise": likewise.__version__, **facts, "files": files}
-    atomic_write(version / _META, (json.dumps(card, indent=2, sort_keys=True) + "\n").encode())
+    write_facts(version, {**facts, "files": files})
     for path in (*version.iterdir(), version, version.parent):
         sync(path)
+    return files
 
 
 def _remove_versions(folder: Path, keep: str | None) -> None:
     """Remove all versions but one: earlier ones, and what a killed process left."""
     for path in folder.glob(f"{_PREFIX}*"):
-        if path.name != keep:
+        if path.name != keep and _is_version(path):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def repoint(folder: Path, root: Path) -> None:
+    """Keep `root` as the folder that the pictures of an index are in, once half of a sample of them is found there."""
+    if not is_index(folder):
+        raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
+    with locked(folder):
+        version = folder / (_current(folder) or "")
+        facts = _checked_facts(version, verify=False)
+        _check_pictures(_read_items(version), folder, root)
+        write_facts(version, {**facts, "root": os.path.realpath(root)})
+
+
+def _check_pictures(items: Items, folder: Path, root: Path) -> None:
+    """Raise if most of a sample of the pictures of an index are not below `root`."""
+    paths = [] if items.paths is None else [path for path in items.paths if path is not None]
+    if not paths:
+        raise LikewiseError(f"root={root}: {folder} was built from numbers and has no pictures")
+    sample = paths[:: -(-len(paths) // _SAMPLE)]
+    missing = [path for path in sample if not (root / path).is_file()]
+    if len(missing) > len(sample) / 2:
+        raise LikewiseError(f"root={root} does not hold the pictures of {folder}: {root / missing[0]} does not exist")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Reading
 
 
-def read_index(folder: Path, verify: bool = True) -> tuple[Path, dict[str, Any], float | None]:
-    """The current version, the arguments of its `Index`, and its recall; damaged or missing files are named.
+def is_index(folder: Path) -> bool:
+    return (folder / _POINTER).is_file()
 
-    The raw rows stay on disk.
-    """
-    name = _current(folder)
-    if name is None and not folder.exists():
+
+def read_source(folder: Path) -> dict[str, Any] | None:
+    """The `source` of the index in a folder, without reading the index."""
+    if _current(folder) is None:
+        return None
+    return _read_current(folder, lambda version: _checked_facts(version, verify=False).get("source"))
+
+
+class SavedIndex(NamedTuple):
+    """The current version of an index: the arguments of its `Index`, its facts, and its faiss index, if it has one."""
+
+    parts: dict[str, Any]
+    facts: dict[str, Any]
+    approximate: Any
+
+
+def read_index(folder: Path, verify: bool = True) -> SavedIndex:
+    """The current version; damaged or missing files are named. The raw rows stay on disk."""
+    if not folder.exists():
         raise LikewiseError(f"{folder} does not exist")
-    if name is None:
-        raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
-    try:
-        facts = _read_facts(folder / name, verify)
-        return folder / name, _read_parts(folder / name, facts), facts["recall"]
-    except FileFormatError:
-        if _current(folder) == name:
-            raise
-    return read_index(folder, verify)  # the version was replaced while it was being read
+
+    def read(version: Path) -> SavedIndex:
+        facts = _checked_facts(version, verify)
+        parts = _read_parts(version, facts)
+        return SavedIndex(parts, facts, read_approximate(version, parts) if facts["approximate"] else None)
+
+    return _read_current(folder, read)
+
+
+def found_extractor(index: Index) -> Path:
+    """The file of the extractor; that of the current version, if the one the index was loaded from is gone."""
+    assert index.extractor_file is not None
+    if index.folder is None or index.extractor_file.is_file():
+        return index.extractor_file
+    parts, facts, _ = read_index(index.folder, verify=False)
+    if facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
+        raise LikewiseError(f"{index.folder} was replaced by an index with another extractor: load it again")
+    return Path(parts["extractor_file"])
+
+
+def _read_current(folder: Path, read: Callable[[Path], Result]) -> Result:
+    """What `read` makes of the current version, even if versions are replaced and removed meanwhile."""
+    for _ in range(_TRIES):
+        name = _current(folder)
+        if name is None:
+            raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
+        try:
+            return read(folder / name)
+        except (LikewiseError, OSError) as error:  # a file may vanish between any two steps of a reader
+            if _current(folder) != name:
+                continue
+            if isinstance(error, LikewiseError):
+                raise
+            raise FileFormatError(f"{folder} cannot be read: {error}") from error
+    raise LikewiseError(f"{folder} is being replaced again and again: it cannot be read")
 
 
 def _current(folder: Path) -> str | None:
     with suppress(OSError, UnicodeDecodeError):
         name = (folder / _POINTER).read_text("utf-8").strip()
-        # The name comes from a file: it must not lead out of the folder.
-        return name if name.startswith(_PREFIX) and name == os.path.basename(name) else None
+        return name if _VERSION.fullmatch(name) else None  # it comes from a file: it must not lead out of the folder
     return None
 
 
-def _read_facts(version: Path, verify: bool) -> dict[str, Any]:
+def _checked_facts(version: Path, verify: bool) -> dict[str, Any]:
     """The facts of a version whose files are all there; `verify` compares their checksums."""
-    try:
-        facts: dict[str, Any] = json.loads((version / _META).read_bytes())
-        number, files = int(facts["format"]), facts["files"].items()
-    except FileNotFoundError as error:
-        raise FileFormatError(f"{version.parent} is damaged: {version / _META} is missing") from error
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise FileFormatError(f"{version / _META} is damaged: {error!r}") from error
-    if number > FORMAT:
-        raise FileFormatError(
-            f"{version.parent} has format {number}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
-        )
-    for file, digest in files:
+    facts = read_facts(version)
+    for file, digest in facts["files"].items():
         _check_file(version / file, digest if verify else None)
     return facts
 
@@ -177,12 +285,20 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _read_items(version: Path) -> Items:
+    try:
+        return Items.from_json((version / _ITEMS).read_bytes())
+    except LikewiseError as error:
+        raise FileFormatError(f"{version / _ITEMS}: {error}") from error
+
+
 def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    model = load_model(version / "model.likewise")
-    raw, vectors = _mapped(version / "raw.npy"), np.array(_mapped(version / "vectors.npy"))
-    items = Items.from_json((version / "items.json").read_bytes())
+    model = load_model(version / MODEL)
+    raw, vectors = _matrix(version / RAW), np.array(_matrix(version / _VECTORS), np.float32)
+    items = _read_items(version)
     if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
         raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
+    _check_width(version, model, raw, vectors.shape[1])
     return {
         "model": model,
         "raw": raw,
@@ -193,30 +309,65 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
         "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
         "approximate": facts["approximate"],
         "smoothed": _read_smoothed(version, facts, base_part(model, vectors)),
+        "source": facts.get("source"),
     }
+
+
+def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None:
+    """Raise unless the model makes vectors of this width from the raw rows."""
+    try:
+        made = model.transform(np.zeros((1, raw.shape[1]), np.float32)).shape[1]
+    except Exception as error:
+        raise FileFormatError(f"{version / RAW} does not fit {version / MODEL}: {error}") from error
+    if made != width:
+        raise FileFormatError(f"{version / _VECTORS} has vectors of {width} numbers, and the model makes {made}")
 
 
 def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
     if facts.get("neighbours") is None:
         return None
-    vectors, reach = np.array(_mapped(version / _SMOOTHED)), np.array(_mapped(version / _REACH))
-    if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1]):
+    vectors, reach = np.array(_matrix(version / _SMOOTHED), np.float32), np.array(mapped(version / _REACH))
+    if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1] and reach.dtype.kind in "biuf"):
         raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
-    return SmoothedGallery(plain, Neighbours(**facts["neighbours"]), vectors, reach)
-
-
-def _mapped(path: Path) -> np.ndarray:
-    """A memory-mapped array."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FileFormatError(f"{path} is damaged or truncated: {error}") from error
+        return SmoothedGallery(plain, Neighbours(**facts["neighbours"]), vectors, reach)
+    except (LikewiseError, TypeError) as error:
+        raise FileFormatError(f"{version / META} is damaged: its field 'neighbours': {error}") from error
 
 
-def read_approximate(version: Path) -> Any:
-    """The approximate faiss index of a version."""
+def _matrix(path: Path) -> np.ndarray:
+    """Rows of numbers, memory-mapped."""
+    found = mapped(path)
+    if found.ndim != 2 or found.dtype.kind not in "biuf" or 0 in found.shape:
+        raise FileFormatError(f"{path} has shape {found.shape} and type {found.dtype}: expected rows of numbers")
+    return found
+
+
+def read_approximate(version: Path, parts: dict[str, Any]) -> Any:
+    """The approximate faiss index of a version, which must be one of its vectors."""
     try:
         import faiss
     except ImportError as error:
         raise MissingExtraError("an approximate index", "serve") from error
-    return faiss.read_index(os.fspath(version / _APPROXIMATE))
+    path = version / _APPROXIMATE
+    try:
+        with _claims_limited(faiss, path.stat().st_size):
+            found = faiss.read_index(os.fspath(path))
+        check_approximate(found, *parts["vectors"].shape)
+    except (RuntimeError, MemoryError, ValueError) as error:
+        raise FileFormatError(f"{path} is damaged: {str(error).splitlines()[0][:200]}") from error
+    return found
+
+
+@contextmanager
+def _claims_limited(faiss: Any, size: int) -> Iterator[None]:
+    """Let faiss believe no claim of a file beyond the file's size; its limits are global, so they are put back."""
+    with _FAISS_LIMITS:
+        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
+        try:
+            faiss.set_deserialization_vector_byte_limit(size)
+            faiss.set_deserialization_loop_limit(size)
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before[0])
+            faiss.set_deserialization_loop_limit(before[1])

@@ -1,7 +1,7 @@
 """A model taught by clicks: one more coordinate for each group that was taught, and how examples spread to others."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -18,19 +18,22 @@ class Taught(SimilarityModel):
     """A base model and taught coordinates f: rows become [z, w f(z)], of unit length where those of the base are.
 
     z is the gallery side of the base at unit length. f(z) is exp(-γ ‖z - l‖²) A, a kernel with landmarks l and one
-    column of A per group, minus a threshold: rows far from every group stay exactly what they were. It is made by
-    `Teacher`, not by `fit`, and is saved and loaded like any model.
+    column of A per group, brought closer to zero by a threshold: rows far from every group stay exactly what they were.
+    It is positive for rows of the group and negative for rows marked wrong for it. It is made by `Teacher`, not by
+    `fit`, and is saved and loaded like any model.
 
     Attributes
     ----------
     base_ : SimilarityModel
         The model before it was taught.
-    landmarks_, gamma_, coefficients_ : the kernel, and A.
+    landmarks_, gamma_, coefficients_ : the kernel, and A; γ is one number, or one per landmark.
     centre_ : subtracted from the gallery side of the base before it is scaled to unit length.
     cosine_ : bool
         Whether the base compares unit rows; the taught model then does too.
     weight_, threshold_ : float
         w, and the threshold.
+    signed_ : bool
+        Whether f may be negative; False in files written before it could.
     scale_ : float
         Scale of the taught part relative to the base's scores; 1 for a cosine.
     """
@@ -39,11 +42,12 @@ class Taught(SimilarityModel):
     landmarks_: np.ndarray
     coefficients_: np.ndarray
     centre_: np.ndarray
-    gamma_: float
+    gamma_: Any
     scale_: float
     weight_: float
     threshold_: float
     cosine_: bool
+    signed_: bool = False
 
     @classmethod
     def of(
@@ -61,13 +65,18 @@ class Taught(SimilarityModel):
         """A taught model from its parts; `base` is shared, not copied."""
         model = cls()
         assert features.landmarks is not None
-        model.landmarks_, model.gamma_, model.coefficients_ = features.landmarks, float(features.gamma), coefficients
-        model.centre_, model.cosine_, model.scale_ = centre, bool(cosine), float(scale)
+        model.landmarks_, model.gamma_, model.coefficients_ = features.landmarks, features.gamma, coefficients
+        model.centre_, model.cosine_, model.scale_, model.signed_ = centre, bool(cosine), float(scale), True
         model.weight_, model.threshold_ = float(weight), float(threshold)
         model.base_, model.n_features_in_ = base, base.n_features_in_
         if hasattr(base, "classes_"):
             model.classes_ = base.classes_
         return model
+
+    def _check_loaded(self) -> None:
+        """As for any model; a lesson, which is saved without its base, is checked once it has one."""
+        if hasattr(self, "base_"):
+            super()._check_loaded()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Not supported: a taught model comes from `Teacher.learn()`."""
@@ -86,12 +95,10 @@ class Taught(SimilarityModel):
     def lifted(self, V: np.ndarray, kernel_part: np.ndarray | None = None) -> np.ndarray:
         """The gallery side from that of the base, so that a gallery is not transformed again."""
         f = self._kernel_part(V) if kernel_part is None else kernel_part
-        return self._joined(V, self._above(f))
+        return self._joined(V, self._beyond(f))
 
-    def _above(self, f: np.ndarray) -> np.ndarray:
-        """The part of f above the threshold, scaled to the weight at f = 1."""
-        t = f.dtype.type(self.threshold_)
-        return np.maximum(f - t, 0) * f.dtype.type(self.weight_ / (1 - self.threshold_))
+    def _beyond(self, f: np.ndarray) -> np.ndarray:
+        return beyond(f if self.signed_ else np.maximum(f, 0), self.weight_, self.threshold_)
 
     def _kernel_part(self, V: np.ndarray) -> np.ndarray:
         z = normalize(V - self.centre_.astype(V.dtype, copy=False))
@@ -107,7 +114,18 @@ class Taught(SimilarityModel):
 
     def _query_side(self, X: Any) -> np.ndarray:
         V = self.base_._gallery_side(X)
-        return self._joined(V if self.cosine_ else self.base_._query_side(X), self._above(self._kernel_part(V)))
+        return self._joined(V if self.cosine_ else self.base_._query_side(X), self._beyond(self._kernel_part(V)))
+
+    @property
+    def knows_classes(self) -> bool:
+        """Whether `novelty` can be told."""
+        return self.base_.knows_classes
+
+    def novelty(self, X: Any) -> np.ndarray:
+        """As of the base, but rows that a lesson reaches are known, at most 1."""
+        found = self.base_.novelty(X)
+        is_taught = (self._beyond(self._kernel_part(self.base_.transform(X))) > 0).any(axis=1)
+        return np.where(is_taught, np.minimum(found, 1.0), found)
 
     @property
     def _n_features_out(self) -> int:
@@ -117,10 +135,26 @@ class Taught(SimilarityModel):
         query, gallery = self.base_._write_onnx(graph, rows)
         z = graph.unit(graph.plus(gallery, -self.centre_))
         f = graph.mapped(graph.kernel(z, self.landmarks_, self.gamma_), self.coefficients_)
-        f = graph.node("Relu", [graph.plus(f, -self.threshold_)])
-        f = graph.times(f, np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
+        above = graph.node("Relu", [graph.plus(f, -self.threshold_)])
+        if self.signed_:
+            below = graph.node("Relu", [graph.plus(graph.times(f, -1.0), -self.threshold_)])
+            above = graph.node("Sub", [above, below])
+        f = graph.times(above, np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
         query, gallery = graph.beside([query, f]), graph.beside([gallery, f])
         return (graph.unit(query), graph.unit(gallery)) if self.cosine_ else (query, gallery)
+
+
+def innermost(model: SimilarityModel) -> SimilarityModel:
+    """The model below all lessons."""
+    while isinstance(model, Taught):
+        model = model.base
+    return model
+
+
+def beyond(f: np.ndarray, weight: float, threshold: float) -> np.ndarray:
+    """The part of f beyond the threshold on either side, scaled to the weight at f = 1."""
+    t = f.dtype.type(threshold)
+    return np.asarray((f - np.clip(f, -t, t)) * f.dtype.type(weight / (1 - threshold)))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -136,28 +170,39 @@ SPREAD = 0.9
 ROUNDS = 25
 LANDMARKS = 500
 OWN = 300
-WIDTH = 3.0
+WIDTH = 1.5
 RIDGE = 0.1
+NARROW = 0.1  # the narrow kernel at the nearest neighbour of the median row
 _BLOCK = 1 << 23
 
 
-class SpreadRegression(NamedTuple):
-    """A kernel, the coefficients of its landmarks, and the fitted values of the rows."""
+@dataclass(frozen=True)
+class KernelRidge:
+    """Ridge regression on a kernel of the rows, ready for any target: features, their values phi, and a Cholesky."""
 
     features: Features
-    coefficients: np.ndarray
-    fitted: np.ndarray
+    phi: np.ndarray
+    factor: tuple[np.ndarray, bool]
+
+    def coefficients(self, T: np.ndarray) -> np.ndarray:
+        """(ΦᵀΦ + λK)⁻¹ Φᵀ T."""
+        right = (self.phi.T @ T.astype(self.phi.dtype)).astype(float)
+        return np.asarray(scipy.linalg.cho_solve(self.factor, right, overwrite_b=True), dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Unit rows z, their graph of neighbours, and the kernel for regressing on z."""
+    """Unit rows z, their graph of neighbours, and the kernel for regressing on z.
+
+    `narrow` is γ of a kernel that hardly reaches the nearest neighbour of a row.
+    """
 
     z: np.ndarray
     graph: sp.csr_array
     features: Features
     phi: np.ndarray
     gram: np.ndarray
+    narrow: float
 
     def spread(self, Y: np.ndarray) -> np.ndarray:
         """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: label spreading of each column of Y."""
@@ -166,23 +211,21 @@ class Ground:
             F = np.float32(SPREAD) * (self.graph @ F) + np.float32(1 - SPREAD) * Y
         return np.asarray(F)
 
-    def regress(self, T: np.ndarray) -> SpreadRegression:
-        """Ridge regression of T on the kernel; the rows where T is largest become landmarks too."""
+    def ridge(self, T: np.ndarray) -> KernelRidge:
+        """Kernel ridge regression for targets T; the rows where they are largest become landmarks too."""
         own = self._own_landmarks(T)
         assert self.features.landmarks is not None
         added = Features(self.z[own], self.features.gamma)
         phi = np.hstack([self.phi, added(self.z)])
         landmarks = np.vstack([self.features.landmarks, self.z[own]])
-        gram = self._gram(phi, added)
-        A = scipy.linalg.solve(gram.astype(float), (phi.T @ T.astype(phi.dtype)).astype(float), assume_a="pos")
-        A = A.astype(np.float32)
-        return SpreadRegression(Features(landmarks, self.features.gamma), A, phi @ A)
+        factor = scipy.linalg.cho_factor(self._gram(phi, added).astype(float), overwrite_a=True)
+        return KernelRidge(Features(landmarks, self.features.gamma), phi, factor)
 
     def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
         """The rows with the largest values, equally many per column."""
-        each = max(1, OWN // T.shape[1])
-        top = np.argsort(-T, axis=0, kind="stable")[:each]
-        return np.unique(top[np.take_along_axis(T, top, axis=0) > 0.5])
+        each = min(max(1, OWN // T.shape[1]), len(T))
+        top = np.argpartition(T.T, len(T) - each, axis=1)[:, len(T) - each :]
+        return np.unique(top[np.take_along_axis(T.T, top, axis=1) > 0.5])
 
     def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
         """ΦᵀΦ + λK for all landmarks; the block of the fixed ones is already computed."""
@@ -211,22 +254,36 @@ def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
     features = Features(landmarks, WIDTH / max(mean_square_distance(z, None), 1e-12))
     phi = features(z)
     gram = phi.T @ phi + np.float32(RIDGE) * features(landmarks)
-    return Ground(z, _graph(z), features, phi, gram)
+    columns, cosines = _nearest(z)
+    return Ground(z, _graph(columns, cosines), features, phi, gram, _narrow(cosines, float(features.gamma)))
 
 
-def _graph(z: np.ndarray) -> sp.csr_array:
-    """Cubed cosines with the nearest rows, made symmetric and normalised by both degrees."""
+def _nearest(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest other rows of each row, in any order, and their cosines, both (n, k)."""
     n, k = len(z), min(DEGREE, len(z) - 1)
+    columns, cosines = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
     step = max(1, _BLOCK // n)
-    rows, columns, values = [], [], []
     for i in range(0, n, step):
         S = z[i : i + step] @ z.T
         S[np.arange(len(S)), np.arange(i, i + len(S))] = -np.inf
-        found = np.argpartition(S, n - k, axis=1)[:, n - k :]
-        rows.append(np.repeat(np.arange(i, i + len(S)), k))
-        columns.append(found.ravel())
-        values.append(np.maximum(np.take_along_axis(S, found, axis=1), 0).ravel() ** 3)
-    W = sp.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(n, n))
+        columns[i : i + step] = np.argpartition(S, n - k, axis=1)[:, n - k :]
+        cosines[i : i + step] = np.take_along_axis(S, columns[i : i + step], axis=1)
+    return columns, cosines
+
+
+def _narrow(cosines: np.ndarray, wide: float) -> float:
+    """γ of a kernel that is NARROW at the nearest neighbour of the median row; not narrower than 100 times the wide."""
+    if not cosines.size:
+        return wide
+    distance = float(np.median(2 - 2 * cosines.max(axis=1)))
+    return float(np.clip(-np.log(NARROW) / max(distance, 1e-12), wide, 100 * wide))
+
+
+def _graph(columns: np.ndarray, cosines: np.ndarray) -> sp.csr_array:
+    """Cubed cosines with the nearest rows, made symmetric and normalised by both degrees."""
+    n, k = columns.shape
+    values = np.maximum(cosines, 0).ravel() ** 3
+    W = sp.csr_array((values, (np.repeat(np.arange(n), k), columns.ravel())), shape=(n, n))
     W = W.maximum(W.T).tocsr()
     degree = 1 / np.sqrt(np.maximum(np.asarray(W.sum(axis=1)).ravel(), 1e-12))
     D = sp.diags_array(degree.astype(np.float32))

@@ -1,39 +1,54 @@
-"""Teaching an index by clicks: marks and labels become groups, groups spread, and one small system is solved.
+"""Teaching an index by clicks: marks and labels become groups, groups are learned, and lessons last.
 
 Rows marked right belong together with their query, and so do rows with the same label: these are the groups, each with
-rows known not to belong. A group is propagated over the graph of neighbours, its negatives against it, and the result
-is regressed on the rows by a kernel. This gives one more coordinate per group beside those of the model.
+rows known not to belong. The journal in the folder of the index says what was taught and which lesson is in force.
 """
 
-import threading
+import logging
+import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision
-from likewise.retrieval.feedback import Event, Feedback, Group, Node, groups_of
+from likewise.reporting.words import listed
+from likewise.retrieval import lesson_card
+from likewise.retrieval.confidence import marks_calibration
+from likewise.retrieval.feedback import Event, Feedback, outside_name
+from likewise.retrieval.groups import Group, Node, groups_of
+from likewise.retrieval.identity import ItemRef
 from likewise.retrieval.index import Index
+from likewise.retrieval.learning import GroupLearner
+from likewise.retrieval.learning_curve import Outlook, outlook
+from likewise.retrieval.lesson_card import LeftOut, agreeing
+from likewise.retrieval.lesson_files import read_lesson, write_lesson
+from likewise.retrieval.said import Listener, Said
 from likewise.retrieval.search import query_rows, row_numbers
-from likewise.retrieval.taught import Ground, Taught, prepared
+from likewise.retrieval.storage import written
+from likewise.retrieval.suggest import Concept, Suggestion, a_start, suggested, suggested_in_turn
+from likewise.retrieval.taught import Taught, innermost
 from likewise.utils.threads import single_threaded_blas
 
-MOST_ROWS = 20_000  # of a larger gallery a sample of rows is used: the graph costs rows²
+log = logging.getLogger("likewise")
+
 MOST_HELD = 1_000
 HELD_SHARE = 0.3
-REACH = 50  # rows of a group that count fully, or as many as it has examples
-WEIGHT = 1.5  # of a taught coordinate relative to a unit row
-THRESHOLD = 0.2  # taught coordinates below it are set to zero
+MOST_SHOWN = 24  # of the items marked wrong that a lesson has left on top
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """The outcome of learning: a model, the index under it, and mAP on held-out labelled items before and after."""
+    """The outcome of learning: a model, the index under it, and mAP on held-out labelled items before and after.
+
+    mAP is None if there are no such items; `note` says so where the model has learned from all of them. `event` is the
+    entry of the journal.
+    """
 
     model: SimilarityModel
     index: Index
@@ -43,7 +58,8 @@ class Lesson:
     n_marks: int
     n_labels: int
     n_held: int
-    events: tuple[Event, ...] = ()
+    note: str | None
+    event: Event
 
 
 class Teacher:
@@ -52,214 +68,296 @@ class Teacher:
     Parameters
     ----------
     index : Index
-        The index to teach; it is not changed: each lesson brings a new one.
+        The index to teach; it is not changed: each lesson brings a new one. Of an index that was taught already, the
+        lessons in its journal are learned anew together; what its own model knew stays.
     feedback : Feedback or None
-        A journal: its events are loaded, and every mark and label is written to it before it counts.
+        A journal: every mark and label is written to it before it counts. None keeps them in memory.
     random_state : int
         Seed of the held-out items and of the landmarks.
     """
 
     def __init__(self, index: Index, feedback: Feedback | None = None, *, random_state: int = 0) -> None:
-        self.index = index
-        self.base: SimilarityModel = index.model.base if isinstance(index.model, Taught) else index.model
-        self.feedback = feedback
-        self._original = index.labels
-        self._row_of = index.items.row_of
-        self._V = index.base_vectors
-        self._cosine = bool(np.allclose(np.linalg.norm(self._V[:1000], axis=1), 1, atol=1e-3))
-        centre = np.zeros(self._V.shape[1]) if self._cosine else self._V.mean(axis=0)
-        self._centre = centre.astype(np.float32)
+        self.index, self.untaught = index, index.untaught or index
+        self.feedback = Feedback() if feedback is None else feedback
         self._rng = np.random.default_rng(random_state)
-        self._held = _held_out(index.labels, self._rng)
-        self._rows = np.sort(self._rng.permutation(len(index))[:MOST_ROWS])
-        self._place = {int(row): place for place, row in enumerate(self._rows)}
-        self._lock = threading.Lock()
-        self._prepared: tuple[Ground, float] | None = None
-        self.events: list[Event] = [] if feedback is None else [e for e in feedback.events() if self._is_known(e)]
+        self._held, self._note = _held_out(self.untaught, self._rng)
+        self._learner = GroupLearner(self.untaught, self._rng)
+        self._listener = listener(self.untaught, self.feedback)
+        self.base = self._learner.base
 
     def prepare(self) -> None:
         """Compute what all lessons share, once per index: the graph and the kernel of the gallery.
 
         `learn` does this if it has not been done before.
         """
-        with self._lock:
-            if self._prepared is None:
-                ground = prepared(self._directions(self._V[self._rows]), self._rng)
-                scale = 1.0 if self._cosine else _spread_of_scores(self.base, self.index, self._rng)
-                self._prepared = ground, scale
+        self._learner.prepare()
 
     # -- feedback -----------------------------------------------------------------------------------------------------
 
-    def mark(self, query: Any, item: int, right: bool) -> Event:
-        """Mark an item right or wrong for a query: a row of the index, or the raw numbers of something else."""
-        return self.mark_each([query], item, right)[0]
+    @property
+    def events(self) -> list[Event]:
+        """Marks and labels that were not taken back."""
+        return self.feedback.events()
 
-    def mark_each(self, queries: Sequence[Any], item: int, right: bool) -> list[Event]:
-        """Mark an item for several queries; nothing is saved unless all of them are valid."""
-        events = [self._mark_event(query, item, right) for query in queries]
-        return [self._add(event) for event in events]
+    def mark(self, queries: Any, items: Any, right: bool | None, who: str = "") -> Event:
+        """Mark items right or wrong for queries, or (None) take their marks off, in one step.
 
-    def label(self, item: int, label: Any) -> Event:
-        """Give an item a label, a known one or a new one."""
-        if label is None or (isinstance(label, str) and not label.strip()):
+        A query is a row of the index, or the raw numbers of something else; `queries` is one of them or a list.
+        """
+        rows, numbers = self._queries(queries if isinstance(queries, list) else [queries])
+        wanted = row_numbers(items, len(self.index)).tolist()
+        if set(rows) & set(wanted):
+            raise LikewiseError(f"item {next(iter(set(rows) & set(wanted)))} is the query itself; mark another")
+        outside = {outside_name(x): x for x in numbers}
+        named: tuple[ItemRef | str, ...] = (*self._references(rows), *outside)
+        right = None if right is None else bool(right)
+        return self.feedback.append(Event("mark", named, self._references(wanted), right, who=who), outside)
+
+    def label(self, items: Any, label: Any, who: str = "") -> Event:
+        """Give items a label, a known one or a new one, or (None) remove theirs, in one step."""
+        if isinstance(label, str) and not label.strip():
             raise LikewiseError(f"label={label!r}; expected a name")
-        return self._add(Event("label", item=self._id(item), label=label))
+        return self.feedback.append(Event("label", items=self._references(items), label=label, who=who))
 
-    def undo(self) -> Event | None:
-        """Undo the last mark or label and return it; None if there is none."""
-        if not self.events:
-            return None
-        if self.feedback is not None:
-            self.feedback.append(Event("undo"))
-        return self.events.pop()
+    def keep_apart(self, items: Any, who: str = "") -> Event:
+        """Remember that items are no duplicates of one another, however alike they are."""
+        return self.feedback.append(Event("distinct", items=self._references(items), who=who))
 
-    def _mark_event(self, query: Any, item: int, right: bool) -> Event:
-        if np.ndim(query):
-            numbers = query_rows(query, self.index.raw.shape[1])[0].tolist()
-            return Event("mark", numbers, self._id(item), bool(right))
-        event = Event("mark", self._id(query), self._id(item), bool(right))
-        if event.query == event.item:
-            raise LikewiseError(f"item {item} is the query itself; mark another")
-        return event
+    def undo(self, who: str | None = None) -> Event | None:
+        """Take back the last step of `who` (None: of anybody) and return it; None if there is none."""
+        undone = self.feedback.undo(who)
+        if undone is not None and undone.kind == "lesson":
+            self.index = in_force(self.untaught, self.feedback)
+        return undone
 
-    def _add(self, event: Event) -> Event:
-        if self.feedback is not None:
-            event = self.feedback.append(event)
-        self.events.append(event)
-        return event
+    def said(self) -> Said:
+        """What marks and labels say of the rows of this index."""
+        return self._listener.said(self.events)
 
-    def _id(self, row: Any) -> Any:
-        return self.index.ids[row_numbers(row, len(self.index))].tolist()[0]
+    def _queries(self, queries: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
+        """Rows of the index, and numbers from outside."""
+        rows = [int(row_numbers(query, len(self.index))[0]) for query in queries if not np.ndim(query)]
+        width = self.index.raw.shape[1]
+        numbers = [query_rows(query, width)[0].astype(np.float32) for query in queries if np.ndim(query)]
+        return rows, numbers
 
-    def _is_known(self, event: Event) -> bool:
-        """Whether the items of an event are still in the index."""
-        from_outside = event.query is None or isinstance(event.query, list)
-        return event.item in self._row_of and (from_outside or event.query in self._row_of)
+    def _references(self, rows: Any) -> tuple[ItemRef, ...]:
+        numbers = row_numbers(rows, len(self.index)).tolist() if np.size(rows) else []
+        return tuple(map(self.untaught.identities.reference, numbers))
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def learn(self) -> Lesson:
-        """Learn from all marks and labels; the index of the lesson is ready to search."""
+    def learn(self, who: str = "") -> Lesson:
+        """Learn from all marks and labels; the index of the lesson is ready to search, and is found again by `load`."""
+        self.feedback.refresh()
+        steps, began = self.feedback.steps(), time.perf_counter()
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
         with single_threaded_blas():
-            return self._learned(tuple(self.events), time.perf_counter())
-
-    def _learned(self, events: tuple[Event, ...], began: float) -> Lesson:
-        labels = self._labels(events)
-        groups = groups_of(events, self._row_of, self._known_labels(labels, events))
-        model, fitted = self._solved(groups) if groups else (self.base, None)
-        taught = self.index.with_model(model, fitted).with_labels(labels)
-        held = self._still_held(events)
-        before, after = self._score(self.index, held), self._score(taught, held)
-        self.index = taught
-        marks = sum(event.kind == "mark" for event in events)
+            said = self._listener.said(event for event in steps if event.kind != "lesson")
+            groups = self._groups(said)
+            taught, part = self._taught(said, groups)
+            held = self._still_held(said)
+            before, after = self._score(self.index, held), self._score(taught, held)
+            trials = self._learner.trials(groups, said.explicit)
+            taught.model.calibration_ = marks_calibration(trials) if groups else taught.model.calibration_
+            facts = self._facts(said, agreeing(trials), taught)
+        note = self._note if after is None else None
+        figures = None if after is None else {"before": before, "after": after, "items": len(held)}
+        through = steps[-1].id if steps else None
         seconds = time.perf_counter() - began
-        return Lesson(model, taught, before, after, seconds, marks, len(events) - marks, len(held), events)
-
-    def _solved(self, groups: list[Group]) -> tuple[Taught, np.ndarray | None]:
-        """The taught model, and its kernel part for all rows if every row is part of the graph."""
-        assert self._prepared is not None
-        ground, scale = self._prepared
-        belongs = np.column_stack([self._weights(group.belongs) for group in groups])
-        other = np.column_stack([self._weights(group.other) for group in groups])
-        sides = ground.spread(np.hstack([_shares(belongs), _shares(other)]))
-        T = _reached(sides[:, : len(groups)] - sides[:, len(groups) :], belongs)
-        T = np.where(other > 0, 0, np.where(belongs > 0, np.maximum(T, belongs), T))
-        regression = ground.regress(T)
-        model = Taught.of(
-            self.base,
-            regression.features,
-            regression.coefficients,
-            self._centre,
-            weight=WEIGHT,
-            threshold=THRESHOLD,
-            cosine=self._cosine,
-            scale=scale,
+        event = self._keep(
+            taught, part, {**facts, "mAP": figures, "note": note, "through": through, "seconds": seconds}, who
         )
-        return model, regression.fitted if len(self._rows) == len(self.index) else None
+        self.index = taught
+        counts = (len(said.marks), len(said.labels), len(held))
+        return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def _weights(self, nodes: Iterable[Node]) -> np.ndarray:
-        """Weights of the rows of the graph: 1 for a node that is one of them, else shared by its neighbours."""
-        weights = np.zeros(len(self._rows), np.float32)
-        for node in nodes:
-            place = self._place.get(node.value) if node.kind == "row" else None  # type: ignore[call-overload]
-            if place is not None:
-                weights[place] = 1.0
-            elif node.kind != "label":
-                places, shares = self._near(node)
-                weights[places] = np.maximum(weights[places], shares)
-        return weights
+    def taught_by(self, said: Said) -> tuple[Index, np.ndarray | None]:
+        """The index under what was said, and the taught part of its rows."""
+        return self._taught(said, self._groups(said))
 
-    def _near(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
-        assert self._prepared is not None
+    def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, np.ndarray | None]:
+        labels = said.labels_of(self.untaught)
+        if not groups:
+            return self.untaught.taught(None, labels=labels), None
+        model, part = self._learner.learn(groups)
+        return self.untaught.taught(model, part, labels), part
+
+    def _groups(self, said: Said) -> list[Group]:
+        given = {row: label for row, label in said.labels.items() if label is not None}
+        return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said.labels))
+
+    # -- what to mark next --------------------------------------------------------------------------------------------
+
+    def suggest(self, n: int = 10, *, label: Any = None, query: Any = None, among: Any = None) -> list[Suggestion]:
+        """The n items whose marks would teach most about a concept, or in turn about all of them.
+
+        A concept is a label, or a query: a row of the index or raw numbers. Items it was said of never come. If nothing
+        was marked, these are items that represent most others. `among` limits the choice to these rows of the index.
+        """
+        rows = np.arange(len(self.index)) if among is None else row_numbers(among, len(self.index))
+        self.prepare()
+        with single_threaded_blas():
+            if label is not None or query is not None:
+                return suggested(self._learner, self._concept(label, query), n, rows)
+            concepts = self._concepts()
+            return suggested_in_turn(self._learner, concepts, n, rows) if concepts else a_start(self._learner, n, rows)
+
+    def outlook(self, *, label: Any = None, query: Any = None, more: int = 10) -> Outlook | None:
+        """What more marks will bring to a concept; None if there are too few marks to tell."""
+        concept, said = self._concept(label, query), self.said()
+        self.prepare()
+        with single_threaded_blas():
+            return outlook(self._learner, concept.group, said.explicit, more)
+
+    def _concepts(self) -> list[Concept]:
+        """All groups, each with its label or, if it has none, the first of its queries."""
+        said = self.said()
+        asked = {mark.query for mark in said.marks}
+        named = ((group, min(_labels(group) or group.belongs & asked, key=repr)) for group in self._groups(said))
+        return [Concept(node, self._name(node), group) for group, node in named]
+
+    def _concept(self, label: Any, query: Any) -> Concept:
+        """The group of a label or of a query; a query without marks is a group by itself."""
+        if (label is None) == (query is None):
+            raise LikewiseError(f"label={label!r} and query={query!r}; expected one of them")
+        node = Node("label", label) if query is None else self._query_node(query)
+        concepts = self._concepts()
+        found = [concept.group for concept in concepts if node in concept.group.belongs]
+        if not found and query is None:
+            known = sorted(str(name.value) for concept in concepts for name in _labels(concept.group))
+            raise LikewiseError(f"label={label!r} was given to no item; expected one of {listed(known)}")
+        return Concept(node, self._name(node), found[0] if found else Group({node}))
+
+    def _name(self, node: Node) -> str:
         if node.kind == "row":
-            V = self._V[[node.value]]  # type: ignore[index, unused-ignore]
-        else:
-            V = np.asarray(self.base.transform(np.array([node.value], dtype=np.float32)), np.float32)
-        return self._prepared[0].near(self._directions(V)[0])
+            return str(self.index.ids[cast(int, node.value)])
+        return str(node.value) if node.kind == "label" else "the query"
 
-    def _labels(self, events: Iterable[Event]) -> np.ndarray | None:
-        """The labels of the gallery, including those given."""
-        given = {event.item: event.label for event in events if event.kind == "label"}
-        if not given:
-            return self._original
-        labels = np.full(len(self.index), None, dtype=object) if self._original is None else self._original.copy()
-        labels[self.index.rows_of(given)] = list(given.values())
-        return labels
+    def _query_node(self, query: Any) -> Node:
+        rows, numbers = self._queries([query])
+        return Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
 
-    def _known_labels(self, labels: np.ndarray | None, events: Iterable[Event]) -> dict[int, Any]:
+    def _facts(self, said: Said, agrees: LeftOut, taught: Index) -> dict[str, Any]:
+        """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
+        queries = said.queries or sorted(said.labels)
+        shown = queries[: lesson_card.MOST_LEFT_OUT]
+        kept = lesson_card.still_on_top(taught, said.wrong)
+        return {
+            "marks": len(said.marks),
+            "labels": len(said.labels),
+            "moved": {"items": lesson_card.moved(self.index, taught, shown), "queries": len(shown)},
+            "agrees": None if not agrees.of else {"count": agrees.agrees, "of": agrees.of},
+            "still_wrong": [self._references(pair) for pair in kept[:MOST_SHOWN]],
+        }
+
+    def card(self, lesson: Event) -> dict[str, Any]:
+        """What a lesson did: numbers, and rows of this index."""
+        facts = {name: value for name, value in (lesson.facts or {}).items() if name != "through"}
+        pairs = [[self._listener.row(ItemRef(*ref)) for ref in pair] for pair in facts.get("still_wrong", [])]
+        shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
+        return {**facts, "still_wrong": shown, "who": lesson.who}
+
+    def _keep(self, taught: Index, part: np.ndarray | None, facts: dict[str, Any], who: str) -> Event:
+        """Save the taught part of the model, then the journal entry that makes it count."""
+        lessons = self.feedback.lessons
+        number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
+        event = Event("lesson", who=who, facts={"number": number, **facts}, id=secrets.token_hex(8))
+        if self.feedback.folder is not None and self.untaught.folder is not None and isinstance(taught.model, Taught):
+            write_lesson(self.untaught, event.id, taught.model, part)
+        return self.feedback.append(event)
+
+    def _known_labels(self, labels: np.ndarray | None, given: Mapping[int, Any]) -> dict[int, Any]:
         """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on."""
         if labels is None:
             return {}
-        given = {self._row_of[event.item] for event in events if event.kind == "label"}
-        hidden = set(self._held.tolist()) - given
+        hidden = set(self._held.tolist()) - set(given)
         return {row: label for row, label in enumerate(labels) if label is not None and row not in hidden}
 
-    def _still_held(self, events: Iterable[Event]) -> np.ndarray:
-        """Held-out rows that no event is about, of labels that at least two of them have."""
-        touched = {event.item for event in events} | {e.query for e in events if not isinstance(e.query, list)}
-        ids = self.index.ids.tolist()
-        kept = np.array([row for row in self._held.tolist() if ids[row] not in touched], dtype=np.int64)
-        return _shared(kept, self._original)
+    def _still_held(self, said: Said) -> np.ndarray:
+        """Held-out rows that nothing was said about, of labels that at least two of them have."""
+        touched = said.rows
+        kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
+        return _shared(kept, self.untaught.labels)
 
     def _score(self, index: Index, held: np.ndarray) -> float | None:
         if not len(held):
             return None
-        assert self._original is not None
-        y = np.array([str(label) for label in self._original[held]])
+        assert self.untaught.labels is not None
+        y = np.array([str(label) for label in self.untaught.labels[held]])
         V = index.vectors[held]
-        Q = V if self._cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
+        Q = V if self._learner.cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
         return float(mean_average_precision(Q, V, y))
 
-    def _directions(self, V: np.ndarray) -> np.ndarray:
-        return np.asarray(normalize(V - self._centre))
+
+def _labels(group: Group) -> set[Node]:
+    """The labels of a group."""
+    return {node for node in group.belongs if node.kind == "label"}
 
 
-def _shares(Y: np.ndarray) -> np.ndarray:
-    """Columns that sum to one, so that a group with many examples does not outweigh one with few."""
-    return Y / np.maximum(Y.sum(axis=0), 1e-12)
+def listener(index: Index, feedback: Feedback) -> Listener:
+    return Listener(index.identities, feedback, index.raw.shape[1])
 
 
-def _reached(F: np.ndarray, belongs: np.ndarray) -> np.ndarray:
-    """How far each group reaches each row, from 0 to 1: fully for its first rows, then falling off with F."""
-    ordered = -np.sort(-F, axis=0)
-    reach = np.minimum(np.maximum(REACH, (belongs > 0).sum(axis=0)), max(1, len(F) // 20))
-    level = np.maximum(ordered[reach - 1, np.arange(F.shape[1])], 1e-12)
-    return np.clip(F / level, 0, 1)
+def opened_feedback(index: Index) -> Feedback:
+    """The journal of an index that was loaded; marks that name row numbers name items from now on."""
+    assert index.folder is not None
+    feedback = Feedback(index.folder)
+    left = feedback.adopt(index.identities, written(index.folder))
+    if left:
+        log.warning(
+            "%s: %d marks name rows of an earlier state of this index, and not which items these were; they are kept, "
+            "but not used",
+            feedback.path,
+            left,
+        )
+    if feedback.damaged:
+        log.warning("%s: %d damaged lines were passed over", feedback.path, feedback.damaged)
+    return feedback
 
 
-def _held_out(labels: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-    """Labelled rows to measure on: at most a share of each label, and never all of it."""
-    if labels is None:
-        return np.empty(0, np.int64)
-    there = np.flatnonzero([label is not None for label in labels])
-    share = min(HELD_SHARE, MOST_HELD / max(len(there), 1))
-    _, codes, counts = np.unique([str(label) for label in labels[there]], return_inverse=True, return_counts=True)
+def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool = False) -> Index:
+    """An untaught index under the last lesson in its journal (or the one before), with all labels that were given."""
+    feedback = opened_feedback(index) if feedback is None else feedback
+    labels = listener(index, feedback).said(feedback.events()).labels_of(index)
+    lessons = feedback.lessons[:-1] if but_last else feedback.lessons
+    found = _recalled(index, feedback, lessons[-1]) if lessons else None
+    return index.taught(None, labels=labels) if found is None else index.taught(*found, labels)
+
+
+def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, np.ndarray | None] | None:
+    """What a lesson has taught: from its file, or learned again if the index has another model by now."""
+    is_kept = feedback.folder is not None and index.folder is not None
+    found = read_lesson(index, lesson.id) if is_kept else None
+    if found is None:
+        teacher = Teacher(index, feedback)
+        taught, part = teacher.taught_by(listener(index, feedback).said(feedback.standing_at(lesson)))
+        if not isinstance(taught.model, Taught):
+            return None
+        found = taught.model, part
+        if is_kept:
+            with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
+                write_lesson(index, lesson.id, *found)
+    return found
+
+
+def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:
+    """Labelled rows to measure on, which the model has not learned from; if there are none, the reason.
+
+    At most a share of each label is taken, and never all of it.
+    """
+    if index.labels is None:
+        return np.empty(0, np.int64), None
+    there = np.flatnonzero([label is not None for label in index.labels])
+    there = there[~innermost(index.model).learned_from(index.raw[there])]
+    if not len(there):
+        return there, "the model has learned from every labelled item: their mAP would say nothing about others"
+    share = min(HELD_SHARE, MOST_HELD / len(there))
+    _, codes, counts = np.unique([str(label) for label in index.labels[there]], return_inverse=True, return_counts=True)
     members = np.split(there[np.argsort(codes, kind="stable")], np.cumsum(counts)[:-1])
-    held = [rng.permutation(rows) for rows in members if len(rows)]
-    chosen = [rows[: min(len(rows) - 1, max(2, round(share * len(rows))))] for rows in held]
-    return np.sort(np.concatenate(chosen)).astype(np.int64) if chosen else np.empty(0, np.int64)
+    chosen = [rng.permutation(rows)[: min(len(rows) - 1, max(2, round(share * len(rows))))] for rows in members]
+    return np.sort(np.concatenate(chosen)).astype(np.int64), None
 
 
 def _shared(rows: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
@@ -268,10 +366,3 @@ def _shared(rows: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         return rows[:0]
     _, inverse, counts = np.unique([str(label) for label in labels[rows]], return_inverse=True, return_counts=True)
     return rows[counts[inverse] > 1]
-
-
-def _spread_of_scores(base: SimilarityModel, index: Index, rng: np.random.Generator) -> float:
-    """The standard deviation of the base's scores: the unit of the taught part unless they are cosines."""
-    rows = np.sort(rng.permutation(len(index))[:300])
-    S = base.transform_query(np.asarray(index.raw[rows], np.float32)) @ index.base_vectors[rows].T
-    return float(S.std()) or 1.0

@@ -21,6 +21,7 @@ from likewise.core.labels import draw_landmarks
 from likewise.core.preparation import Preparation
 from likewise.core.setting import Setting
 from likewise.data.memory import MemoryEngine
+from likewise.metrics.calibration import Calibration
 from likewise.selection.holdout import CVResults, Split, each_score, mean_of_found, row_splits
 from likewise.selection.search import (
     ADAPTING,
@@ -39,6 +40,7 @@ from likewise.selection.search import (
 from likewise.utils.arrays import dense, unit_rows
 
 MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
+MOST_CALIBRATING = 3_000  # rows that say what its scores mean: a cut-off holds for galleries of about so many or fewer
 FEW_TRAIN, FEW_HELD = 1_200, 700  # rows that choose the scaling, whether a kernel, its ridge and its width
 FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
 
@@ -46,10 +48,11 @@ Told = Callable[[], None]
 
 
 class Chosen(NamedTuple):
-    """A setting, and its `AnchoredSLR.held_out_`, None if nothing could be held out."""
+    """A setting, its `AnchoredSLR.held_out_` and what its scores mean, None if nothing could be held out."""
 
     setting: Setting
     held_out: dict[str, float] | None
+    calibration: Calibration | None = None
 
 
 def choose_setting(
@@ -72,6 +75,7 @@ def choose_setting(
     if few.kernels:
         kernel = choose_kernel(few.search(fixed["scaling"]), widths, options, fixed)
     rng = np.random.default_rng(prepare.seed)
+    held = [_drawn(unit.source, split.held, MOST_CALIBRATING, rng) for split in splits]
     splits = [_fewer(unit.source, split, MOST_TRAIN, MOST_HELD, rng) for split in splits]
     search = Search(unit, splits, prepare, results, on_score)
     if kernel is None:
@@ -79,9 +83,10 @@ def choose_setting(
     raw = raw_score(unit, splits)
     setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed, raw)
     held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits), "learned_from": search.rows}
+    calibration = search.calibration(setting, held)
     if kernel is None and "ridge" not in fixed:
         setting = _for_all_rows(setting, splits, unit.source.shape[0])
-    return Chosen(setting, held_out if np.isfinite(held_out["mAP"]) else None)
+    return Chosen(setting, held_out if np.isfinite(held_out["mAP"]) else None, calibration)
 
 
 def _n_held(splits: list[Split]) -> int:
@@ -272,7 +277,7 @@ def _standard_errors(gain: np.ndarray) -> float:
 
 def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling:
     """The scaling that AnchoredSLR would choose for labelled rows, learned from all of them."""
-    engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, None, np.random.default_rng(seed))
+    engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, np.random.default_rng(seed))
     if not splits:
         return Scaling()
     return scaling_of(engine, FewRows(engine, splits, (2.0,), Preparation(seed=seed), CVResults()).best_scaling({}))
@@ -303,7 +308,8 @@ def raw_score(unit: UnitRows, splits: list[Split]) -> float:
         held, codes = unit_rows(dense(X[split.held])), all_codes[split.held]
         alone = np.isin(all_codes[split.train], codes[np.bincount(codes)[codes] == 1])
         others = split.train[alone]  # those that rows alone in their class have to find, and as many more
-        others = np.union1d(others, split.train[: 2 * len(others)])
+        more = np.linspace(0, len(split.train) - 1, min(2 * len(others), len(split.train))).astype(int)
+        others = np.union1d(others, split.train[more])  # spread over the classes, by which rows are sorted
         rows = unit_rows(dense(X[others])) if len(others) else held[:0]
         scores.append(mean_of_found(each_score(held, codes, rows, all_codes[others])))
     return mean_of_found(np.asarray(scores))

@@ -26,21 +26,18 @@ class Split:
     held: np.ndarray
 
 
-def row_splits(codes: np.ndarray, cv: Any, rng: np.random.Generator, there: Any = None) -> list[Split]:
-    """A stratified holdout if cv is None, several if it is small; otherwise the splits of scikit-learn's `cv`.
+def given_splits(cv: Any, codes: np.ndarray, rows: np.ndarray) -> list[Split]:
+    """The splits of scikit-learn's `cv` for rows with these class codes, in terms of some of the rows, numbered from 0.
 
-    `there` selects the rows that count; the splits number those rows from 0.
+    Such splits may hang on the order in which rows were given: that is what a user asks for with `cv`.
     """
-    there = np.arange(len(codes)) if there is None else np.arange(len(codes))[there]
-    if cv is None:
-        return _stratified(codes[there], rng)
     number = np.full(len(codes), -1)
-    number[there] = np.arange(len(there))
+    number[rows] = np.arange(len(rows))
     splits = check_cv(cv, codes, classifier=True).split(np.zeros((len(codes), 1)), codes)
-    return [Split(*(part[part >= 0] for part in (number[train], number[held]))) for train, held in splits]
+    return [Split(*(np.sort(part[part >= 0]) for part in (number[train], number[held]))) for train, held in splits]
 
 
-def _stratified(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
+def row_splits(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
     """30 % of each class, at least one row held out and one kept; up to four draws where they are few."""
     first = Split(*stratified_holdout(codes, _share(codes), rng))
     if not len(first.held):

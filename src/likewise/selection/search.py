@@ -14,8 +14,9 @@ import numpy as np
 
 from likewise.core.kernels import UnitRows
 from likewise.core.preparation import Preparation
-from likewise.core.setting import Setting
+from likewise.core.setting import Head, Setting
 from likewise.errors import LikewiseError
+from likewise.metrics.calibration import Calibration, ScoredPairs, held_out_pairs
 from likewise.selection.holdout import CVResults, Split, each_score, mean_of_found
 from likewise.utils.threads import ordered_map, single_threaded_blas
 from likewise.utils.validation import Interval, StrOptions
@@ -54,6 +55,9 @@ def checked_fixed(fixed: dict[str, Any] | None) -> dict[str, Any]:
             expected = str(FIXED[name]) if name in FIXED else f"one of {', '.join(FIXED)}"
             raise LikewiseError(f"fixed={{{name!r}: {value!r}}}: expected {expected}")
     return given
+
+
+MOST_REPEATED = 20  # times the rows: repeated more often, they would take the memory of that many
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,11 @@ class Search:
         """What `score` is the mean of, for each split: every held-out row, nan where there is nothing to find."""
         return [fold.average_precisions(setting) for fold in self._at(setting.width)]
 
+    def calibration(self, setting: Setting, held: Iterable[np.ndarray]) -> Calibration | None:
+        """What the scores of a setting mean; `held` are rows that each split has not learned from."""
+        folds = zip(self._at(setting.width), held, strict=True)
+        return Calibration.measured(fold.pairs(setting, rows) for fold, rows in folds)
+
     def _tried(self, setting: Setting) -> dict[str, Any]:
         return {**asdict(setting), "rows": self.rows}
 
@@ -169,17 +178,35 @@ class _Fold:
 
     def average_precisions(self, setting: Setting) -> np.ndarray:
         """Average precision of each held-out row."""
-        learned = self._map(setting)
-        directions = self.prepare.raw_directions(self.unit) if setting.beside else None  # these need no labels
-        head, L = setting.head(learned, directions), learned.L.astype(self.held.dtype)
-        trained = self.regression.unit
-        Z = head(self.held @ L, lambda: trained.centred(self._rows(self.split.held)))
-        Z, codes = self._repeated(Z, self.split.held)
+        head = self._head(setting)
+        Z, codes = self._repeated(self._images(setting, head, self.held, self.split.held), self.split.held)
         if np.all(np.bincount(codes)[codes] > 1):
             return each_score(Z, codes, Z[:0], codes[:0])
-        order = trained.engine.order
-        images = head(learned.images(), lambda: trained.centred(self._rows(self.split.train[order])))
-        return each_score(Z, codes, *self._repeated(images, self.split.train[order]))
+        return each_score(Z, codes, *self._repeated(self._learned_images(setting, head), self._learned_rows))
+
+    def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
+        """Scores of held-out rows with each other and with the rows learned from."""
+        head, codes = self._head(setting), self.unit.engine.row_codes
+        Z = self._images(setting, head, self.regression.encode(self._rows(held)), held)
+        learned = self._learned_images(setting, head)
+        return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
+
+    def _head(self, setting: Setting) -> Head:
+        directions = self.prepare.raw_directions(self.unit) if setting.beside else None  # these need no labels
+        return setting.head(self._map(setting), directions)
+
+    def _images(self, setting: Setting, head: Head, encoded: Any, rows: np.ndarray) -> np.ndarray:
+        L = self._map(setting).L.astype(encoded.dtype)
+        return head(encoded @ L, lambda: self.regression.unit.centred(self._rows(rows)))
+
+    def _learned_images(self, setting: Setting, head: Head) -> np.ndarray:
+        rows = self._learned_rows
+        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self._rows(rows)))
+
+    @property
+    def _learned_rows(self) -> np.ndarray:
+        """Rows of the images of a map, in its order."""
+        return self.split.train[self.regression.unit.engine.order]
 
     def _map(self, setting: Setting) -> Any:
         """The map of a setting; settings that differ in their head alone share it."""
@@ -197,4 +224,6 @@ class _Fold:
         if weights is None or not np.array_equal(weights, np.rint(weights)):
             return Z, codes
         times = weights[rows].astype(int)
+        if times.sum() > MOST_REPEATED * len(rows):
+            return Z, codes
         return Z.repeat(times, axis=0), codes.repeat(times)

@@ -10,6 +10,7 @@ import numpy as np
 
 from likewise.core.kernels import UnitRows
 from likewise.core.unseen import ShrinkageMap, between_directions, class_scatter, shrunk
+from likewise.metrics.calibration import Calibration, ScoredPairs
 from likewise.metrics.ranking import LabelRelevance, RankingProblem, measured, whole
 from likewise.selection.holdout import CVResults, Split, class_splits
 from likewise.utils.threads import ordered_map
@@ -29,18 +30,18 @@ def choose_shrinkage_map(
     rng: np.random.Generator,
     on_score: Callable[[], None] = lambda: None,
     scalings: Sequence[str] = (),
-) -> tuple[ShrinkageMap, dict[str, float] | None]:
+) -> tuple[ShrinkageMap, dict[str, float] | None, Calibration | None]:
     """The map that ranks held-out classes best: scaling and shrinkage first, then spread and power around it.
 
     Few classes make a noisy holdout, and its splits share classes, so a map that is not better than the plain cosine
     by more than the standard deviation of their difference over the splits gives way to it; so does one of the
     `scalings` to that of the rows. Beside it what it is worth: "mAP" of rows of held-out classes and that of the
-    "raw" cosine, None if there were too few classes.
+    "raw" cosine, and what its scores mean; both None if there were too few classes.
     """
     plain = ShrinkageMap(scaling=unit.scaling.name)
     splits = _splits(unit, rng)
     if not splits:
-        return plain, None
+        return plain, None, None
     search = _ShrinkageSearch(unit, splits, results, on_score)
     first = search.best([plain, *_shrunk(plain)])
     for name in scalings if unit.n_classes >= FEWEST_FOR_SCALING else ():
@@ -51,7 +52,8 @@ def choose_shrinkage_map(
     best = search.best([best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2])])
     best = best if search.clearly_better(best, plain) else plain
     worth = {"mAP": float(search.scores(best).mean()), "raw": float(search.scores(plain).mean())}
-    return best, {**worth, "rows": len(np.unique(np.concatenate([split.held for split in splits])))}
+    n_held = len(np.unique(np.concatenate([split.held for split in splits])))
+    return best, {**worth, "rows": n_held}, search.calibration(best)
 
 
 def _shrunk(plain: ShrinkageMap) -> list[ShrinkageMap]:
@@ -97,6 +99,10 @@ class _ShrinkageSearch:
             self.on_score()
         return self.tried[candidate]
 
+    def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
+        """What the scores of a map mean for classes it has not seen."""
+        return Calibration.measured(fold.pairs(candidate) for fold in self._under(candidate.scaling))
+
     def _under(self, scaling: str) -> "list[_ClassFold]":
         if scaling not in self.folds:
             unit = self.unit.under(scaling)
@@ -130,12 +136,22 @@ class _ClassFold:
         return S[:n, :n], S[:n, n:] @ U.astype(kind), b
 
     def score(self, candidate: ShrinkageMap) -> float:
+        S, length = self._products(candidate)
+        problem = _Scored(S / length, S, self.relevance)
+        return float(measured(problem, {"mAP": whole}, problem.queries)["mAP"].mean())
+
+    def pairs(self, candidate: ShrinkageMap) -> dict[int, ScoredPairs]:
+        """Cosines of the held-out rows."""
+        S, length = self._products(candidate)
+        C, code = S / length / length[:, None], self.relevance.code
+        return {0: ScoredPairs(C, code[:, None] == code, ~np.eye(len(code), dtype=bool))}
+
+    def _products(self, candidate: ShrinkageMap) -> tuple[np.ndarray, np.ndarray]:
+        """Inner products of the mapped held-out rows, and their lengths."""
         S, P, b = self.whitened(candidate.shrink)
         weights = candidate.weights(b, self.width).astype(S.dtype)
         S = S + (P * (weights**2 - 1)) @ P.T if candidate.power else S
-        length = np.sqrt(np.maximum(S.diagonal(), np.finfo(S.dtype).tiny))
-        problem = _Scored(S / length, S, self.relevance)
-        return float(measured(problem, {"mAP": whole}, problem.queries)["mAP"].mean())
+        return S, np.sqrt(np.maximum(S.diagonal(), np.finfo(S.dtype).tiny))
 
 
 class _Scored(RankingProblem):

@@ -9,13 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder, normalize
 
-from likewise.core.labels import LabelTarget, encode_labels, is_unlabelled, row_weights
+from likewise.core.labels import LabelTarget, check_weights, encode_labels, in_content_order, is_unlabelled, row_weights
 from likewise.data.relevance import Relevance
 from likewise.data.shared_labels import SharedLabels
 from likewise.errors import LikewiseError
 from likewise.supervision.pairs import KnownPairs, intervals
 from likewise.supervision.regression import Pairs
 from likewise.supervision.tiled import LabelClamp, StoredClamp, TileClamp, TiledPairs
+from likewise.utils.arrays import check_magnitude, row_hashes
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_sample_weight, validate_data
 
 
@@ -62,6 +63,7 @@ def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Super
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
         return _read_shared(model, X, y, sample_weight)
     X, y = validate_data(model, X, _with_none(np.asarray(y)), ensure_min_samples=2, **NUMERIC_ROWS)
+    check_magnitude(X)
     return _read_labels(X, np.asarray(y), sample_weight)
 
 
@@ -82,14 +84,15 @@ def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Supervision:
     codes = np.full(len(y), -1)
     classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
     weights = row_weights(sample_weight, X, codes)
-    if weights is not None:
-        there = weights > 0
-        X, codes, weights = X[there], codes[there], weights[there]
+    codes[unlabelled] = len(classes)  # a class of their own, last, to be sorted like the others
+    X, codes, weights, order = in_content_order(X, codes, len(classes) + 1, weights)
+    codes = np.where(codes == order.ranks[-1], -1, codes - (codes > order.ranks[-1]))
     return Supervision(X, X, codes, weights, classes)
 
 
 def _read_shared(model: Any, X: Any, y: Any, sample_weight: Any) -> Supervision:
     X = validate_data(model, X, ensure_min_samples=2, **NUMERIC_ROWS)
+    check_magnitude(X)
     shared = y if isinstance(y, SharedLabels) else SharedLabels(y)
     n, c = shared.Z.shape
     if n != X.shape[0]:
@@ -105,20 +108,39 @@ def read_related(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -
             f"gallery is given with a y of type {type(y).__name__}: expected a Relevance between X and gallery"
         )
     X = validate_data(model, X, ensure_min_samples=1, **NUMERIC_ROWS)
+    check_magnitude(X)
     if gallery is None:
         G = X
     else:
         G = check_array(gallery, input_name="gallery", **NUMERIC_ROWS)
         dtype = np.result_type(X.dtype, G.dtype)
         X, G = X.astype(dtype, copy=False), G.astype(dtype, copy=False)
+        check_magnitude(G, "gallery")
     relevance = (y if isinstance(y, Relevance) else Relevance(y)).fitted_to(X.shape[0], G.shape[0])
-    return Supervision(X, G, relevance, _weights(sample_weight, X))
+    return _related_in_content_order(X, G, relevance, _weights(sample_weight, X))
+
+
+def _related_in_content_order(X: Any, G: Any, relevance: Relevance, weights: np.ndarray | None) -> Supervision:
+    """Queries and items by what they hold, so that what is drawn does not hang on the order in which they came."""
+    rows = _by_content(X, np.diff(relevance.R.indptr))
+    columns = rows if G is X else _by_content(G, np.bincount(relevance.R.indices, minlength=G.shape[0]))
+    R = relevance.R[rows][:, columns]
+    R.sort_indices()
+    known = Relevance(R, unstored=relevance.unstored, kind=relevance.kind)
+    X = X[rows]
+    return Supervision(X, X if columns is rows else G[columns], known, None if weights is None else weights[rows])
+
+
+def _by_content(X: Any, n_known: np.ndarray) -> np.ndarray:
+    """Row numbers by their hashes; those of equal rows by how many pairs are known of each."""
+    return np.lexsort((n_known, row_hashes(X, exact=True), row_hashes(X)))
 
 
 def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    check_weights(weights)
     return None if np.all(weights == 1.0) else weights
 
 

@@ -1,15 +1,14 @@
 """Tables in NumPy's files and in Parquet."""
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.lib import format as npy
 
 from likewise.errors import FileFormatError, LikewiseError, optional
-from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, checked_rows, named_column, tidy_labels
+from likewise.tables.npy import Archive, explained, mapped
+from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, check_width, checked_rows, named_column, tidy_labels
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
 _NAME_KEYS = ("names", "paths", "files", "ids")
@@ -17,61 +16,58 @@ _NAME_KEYS = ("names", "paths", "files", "ids")
 _SPARSE_KEYS = {"format", "shape", "data", "_is_array", "indices", "indptr", "offsets", "coords", "row", "col"}
 
 
-def load_array(path: Path) -> np.ndarray:
-    """One array from a `.npy` file, memory-mapped; pickled objects are refused."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise FileFormatError(_why_not(path, ".npy", error)) from error
-    if not isinstance(array, np.ndarray):
-        raise FileFormatError(f"{path} is a .npz archive with the name of a .npy file: rename it")
-    return array
-
-
 def read_npy(path: Path) -> Table:
     """Rows from a `.npy` file; they stay on the disk until they are used."""
     notes: list[str] = []
-    return Table(checked_rows(load_array(path), str(path), notes), source=str(path), notes=notes)
+    return Table(checked_rows(mapped(path), str(path), notes), source=str(path), notes=notes)
 
 
 def read_npz(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
     """Rows and labels from an `.npz` archive, under the keys people use or the ones given."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return _from_archive(path, archive, features, label_column)
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, AttributeError) as error:
-        if isinstance(error, LikewiseError):
-            raise
-        raise FileFormatError(_why_not(path, ".npz", error)) from error
+    with explained(path, ".npz"), Archive(path) as archive:
+        return _from_archive(path, archive, features, label_column)
 
 
-def _from_archive(path: Path, archive: Any, features: str | None, label_column: str | None) -> Table:
-    keys = list(archive.files)
-    if {"format", "shape", "data"} <= set(keys) or {"indptr", "indices", "shape", "data"} <= set(keys):
+def _from_archive(path: Path, archive: Archive, features: str | None, label_column: str | None) -> Table:
+    keys = set(archive.keys)
+    if {"format", "shape", "data"} <= keys or {"indptr", "indices", "shape", "data"} <= keys:
         return _from_sparse(path, archive, label_column)
-    ndims = {key: _ndim(archive, key) for key in keys}
+    ndims = {key: len(archive.header(key).shape) for key in archive.keys}
     rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
     y = _labels(path, archive, ndims, label_column)
     notes: list[str] = []
-    X = checked_rows(archive[rows], f"{path}[{rows}]", notes)
+    X = checked_rows(archive.read(rows or ""), f"{path}[{rows}]", notes)
     return Table(X, y, _names(archive, len(X)), str(path), notes)
 
 
-def _from_sparse(path: Path, archive: Any, label_column: str | None) -> Table:
+def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Table:
     """What `scipy.sparse.save_npz` wrote, or the parts of a CSR matrix; labels may stand under their usual keys."""
-    if "format" in archive.files:
-        X = sp.csr_array(sp.load_npz(path))
+    shape = archive.read("shape")
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape[0] > _most_rows(archive.size):
+        raise FileFormatError(f"{path}[shape] is {shape.tolist()}: expected the rows and columns of a matrix")
+    n, d = (int(size) for size in shape)
+    check_width(d, str(path))
+    if "format" in archive.keys:
+        found = sp.load_npz(path)
     else:
-        X = sp.csr_array(tuple(archive[key] for key in ("data", "indices", "indptr")), shape=tuple(archive["shape"]))
-    ndims = {key: _ndim(archive, key) for key in archive.files if key not in _SPARSE_KEYS}
+        found = sp.csr_array(tuple(archive.read(key) for key in ("data", "indices", "indptr")), shape=(n, d))
+    if hasattr(found, "check_format"):
+        found.check_format(full_check=True)  # places outside of the matrix would be read and written, too
+    X = checked_rows(sp.csr_array(found), str(path), [])
+    ndims = {key: len(archive.header(key).shape) for key in archive.keys if key not in _SPARSE_KEYS}
     return Table(X, _labels(path, archive, ndims, label_column), _names(archive, X.shape[0]), str(path))
 
 
-def _labels(path: Path, archive: Any, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
+def _most_rows(size: int) -> int:
+    """Rows that a sparse file of this size may claim: empty rows take no room in it, but some in memory."""
+    return max(1_000_000, 64 * size)
+
+
+def _labels(path: Path, archive: Archive, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
     key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
     if key is None:
         return None
-    y = archive[key]
+    y = archive.read(key)
     if y.size != max(y.shape, default=0):  # a column or a row is a list of labels, too
         raise LikewiseError(f"{path}[{key}] has shape {y.shape}: expected one label per row")
     return tidy_labels(y.ravel())
@@ -93,21 +89,10 @@ def _pick(path: Path, ndims: dict[str, int], asked: str | None, usual: tuple[str
     raise LikewiseError(f"{path} holds {_listed(ndims)}: name the key of the {what}")
 
 
-def npy_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether in Fortran order, and type of the array in an open `.npy` file."""
-    version = npy.read_magic(file)
-    return (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
-
-
-def _ndim(archive: Any, key: str) -> int:
-    with archive.zip.open(f"{key}.npy") as file:
-        return len(npy_header(file)[0])
-
-
-def _names(archive: Any, n: int) -> list[str] | None:
+def _names(archive: Archive, n: int) -> list[str] | None:
     for key in _NAME_KEYS:
-        if key in archive.files and archive[key].shape == (n,):
-            return [str(value) for value in archive[key]]
+        if key in archive.keys and archive.header(key).shape == (n,):
+            return [str(value) for value in archive.read(key)]
     return None
 
 
@@ -115,16 +100,16 @@ def _listed(ndims: dict[str, int]) -> str:
     return ", ".join(f"{key} ({ndim}-D)" for key, ndim in ndims.items()) or "nothing"
 
 
-def _why_not(path: Path, kind: str, error: Exception) -> str:
-    if "pickle" in str(error).lower() or "object" in str(error).lower():
-        return f"{path} holds pickled objects, which can run code: save numbers, and labels as text"
-    return f"{path} is not a {kind} file, or it is truncated: {error}"
-
-
 _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 
 
 def read_parquet(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
+    """Rows, labels and names from a Parquet file; text in it that is not UTF-8 is found only when it is used."""
+    with explained(path, "Parquet"):
+        return _from_parquet(path, features, label_column)
+
+
+def _from_parquet(path: Path, features: str | None, label_column: str | None) -> Table:
     frame = parquet_frame(path)
     if frame.num_rows == 0:
         raise LikewiseError(f"{path} is empty: it has columns and no rows")

@@ -6,15 +6,16 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.tables.arrays import load_array, read_npy, read_npz, read_parquet
-from likewise.tables.store import FeatureStore, is_store, read_features, read_meta
-from likewise.tables.store import read_labels as read_store_labels
-from likewise.tables.table import Table, checked_rows, named_column, tidy_labels
+from likewise.tables.arrays import read_npy, read_npz, read_parquet
+from likewise.tables.npy import mapped
+from likewise.tables.store import FeatureStore, is_store, read_rows
+from likewise.tables.table import Table, check_width, checked_rows, named_column, tidy_labels
 from likewise.tables.text import opened, read_csv, rows_of
 from likewise.utils.files import StrPath
 
@@ -59,7 +60,7 @@ def read_table(
 
 def _read(source: StrPath, label_column: str | None, features: str | None, names: bool) -> Table:
     if os.fspath(source) == "-":
-        return read_csv(sys.stdin, "standard input", label_column)
+        return read_csv(standard_input(), "standard input", label_column)
     path = Path(source)
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
@@ -77,6 +78,13 @@ def _read(source: StrPath, label_column: str | None, features: str | None, names
     if path.suffix.lower() not in readers:
         raise LikewiseError(f"{path} ends with {path.suffix or 'nothing'}: expected {_EXPECTED}")
     return readers[path.suffix.lower()]()
+
+
+def standard_input() -> TextIO:
+    """Standard input, unless it is closed."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise LikewiseError("standard input is closed: expected a table on it, or the name of a file instead of -")
+    return sys.stdin
 
 
 def _read_text(path: Path, label_column: str | None, delimiter: str | None) -> Table:
@@ -99,9 +107,8 @@ def _read_store(path: Path, names: bool) -> Table:
         store = FeatureStore.open(path)
         y, X, paths = store.labels, store.features, list(map(str, store.paths))
         return Table(X, None if y is None else tidy_labels(y), paths, str(path))
-    read_meta(path)
-    y = read_store_labels(path / "items.csv")
-    return Table(read_features(path / "features.npy"), None if y is None else tidy_labels(y), None, str(path))
+    X, y = read_rows(path)
+    return Table(X, None if y is None else tidy_labels(y), None, str(path))
 
 
 def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
@@ -111,7 +118,7 @@ def read_labels(path: StrPath, column: str | None = None) -> np.ndarray:
         raise LikewiseError(f"the labels file {path} does not exist")
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        y = load_array(path)
+        y = mapped(path)
         if y.ndim != 1:
             raise LikewiseError(f"{path} has shape {y.shape}: expected one label per row")
         return tidy_labels(np.array(y))
@@ -163,6 +170,7 @@ def read_svmlight(path: Path) -> Table:
         raise FileFormatError(f"{path} is not an svmlight file, or it is damaged: {error}") from error
     if not X.nnz:
         raise LikewiseError(f"{path} has no column:value pair: expected lines such as 1 3:0.5 7:2")
+    check_width(X.shape[1], str(path))
     notes: list[str] = []
     if X.indices.min() > 0:
         X = X[:, 1:]

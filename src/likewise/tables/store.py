@@ -1,40 +1,70 @@
 """A feature store: a folder with `features.npy`, `items.csv` and `meta.json` that a person can open.
 
 `features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
-(relative to the folder the images came from), `label`, and the `size` and `mtime_ns` of the file when it was read.
-Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline `\\n`, a
-carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
+(relative to the folder the images came from), `label`, the `size` and `mtime_ns` of the file when it was read, the
+`hash` of its bytes, which finds a renamed file again, and when the picture was `taken`; older stores have the first
+four. Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline
+`\\n`, a carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
 """
 
 import csv
 import io
-import json
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-import likewise
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import StrPath, atomic_write, locked, make_folder
+from likewise.tables.npy import mapped
+from likewise.tables.store_files import (
+    EXTRACTOR,
+    FEATURES,
+    ITEMS,
+    check_free,
+    commit,
+    is_store,
+    meta_to_json,
+    new_files,
+    read_meta,
+    read_store,
+    recover,
+    settled,
+)
+from likewise.utils.files import StrPath, atomic_write, locked
 
-FORMAT = 1
-EXTRACTOR = "extractor.safetensors"
-COLUMNS = ("path", "label", "size", "mtime_ns")
+__all__ = [
+    "EXTRACTOR",
+    "FeatureStore",
+    "Item",
+    "escape",
+    "is_store",
+    "meta_to_json",
+    "printable",
+    "read_meta",
+    "unescape",
+]
+
+COLUMNS = ("path", "label", "size", "mtime_ns", "hash", "taken")
+_FIRST_COLUMNS = COLUMNS[:4]  # those of format 1
 
 
 class Item(NamedTuple):
-    """One row of a store; `size` and `mtime_ns` are -1 for an item that did not come from a file."""
+    """One row of a store; `size` and `mtime_ns` are -1, `hash` and `taken` "", for an item that came from no file.
+
+    `hash` is the blake2b of the file's bytes (16 bytes, in hex), `taken` is its EXIF date as YYYY-MM-DDTHH:MM:SS.
+    """
 
     path: str
     label: str
     size: int = -1
     mtime_ns: int = -1
+    hash: str = ""
+    taken: str = ""
 
 
 class FeatureStore:
@@ -46,6 +76,8 @@ class FeatureStore:
     items : list of `Item`, one per row
     labels : array of str, "" where an item has none; None if no item has one
     paths : list of str, relative to `root`
+    hashes : list of str, "" where an item has none; None if no item has one
+    taken : list of str, when each picture was taken, "" where unknown; None if no date is known
     meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
     """
 
@@ -59,15 +91,18 @@ class FeatureStore:
     def open(cls, path: StrPath) -> Self:
         """Open the store in the folder `path` for reading."""
         path = Path(path)
-        meta = read_meta(path)
-        items = list(_iterate_items(path / "items.csv"))
-        features = read_features(path / "features.npy")
+        return read_store(path, lambda meta, where: cls._read(path, meta, where))
+
+    @classmethod
+    def _read(cls, path: Path, meta: dict[str, Any], where: Callable[[str], Path]) -> Self:
+        items = list(_iterate_items(where(ITEMS)))
+        features = read_features(where(FEATURES))
         if not len(features) == len(items) == meta["n_items"]:
             raise FileFormatError(
                 f"{path} has {len(features)} rows in features.npy, {len(items)} in items.csv and {meta['n_items']} in "
                 "meta.json: a run was interrupted; run `likewise features` on it again"
             )
-        return cls(path, features, items, meta)
+        return cls(path, features, items, settled(meta))
 
     @classmethod
     def write(
@@ -88,16 +123,16 @@ class FeatureStore:
         features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
         items = _make_items(len(features), labels, paths)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
-        make_folder(path)
+        check_free(path)
         with locked(path):
-            for name in ("meta.json", EXTRACTOR, "skipped.csv"):  # what was there has nothing to do with these rows
-                (path / name).unlink(missing_ok=True)
-            atomic_write(path / "features.npy", lambda file: np.save(file, features, allow_pickle=False))
-            atomic_write(path / "items.csv", items_to_csv(items))
+            recover(path)
+            new = new_files(path)
+            atomic_write(new / FEATURES, lambda file: np.save(file, features, allow_pickle=False))
+            atomic_write(new / ITEMS, items_to_csv(items))
             if extractor is not None:
-                extractor.save(path / EXTRACTOR)
+                extractor.save(new / EXTRACTOR)
                 facts["extractor"] = extractor.describe()
-            atomic_write(path / "meta.json", meta_to_json(facts))
+            commit(path, facts)
         return cls.open(path)
 
     def __len__(self) -> int:
@@ -117,6 +152,16 @@ class FeatureStore:
         return [item.path for item in self.items]
 
     @property
+    def hashes(self) -> list[str] | None:
+        """Content hashes of the files ("" where unknown), or None if no item has one."""
+        return _column([item.hash for item in self.items])
+
+    @property
+    def taken(self) -> list[str] | None:
+        """When each picture was taken, YYYY-MM-DDTHH:MM:SS ("" where unknown), or None if no date is known."""
+        return _column([item.taken for item in self.items])
+
+    @property
     def root(self) -> Path | None:
         """The folder the images came from, if they came from one."""
         root = self.meta.get("root")
@@ -126,18 +171,32 @@ class FeatureStore:
         """Where the image of a row was when it was read."""
         return (self.root or Path()) / self.items[row].path
 
+    @property
+    def extractor_file(self) -> Path | None:
+        """The file of the extractor, if the store has one."""
+        file = read_store(self.path, lambda meta, where: where(EXTRACTOR))
+        return file if file.is_file() else None
+
     def extractor(self) -> Any:
         """The extractor that made these features, so that a query image can go through exactly the same one."""
-        file = self.path / EXTRACTOR
-        if not file.is_file():
+        file = self.extractor_file
+        if file is None:
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
         # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
         return import_module("likewise.features.base").load_extractor(file)
 
 
+def _column(values: list[str]) -> list[str] | None:
+    return values if any(values) else None
+
+
 def escape(name: str) -> str:
     r"""A file name as one line of valid UTF-8: undecodable bytes, newlines and backslashes become \xNN, \n, \r, \\."""
-    name = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return printable(name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
+
+
+def printable(name: str) -> str:
+    r"""A name as text that every file, terminal and browser takes: bytes that are not UTF-8 become \xNN."""
     return re.sub("[\ud800-\udfff]", _escape_surrogate, name)
 
 
@@ -163,7 +222,7 @@ def _unescape_one(match: re.Match[str]) -> str:
 
 
 def items_to_csv(items: Iterable[Item]) -> bytes:
-    rows = ((escape(item.path), escape(item.label), item.size, item.mtime_ns) for item in items)
+    rows = ((escape(item.path), escape(item.label), *item[2:]) for item in items)
     return table_to_csv(COLUMNS, rows)
 
 
@@ -173,7 +232,7 @@ def table_to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
-    return text.getvalue().encode()
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _iterate_items(path: Path) -> Iterator[Item]:
@@ -181,10 +240,13 @@ def _iterate_items(path: Path) -> Iterator[Item]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
-            if tuple(next(rows, ())) != COLUMNS:
+            columns = tuple(next(rows, ()))
+            if columns not in (COLUMNS, _FIRST_COLUMNS):
                 raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
-            for name, label, size, time in rows:
-                yield Item(unescape(name), unescape(label), int(size), int(time))
+            for row in rows:
+                if len(row) != len(columns):
+                    raise ValueError(f"line {rows.line_num} has {len(row)} columns; expected {len(columns)}")
+                yield Item(unescape(row[0]), printable(unescape(row[1])), int(row[2]), int(row[3]), *row[4:])
     except FileNotFoundError as error:
         raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
     except (ValueError, csv.Error, OSError) as error:
@@ -202,30 +264,6 @@ def read_labels(path: Path) -> np.ndarray | None:
     return np.array(list(numbers))[np.frombuffer(codes, dtype=f"i{codes.itemsize}")]
 
 
-def read_meta(path: Path) -> dict[str, Any]:
-    """The content of `meta.json` of the store in the folder `path`."""
-    if not path.exists():
-        raise LikewiseError(f"{path} does not exist")
-    if not is_store(path):
-        raise FileFormatError(f"{path} is not a feature store: it has no meta.json")
-    try:
-        meta: dict[str, Any] = json.loads((path / "meta.json").read_text("utf-8"))
-        newest, _ = int(meta["format"]), int(meta["n_items"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise FileFormatError(f"{path / 'meta.json'} is damaged: {error!r}") from error
-    if newest > FORMAT:
-        raise FileFormatError(
-            f"{path} has format {newest}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade likewise"
-        )
-    return meta
-
-
-def meta_to_json(meta: dict[str, Any]) -> bytes:
-    """`meta.json` as bytes; nothing in it depends on when or how fast a run was."""
-    meta = {"format": FORMAT, "likewise": likewise.__version__, **meta}
-    return (json.dumps(meta, indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
-
-
 def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, Any]:
     """The counts of a store."""
     labels = {item.label for item in items} - {""}
@@ -238,18 +276,17 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
     }
 
 
-def is_store(path: Path) -> bool:
-    return (path / "meta.json").is_file()
+def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """The features of a store, memory-mapped, and its labels, without its other columns."""
+    return read_store(path, lambda meta, where: (read_features(where(FEATURES)), read_labels(where(ITEMS))))
 
 
 def read_features(path: Path) -> np.ndarray:
     """The rows of a `features.npy`, memory-mapped."""
     try:
-        features = np.load(path, mmap_mode="r", allow_pickle=False)
+        features = mapped(path)
     except FileNotFoundError as error:
         raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
-    except (ValueError, OSError, EOFError) as error:
-        raise FileFormatError(f"{path} is damaged or truncated: {error}") from error
     if features.ndim != 2 or features.dtype not in (np.float32, np.float16):
         raise FileFormatError(f"{path} has shape {features.shape} and type {features.dtype}; expected rows of floats")
     return features

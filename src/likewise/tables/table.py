@@ -10,6 +10,8 @@ from likewise.errors import LikewiseError
 
 # What people call these columns, in the order of preference.
 LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
+_LONG_LABEL, _MOST_TEXT = 256, 1 << 28  # characters of one, bytes of all: NumPy gives each the room of the longest
+MOST_COLUMNS = 100_000_000  # one vector of that width takes 0.8 GB; a larger one is a damaged number
 NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
 
 
@@ -45,7 +47,9 @@ class Table:
         missing = self.unlabelled()
         if not missing.any():
             return []
-        return [f"{self.source}: {missing.sum()} of {len(missing)} rows have no label and are left out"]
+        n = int(missing.sum())
+        verbs = ("has", "is") if n == 1 else ("have", "are")
+        return [f"{self.source}: {n} of {len(missing)} rows {verbs[0]} no label and {verbs[1]} left out"]
 
     def labelled(self) -> Self:
         """Only the rows that have a label; a table without any is an error."""
@@ -69,6 +73,12 @@ def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequ
 def shortened(columns: list[str], most: int = 8) -> str:
     more = f" and {len(columns) - most} more" if len(columns) > most else ""
     return ", ".join(columns[:most]) + more
+
+
+def check_width(d: int, what: str) -> None:
+    """Raise for a sparse table that claims more columns than anything can be computed in."""
+    if d > MOST_COLUMNS:
+        raise LikewiseError(f"{what} has a column number {d - 1:,}: expected at most {MOST_COLUMNS:,} columns")
 
 
 def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
@@ -114,6 +124,11 @@ def is_missing(y: np.ndarray) -> np.ndarray:
 
 def _tidy_text(text: list[str]) -> np.ndarray:
     """Text as whole numbers where all of it is."""
+    longest = max(map(len, text), default=0)
+    if longest > _LONG_LABEL and 4 * longest * len(text) > _MOST_TEXT:
+        raise LikewiseError(
+            f"a label has {longest:,} characters: expected at most {_LONG_LABEL} for {len(text):,} rows"
+        )
     try:
         # Only the shortest spelling counts as a number: "007" and "1_0" are names.
         numbers = [int(value) for value in text]

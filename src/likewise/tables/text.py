@@ -81,8 +81,9 @@ def _layout(
     label = None if named is None else columns.index(named)
     name = next((columns.index(c) for c in columns if has_header and c.lower() in NAME_NAMES), None)
     rest = [i for i in range(len(columns)) if i not in (label, name)]
-    features = [i for i in rest if _is_numeric(sample, i)]
-    text = [i for i in rest if i not in features]
+    numeric = [_is_numeric(sample, i) for i in rest]
+    features = [i for i, is_one in zip(rest, numeric, strict=True) if is_one]
+    text = [i for i, is_one in zip(rest, numeric, strict=True) if not is_one]
     if label is None and len(text) == 1:
         label, text = text[0], []
     if not features:

@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,10 +14,15 @@ from filelock import FileLock, Timeout
 from likewise.errors import LikewiseError
 
 StrPath = str | os.PathLike[str]
+_BLOCK = 1 << 22
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp", re.DOTALL)  # as mkstemp names them
 
 
-def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None]) -> Path:
-    """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there."""
+def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None], mode: int | None = None) -> Path:
+    """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there.
+
+    `mode` is what the file permits; by default what the system gives to a new one.
+    """
     path = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -27,7 +33,7 @@ def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None]) -> 
             file.write(content) if isinstance(content, bytes) else content(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~_umask() if mode is None else mode)
         os.replace(temporary, path)
         with suppress(OSError):  # makes the rename itself durable, where the system allows it
             sync(path.parent)
@@ -37,6 +43,19 @@ def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None]) -> 
         with suppress(OSError):
             os.unlink(temporary)
     return path
+
+
+def sweep(paths: Iterable[Path]) -> None:
+    """Delete what `atomic_write` left beside these files if its process was killed; each folder is listed once."""
+    folders: dict[Path, set[str]] = {}
+    for path in paths:
+        folders.setdefault(path.parent, set()).add(path.name)
+    for folder, names in folders.items():
+        with suppress(OSError):
+            for name in os.listdir(folder):
+                left = _TEMPORARY.fullmatch(name)
+                if left is not None and left[1] in names:
+                    os.unlink(folder / name)
 
 
 def make_folder(path: Path) -> None:
@@ -75,7 +94,8 @@ def locked(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
+        # A process that was killed while it started another one may leave the lock to that one for a moment.
+        lock.acquire(timeout=1)
     except Timeout as error:
         raise LikewiseError(f"{folder} is being written by another process; wait for it to end") from error
     except OSError as error:
@@ -84,6 +104,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def reserve(path: Path) -> None:
+    """Give a sparse file its room on disk: a mapped page that finds the disk full would end the process (SIGBUS)."""
+    with open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, max(1, size))
+            return
+        for first in range(0, size, _BLOCK):
+            file.seek(first)
+            block = file.read(_BLOCK)
+            file.seek(first)
+            file.write(block)
 
 
 def sync(path: Path) -> None:

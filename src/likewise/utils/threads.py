@@ -1,13 +1,15 @@
 """Work shared among threads: results in order, with a bounded number of them in progress."""
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -33,11 +35,46 @@ def blas_controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
+class _BlasLimits:
+    """Who asks for how many BLAS threads: the last to ask and still there gets them, and nobody leaves a trace.
+
+    The limit is one for the whole process. Saving and restoring it call by call, as threadpoolctl does, leaves it at
+    one where calls of two threads overlap: the second saves the limit of the first, and restores it last.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: list[list[int]] = []  # a list of one number, so that equal ones are told apart
+        self._before: Any = None
+
+    @contextmanager
+    def __call__(self, threads: int) -> Iterator[None]:
+        mine = [threads]
+        with self._lock:
+            self._asked.append(mine)
+            self._apply()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked = [other for other in self._asked if other is not mine]
+                self._apply()
+
+    def _apply(self) -> None:
+        if not self._asked:
+            self._before.restore_original_limits()
+            self._before = None
+            return
+        limiter = blas_controller().limit(limits=self._asked[-1][0], user_api="blas")
+        self._before = self._before or limiter
+
+
+blas_threads = _BlasLimits()
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
     """One BLAS thread for each of our own."""
-    with blas_controller().limit(limits=1, user_api="blas"):
-        yield
+    return blas_threads(1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -73,7 +110,7 @@ def in_order(
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
+                waiting.append(pool.submit(copy_context().run, work, item))  # with NumPy's error state
                 if len(waiting) > most_waiting:
                     yield waiting.popleft().result()
             while waiting:

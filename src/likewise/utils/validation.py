@@ -1,9 +1,15 @@
 """What we use of scikit-learn's validation, private parts included: a release that moves them is met here alone."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from sklearn.utils import validation
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _get_feature_names as feature_names
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from likewise.errors import LikewiseError
 
 __all__ = [
     "NUMERIC_ROWS", "Interval", "StrOptions", "check_X_y", "check_array", "check_is_fitted", "check_sample_weight",
@@ -12,3 +18,27 @@ __all__ = [
 
 NUMERIC_ROWS = {"accept_sparse": "csr", "dtype": ["float64", "float32"], "order": "C"}
 """Rows as models learn from them: float32 or float64, dense or CSR."""
+
+Check = TypeVar("Check", bound=Callable[..., Any])
+
+
+def _in_a_sentence(check: Check) -> Check:
+    """A check whose errors are one line: scikit-learn adds paragraphs of advice, some of it on other estimators."""
+
+    @wraps(check)
+    def checked(*args: Any, **given: Any) -> Any:
+        try:
+            return check(*args, **given)
+        except ValueError as error:
+            first, *more = str(error).strip().splitlines()
+            if not more:
+                raise
+            raise LikewiseError(first if first.endswith(".") else " ".join([first, *more])) from error
+
+    return checked  # type: ignore[return-value]
+
+
+check_array = _in_a_sentence(validation.check_array)
+check_X_y = _in_a_sentence(validation.check_X_y)
+check_sample_weight = _in_a_sentence(validation._check_sample_weight)
+validate_data = _in_a_sentence(validation.validate_data)

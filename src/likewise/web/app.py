@@ -13,31 +13,38 @@ try:
     from fastapi import FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
-    from fastapi.staticfiles import StaticFiles
 except ImportError as error:
     raise MissingExtraError("likewise serve", "serve") from error
 
 import likewise
-from likewise.features.images import ImageTooLargeError
+from likewise.features.images import ImageTooCostlyError, ImageTooLargeError
 from likewise.retrieval import Index
 from likewise.retrieval.search import NotFoundError
+from likewise.web.access import AccessToken, LoginThrottle
+from likewise.web.concepts import Concepts
+from likewise.web.duplicates import Duplicates
+from likewise.web.errors import RefusedError, public_text
+from likewise.web.exporting import Exports
 from likewise.web.map import GalleryMap
-from likewise.web.middleware import AccessToken, middleware_for
+from likewise.web.middleware import middleware_for
 from likewise.web.monitoring import Metrics
-from likewise.web.routes import PAGE, routes
+from likewise.web.routes import routes
 from likewise.web.session import Session
 from likewise.web.settings import ServerSettings
-from likewise.web.teaching_session import TeachingSession
+from likewise.web.teaching_session import NothingToUndoError, TeachingLimitError, TeachingSession
 from likewise.web.workers import SearchBatcher
 
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
-_STATUS_CODES: dict[type[Exception], int] = {NotFoundError: 404, ImageTooLargeError: 413}
+_STATUS_CODES: dict[type[Exception], int] = {
+    NotFoundError: 404, NothingToUndoError: 409, ImageTooLargeError: 413, ImageTooCostlyError: 413,
+    TeachingLimitError: 409, RefusedError: 403,
+}  # fmt: skip
 
 
 def create_app(index: Index, settings: ServerSettings | None = None, folder: Path | None = None) -> FastAPI:
     """The ASGI application for an index; feedback is saved in `folder`, the folder of the index."""
     settings = settings or ServerSettings()
-    token, metrics = AccessToken(settings.token), Metrics()
+    token, throttle, metrics = AccessToken(settings.token), LoginThrottle(), Metrics()
     app = FastAPI(
         title="likewise",
         description=_DESCRIPTION,
@@ -46,39 +53,54 @@ def create_app(index: Index, settings: ServerSettings | None = None, folder: Pat
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=_lifespan,
-        middleware=middleware_for(settings, token, metrics),
+        middleware=middleware_for(settings, token, throttle, metrics),
         routes=routes,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
-    _set_state(app, Session(index, settings.limits), folder, token, metrics)
-    app.mount("/static", StaticFiles(directory=PAGE), name="static")
+    app.state.token, app.state.throttle, app.state.folder = token, throttle, folder
+    _set_state(app, Session(index, settings.limits), folder, metrics)
+    app.state.shown_root = _root(index, settings)
+    is_local = app.state.shown_root is not None
+    app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)
     app.add_exception_handler(LikewiseError, _error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
 
 
-def _set_state(app: FastAPI, session: Session, folder: Path | None, token: AccessToken, metrics: Metrics) -> None:
+def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Metrics) -> None:
     state = app.state
-    state.session, state.token, state.metrics, state.uploading = session, token, metrics, 0
+    state.session, state.metrics, state.uploading = session, metrics, 0
+    state.stopping = lambda: False  # the server says when its streams must end
     state.batcher = SearchBatcher(lambda: session.learned)
     state.teaching = TeachingSession(session, folder)
-    state.map = GalleryMap(session)
+    state.maps = {side: GalleryMap(session, side) for side in ("raw", "learned")}
+    state.duplicates = Duplicates(session, state.teaching.distinct)
+    state.exports = Exports(session)
     state.name = "index" if folder is None else folder.resolve().stem
     metrics.gauge("likewise_items", "Items in the index.", lambda: len(session))
     metrics.gauge("likewise_feedback", "Marks and labels given.", lambda: state.teaching.count)
     metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
 
 
+def _root(index: Index, settings: ServerSettings) -> str | None:
+    """The folder of the pictures, for the person at this machine; others have no use for it."""
+    local = not settings.for_others and settings.token is None
+    return str(index.root.resolve()) if local and index.root is not None else None
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     app.state.batcher.close()
-    app.state.map.job.close()
+    for job in (*(drawn.job for drawn in app.state.maps.values()), app.state.duplicates.job, app.state.concepts.job):
+        job.close()
     app.state.teaching.close()
+    app.state.session.decoders.close()
 
 
 async def _error(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, _STATUS_CODES.get(type(error), 422))
+    text = public_text(str(error), request.app.state.folder)
+    return JSONResponse({"detail": text}, _STATUS_CODES.get(type(error), 422))
 
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:

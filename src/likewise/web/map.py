@@ -18,9 +18,9 @@ _FEWEST = 30  # below, there are no neighbourhoods to preserve
 class GalleryMap:
     """Computed on first use: PCA at once, then t-SNE in the background."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.job = Job("map")
+    def __init__(self, session: Session, side: str = "learned") -> None:
+        self.session, self.side = session, side
+        self.job = Job(f"{side} map")
         self._lock = threading.Lock()
         self._version: int | None = None
         self._method = "quick"
@@ -29,17 +29,18 @@ class GalleryMap:
 
     def current(self) -> dict[str, Any]:
         """The map as it is; if it is out of date, a new one is begun."""
-        space, n = self.session.learned, len(self.session)
+        space, n = self.session.space(self.side), len(self.session)
         with self._lock:
             if self._version is None:
                 self._rows = np.sort(np.random.default_rng(0).choice(n, min(n, _MOST), replace=False))
-                self._places = quick_map(space.G[self._rows])
+                self._places = quick_map(space.gallery(self._rows))
             if self._version != space.version:
                 self._redraw(space)
             names, codes = self.session.codes()
             x, y = np.rint(65535 * self._places).astype(int).T.tolist()
             return {
                 "version": self._version or 0,
+                "side": self.side,
                 "method": self._method,
                 "x": x,
                 "y": y,
@@ -53,7 +54,7 @@ class GalleryMap:
         start, rows = self._places, self._rows
 
         def work() -> None:
-            places = neighbour_map(space.G[rows], start)
+            places = neighbour_map(space.gallery(rows), start)
             with self._lock:
                 self._places, self._method = places, "neighbours"
 

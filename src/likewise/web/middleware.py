@@ -1,9 +1,8 @@
 """Middleware: every request is checked and limited, and every response carries security headers."""
 
 import asyncio
-import hashlib
-import hmac
 import ipaddress
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -15,26 +14,40 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from likewise.web.access import AccessToken, LoginSession, LoginThrottle
 from likewise.web.monitoring import Metrics, RequestMetricsMiddleware, client_of
 from likewise.web.settings import Limits, ServerSettings, is_loopback
 
-COOKIE = "likewise"
 UPLOADS = "/api/uploads"
+STEPS = frozenset(
+    {
+        "/api/marks", "/api/labels", "/api/distinct", "/api/undo", "/api/learn",
+        "/api/concepts", "/api/concepts/labels", "/api/concepts/keywords", "/api/concepts/keywords/undo",
+    }
+)  # fmt: skip
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 
 
-def middleware_for(settings: ServerSettings, token: "AccessToken", metrics: Metrics) -> list[Middleware]:
+def middleware_for(
+    settings: ServerSettings, token: AccessToken, throttle: LoginThrottle, metrics: Metrics
+) -> list[Middleware]:
     """The middleware of a server, outermost first."""
     limits = settings.limits
+    # Only a named proxy is believed who its client is, and whether that client speaks TLS.
+    proxies = [Middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))] if settings.proxies else []
     rate_limit = [Middleware(RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
-    access = [Middleware(AccessTokenMiddleware, token=token)] if settings.token else []
+    access = [Middleware(AccessTokenMiddleware, token=token, throttle=throttle)] if settings.token else []
+    local = [Middleware(UnnamedProxyMiddleware)] if not settings.token else []
     return [
+        *proxies,
         Middleware(RequestMetricsMiddleware, metrics=metrics),
         Middleware(SecurityHeadersMiddleware),
         Middleware(AllowedHostMiddleware, settings=settings),
+        *local,
+        Middleware(BusyMiddleware, most=limits.requests),
         *rate_limit,
         *access,
         Middleware(CrossOriginProtectionMiddleware),
@@ -59,13 +72,22 @@ class SecurityHeadersMiddleware:
         (b"cross-origin-opener-policy", b"same-origin"),
     )
 
+    OVER_TLS = ((b"strict-transport-security", b"max-age=31536000"),)
+
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Unless a route says otherwise, nothing is kept but the files of the page, which are asked for again.
+        is_static = scope.get("path", "").startswith("/static/")
+        fresh = (b"cache-control", b"no-cache" if is_static else b"no-store")
+        added = (*self.HEADERS, *(self.OVER_TLS if is_secure(scope) else ()))
+
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
+                headers = list(message.get("headers", ()))
+                cached = any(name == b"cache-control" for name, _ in headers)
+                message["headers"] = [*headers, *added, *(() if cached else (fresh,))]
             await send(message)
 
         await self.app(scope, receive, secured)
@@ -104,6 +126,22 @@ def bare_host(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
+def is_secure(scope: Scope) -> bool:
+    """Whether the client speaks TLS, to us or to a proxy that we believe."""
+    return scope.get("scheme") == "https"
+
+
+def client_key(scope: Scope) -> str:
+    """Whom to count requests for: an address, of IPv6 the network of 64 bits that one client has to itself."""
+    client = client_of(scope)
+    if ":" not in client:
+        return client
+    try:
+        return str(ipaddress.IPv6Network((client.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return client
+
+
 class GateMiddleware:
     """Answers a request itself if `refusal` has a response to it."""
 
@@ -118,6 +156,38 @@ class GateMiddleware:
         raise NotImplementedError
 
 
+class UnnamedProxyMiddleware(GateMiddleware):
+    """Refuses what a proxy forwards to a server without a token: the world behind it would come in."""
+
+    SIGNS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if not any(name in headers for name in self.SIGNS):
+            return None
+        return _refusal(403, "this server is for its own machine, and a proxy forwards to it; name it with --proxy")
+
+
+class BusyMiddleware:
+    """Answers 503 while as many requests as allowed are being answered."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self.app, self.most, self.running = app, most, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if self.running >= self.most:
+            busy = _refusal(503, "too many requests at once; wait a moment", {"Retry-After": "1"})
+            await busy(scope, receive, send)
+            return
+        self.running += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.running -= 1
+
+
 class RateLimitMiddleware(GateMiddleware):
     """Answers 429 to a client that sends requests or uploads too fast."""
 
@@ -125,11 +195,14 @@ class RateLimitMiddleware(GateMiddleware):
         super().__init__(app)
         self._requests = RateLimiter(limits.rate, limits.burst)
         self._uploads = RateLimiter(limits.upload_rate, limits.upload_burst)
+        self._steps = RateLimiter(limits.teach_rate, limits.teach_burst)
 
     def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        wait = self._requests.wait(client_of(scope))
-        if not wait and scope["path"] == UPLOADS and scope["method"] == "POST":
-            wait = self._uploads.wait(client_of(scope))
+        client = client_key(scope)
+        wait = self._requests.wait(client)
+        if not wait and scope["method"] == "POST":
+            narrower = self._uploads if scope["path"] == UPLOADS else self._steps if scope["path"] in STEPS else None
+            wait = 0.0 if narrower is None else narrower.wait(client)
         retry = {"Retry-After": str(max(1, round(wait)))}
         return _refusal(429, "too many requests; wait a moment", retry) if wait else None
 
@@ -153,47 +226,61 @@ class RateLimiter:
         return 0.0 if admitted else (1 - level) / self.rate
 
 
-class AccessToken:
-    """The token of a server, in the Authorization header or exchanged for a cookie; without one, all are authorised."""
+class AccessTokenMiddleware:
+    """Answers 401 without a session or the access token, 429 to guessing; the page redirects to the login form."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token
-        self.cookie = "" if token is None else hmac.new(token.encode(), b"session", "sha256").hexdigest()
+    OPEN = frozenset({"/healthz", "/login", "/favicon.ico", "/static/login.css", "/static/icon.svg"})
 
-    def matches(self, given: str) -> bool:
-        """Whether this is the token, compared in constant time."""
-        return self._token is None or _equal(given, self._token)
+    def __init__(self, app: ASGIApp, token: AccessToken, throttle: LoginThrottle) -> None:
+        self.app, self.token, self.throttle = app, token, throttle
 
-    def authorises(self, headers: Headers) -> bool:
-        """Whether a request carries the token or the cookie."""
-        if self._token is None:
-            return True
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self.OPEN:
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        session = self.token.session(headers, is_secure(scope))
+        if session is not None:
+            await self.app(scope, receive, self._renewing(session, is_secure(scope), send))
+        else:
+            await (self._refusal(scope, headers) or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.matches(given.strip()):
-            return True
-        return _equal(cookie_parser(headers.get("cookie", "")).get(COOKIE, ""), self.cookie)
-
-
-def _equal(given: str, expected: str) -> bool:
-    digests = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
-    return hmac.compare_digest(*digests)
-
-
-class AccessTokenMiddleware(GateMiddleware):
-    """Answers 401 without the access token; the page itself redirects to the login form."""
-
-    OPEN = frozenset({"/healthz", "/login", "/static/login.css"})
-
-    def __init__(self, app: ASGIApp, token: AccessToken) -> None:
-        super().__init__(app)
-        self.token = token
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if scope["path"] in self.OPEN or self.token.authorises(headers):
-            return None
+        if scheme.lower() == "bearer":
+            wait = self.throttle.wait(client_key(scope))
+            if wait:
+                return too_many_attempts(wait)
+            if self.token.matches(given.strip()):
+                return None
+            self.throttle.failed(client_key(scope))
         if scope["path"] == "/":
             return RedirectResponse("/login", 303)
         return _refusal(401, "this server requires its access token", {"WWW-Authenticate": "Bearer"})
+
+    def _renewing(self, session: LoginSession, secure: bool, send: Send) -> Send:
+        """`send` that extends a session in use, unless the response sets the cookie itself, as logout does."""
+        renewed = self.token.renewed(session)
+        if renewed is None:
+            return send
+        response = Response()
+        self.token.set_cookie(response, renewed, secure)
+        cookie = next(pair for pair in response.raw_headers if pair[0] == b"set-cookie")
+
+        async def renewing(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                present = message.get("headers", ())
+                own = any(name == b"set-cookie" for name, _ in present)
+                message["headers"] = [*present, *([] if own else [cookie])]
+            await send(message)
+
+        return renewing
+
+
+def too_many_attempts(wait: float) -> Response:
+    """The refusal of a client that has sent wrong tokens."""
+    seconds = math.ceil(wait)
+    return _refusal(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
 
 
 class CrossOriginProtectionMiddleware(GateMiddleware):
@@ -208,12 +295,12 @@ class CrossOriginProtectionMiddleware(GateMiddleware):
         return _refusal(403, "the request comes from another site, or from a form; send JSON or a picture")
 
     def _same_origin(self, scope: Scope, headers: Headers) -> bool:
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return False
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         is_form = headers.get("content-type", "").lower().startswith(self.FORMS)
-        if is_form and scope["path"] != "/login":
+        if is_form and scope["path"] not in ("/login", "/logout"):
             return False
-        origin = headers.get("origin")
+        if site is not None:  # the browser's own word; a form of a page without referrer has the origin "null"
+            return site in ("same-origin", "none")
         return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
 
 

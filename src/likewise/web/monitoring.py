@@ -81,7 +81,8 @@ class RequestMetricsMiddleware:
         method = scope["method"] if route != "other" else "ANY"  # a client may send any word as a method
         self.metrics.observe(route, method, status, seconds)
         # A page of pictures is a hundred successful GETs: by default only changes and failures are logged.
-        level = logging.DEBUG if status < 400 and method == "GET" else logging.INFO
+        level = logging.DEBUG if status < 400 and scope["method"] in ("GET", "HEAD") else logging.INFO
+        level = logging.WARNING if status >= 500 else level
         if log.isEnabledFor(level):
             facts = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1e3, 2)}
             log.log(level, "request", extra={"facts": {**facts, "client": client_of(scope)}})
@@ -104,10 +105,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def start_logging(level: str = "info") -> None:
-    """Send the log of the server, and uvicorn's warnings, to standard error."""
+    """Send the log of likewise, and uvicorn's warnings, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name, least in (("likewise.web", level.upper()), ("uvicorn", "WARNING")):
+    for name, least in (("likewise", level.upper()), ("uvicorn", "WARNING")):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(least)

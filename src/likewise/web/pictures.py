@@ -1,37 +1,57 @@
 """Pictures of items: always decoded, shrunk and encoded again, so that only pixels leave the machine."""
 
-import io
+import threading
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from likewise.features.images import ImageError, load_image, shrink
+from likewise.features.decoders import Decoded, DecoderLimits, Decoders
+from likewise.features.images import ImageError, encode_jpeg
+from likewise.web.settings import Limits
 
 SIZES = {"small": 288, "large": 1280}
-_SMALLEST = 96  # a picture of a few pixels is enlarged to this, without smoothing
+# One process more than uploads may keep busy: thumbnails never wait for uploads.
+_PROCESSES, _UPLOADS = 3, 2
 Picture = tuple[bytes, str]  # bytes and media type
 
 
-def picture_of_file(path: Path, size: str, max_pixels: int) -> Picture | None:
-    """The picture in a file, or None if it cannot be read."""
-    try:
-        return to_jpeg(load_image(path, SIZES[size], max_pixels), SIZES[size])
-    except ImageError:
-        return None
+class PictureDecoders:
+    """Decodes thumbnails and uploads in processes with limits of memory and time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._max_pixels = limits.pixels
+        self._decoders = Decoders(_PROCESSES, DecoderLimits(limits.picture_bytes, limits.picture_seconds))
+        self._uploading = threading.Semaphore(_UPLOADS)
+
+    def picture_of_file(self, path: Path, size: str) -> Picture | None:
+        """The picture in a file, or None if it cannot be read."""
+        try:
+            return self._decoders.thumbnail(path, SIZES[size], self._max_pixels), "image/jpeg"
+        except ImageError:
+            return None
+
+    def upload(self, data: bytes, at_least: int) -> Decoded:
+        """Pixels of an uploaded picture; an `ImageError` says what is wrong with it."""
+        try:
+            with self._uploading:
+                return self._decoders.pixels(data, at_least, self._max_pixels, reduced=True)
+        except ImageError as error:
+            raise type(error)(f"the picture {error}") from error
+
+    def start(self) -> None:
+        """Start the processes: a page of pictures comes first."""
+        self._decoders.start()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._decoders.close()
 
 
 def to_jpeg(pixels: np.ndarray, longest: int) -> Picture:
     """An RGB array as JPEG, its longest side at most `longest` pixels."""
-    from PIL import Image
-
-    pixels = shrink(pixels, longest)
-    times = -(-_SMALLEST // max(pixels.shape[:2]))
-    buffer = io.BytesIO()
-    enlarged = pixels.repeat(times, axis=0).repeat(times, axis=1)
-    Image.fromarray(enlarged).save(buffer, "JPEG", quality=84, optimize=False)
-    return buffer.getvalue(), "image/jpeg"
+    return encode_jpeg(pixels, longest), "image/jpeg"
 
 
 def placeholder(name: Any) -> Picture:
@@ -43,11 +63,3 @@ def placeholder(name: Any) -> Picture:
         f' text-anchor="middle">{text}</text></svg>'
     )
     return svg.encode(), "image/svg+xml"
-
-
-def decode_upload(data: bytes, max_pixels: int) -> np.ndarray:
-    """Pixels of an uploaded picture; an `ImageError` says what is wrong with it."""
-    try:
-        return load_image(data, max_pixels=max_pixels)
-    except ImageError as error:
-        raise type(error)(f"the picture {error}") from error

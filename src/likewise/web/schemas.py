@@ -5,8 +5,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
+from likewise.web.catalogue import Filters
+
 Side = Literal["raw", "learned", "previous"]
 Row = Annotated[int, Field(ge=0, le=2**31 - 1, description="Row number of an item in the index, from 0.")]
+AtMostWrong = Annotated[
+    float | None, Field(gt=0, lt=1, description="Results end where more than this share would be wrong on average.")
+]
 Label = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
@@ -47,24 +52,50 @@ class Example(StrictModel):
         return self.upload if self.row is None else self.row  # type: ignore[return-value]
 
 
+Name = Annotated[str, StringConstraints(max_length=1000)]
+Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
+
+
+class Filtered(StrictModel):
+    """Only items with one of these labels, in one of these folders, and of one of these months."""
+
+    labels: list[Name] = Field(default_factory=list, max_length=64)
+    folders: list[Name] = Field(default_factory=list, max_length=64)
+    months: list[Month] = Field(default_factory=list, max_length=64)
+
+    @property
+    def filters(self) -> Filters:
+        return Filters(self.labels, self.folders, self.months)
+
+
 class RowSearchRequest(BaseModel):
     """A query by one item, as parameters of the address."""
 
     row: Row
     k: int = Field(24, ge=1, le=200)
     side: Side = "learned"
+    at_most_wrong: AtMostWrong = None
 
 
-class SearchRequest(StrictModel):
-    """A query of one or more examples."""
+class Examples(Filtered):
+    """A query of one or more examples, among the items that pass the filters."""
 
     like: list[Example] = Field(default_factory=list, max_length=16)
     unlike: list[Example] = Field(default_factory=list, max_length=16)
-    k: int = Field(24, ge=1, le=200)
     side: Side = "learned"
-    labels: list[Annotated[str, StringConstraints(max_length=200)]] = Field(
-        default_factory=list, max_length=64, description="Only items with one of these labels."
-    )
+
+    @property
+    def references(self) -> tuple[list[int | str], list[int | str]]:
+        """Wanted and unwanted examples."""
+        return [example.reference for example in self.like], [example.reference for example in self.unlike]
+
+
+class SearchRequest(Examples):
+    """A query, and which of its results to send."""
+
+    k: int = Field(24, ge=1, le=200)
+    offset: int = Field(0, ge=0, le=2**31 - 1, description="Number of the best results to leave out.")
+    at_most_wrong: AtMostWrong = None
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -73,19 +104,28 @@ class SearchRequest(StrictModel):
         return self
 
 
+Rows = Annotated[list[Row], Field(min_length=1, max_length=10_000)]
+
+
 class MarkRequest(StrictModel):
-    """Whether an item is right or wrong for a query."""
+    """Whether items are right or wrong for a query; null takes their marks off."""
 
     query: list[Example] = Field(min_length=1, max_length=16)
-    item: Row
-    right: bool
+    items: Rows
+    right: bool | None
 
 
 class LabelRequest(StrictModel):
-    """A label for an item."""
+    """A label for items; null takes theirs away."""
 
-    item: Row
-    label: Label
+    items: Rows
+    label: Label | None
+
+
+class DistinctRequest(StrictModel):
+    """Items that are no duplicates of one another."""
+
+    items: Annotated[list[Row], Field(min_length=2, max_length=1000)]
 
 
 class ItemResponse(TypedDict):  # a TypedDict is validated in a third of the time of a model
@@ -93,6 +133,10 @@ class ItemResponse(TypedDict):  # a TypedDict is validated in a third of the tim
 
     row: int
     id: int | str
+    key: Annotated[str, Field(description="Stays the same when other items come and go.")]
+    name: Annotated[str, Field(description="The file name, or the id.")]
+    folder: Annotated[str | None, Field(description="Relative to the folder of all pictures.")]
+    date: str | None
     label: str | None
 
 
@@ -100,6 +144,7 @@ class Hit(ItemResponse):
     """An item that was found."""
 
     score: float
+    probability: Annotated[float | None, Field(description="That it matches the query; null without a calibration.")]
     relevant: Annotated[bool | None, Field(description="Whether it has the query's label; null if either is unknown.")]
 
 
@@ -112,6 +157,9 @@ class SearchResponse(BaseModel):
     average_precision: float | None = Field(description="Over all items, if the query's label is known.")
     by_heart: bool = Field(description="Whether the model learned from the query: its precision is then no test.")
     milliseconds: float
+    total: int = Field(description="How many items were ranked, or are above the cut-off.")
+    about_wrong: float | None = Field(description="How many of `total` are expected to be wrong, with a cut-off.")
+    novelty: float | None = Field(description="Above 1, the query is unlike anything the model learned from.")
     hits: list[Hit]
 
 
@@ -122,10 +170,140 @@ class ItemsResponse(BaseModel):
     items: list[ItemResponse]
 
 
+class FacetsResponse(BaseModel):
+    """The number of items of each label, in each folder and of each month."""
+
+    labels: dict[str, int]
+    folders: dict[str, int]
+    months: dict[str, int]
+
+
+class DuplicatesResponse(BaseModel):
+    """Groups of near-duplicates, largest first, the best picture of each first; empty while they are computed."""
+
+    state: Literal["ready", "running", "failed"]
+    error: str | None = None
+    threshold: float
+    lowest: float = Field(description="Pairs below this similarity are not kept.")
+    progress: float
+    total: int = Field(description="Number of groups.")
+    n_extra: int = Field(description="Number of items beyond the best of each group.")
+    groups: list[list[ItemResponse]]
+
+
+class ExportRequest(Examples):
+    """The first results of a query, or some items."""
+
+    items: list[Row] = Field(default_factory=list, max_length=10_000)
+    k: int = Field(200, ge=1, le=100_000)
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if bool(self.items) == bool(self.like or self.unlike):
+            raise ValueError("give either items or examples in like or unlike")
+        return self
+
+
+class ExportResponse(BaseModel):
+    """Items ready to be downloaded."""
+
+    export: str
+    items: int
+    pictures: int = Field(description="Files in the ZIP.")
+    note: str | None = Field(description="What the ZIP leaves out.")
+
+
+class ConceptRequest(Examples):
+    """A label, or a query of one or more examples, and the cut-off; a label may go without."""
+
+    label: Label | None = None
+    at_most_wrong: AtMostWrong = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.label is None) != bool(self.like):
+            raise ValueError("give either a label, or examples in like")
+        if self.label is None and self.at_most_wrong is None:
+            raise ValueError("a query needs at_most_wrong")
+        return self
+
+
+class Unsure(ItemResponse):
+    """An item of a previewed set."""
+
+    probability: float
+
+
+class ConceptResponse(BaseModel):
+    """A set that was previewed."""
+
+    concept: str = Field(description="The name under which it can be saved, listed and written.")
+    items: int
+    known: int = Field(description="How many of them have the label, or are examples.")
+    about_wrong: float | None = Field(description="How many are expected not to belong; null without a cut-off.")
+    least_sure: list[Unsure]
+    writes: bool = Field(description="Whether keywords may be written beside the pictures.")
+    written: bool = Field(description="Whether keywords of the label were written and can be taken back.")
+
+
+class ConceptChoice(StrictModel):
+    """A previewed set, the label for it, and items that are taken out of it."""
+
+    concept: Annotated[str, StringConstraints(max_length=64)]
+    label: Label
+    without: list[Row] = Field(default_factory=list, max_length=200)
+
+
+class KeywordUndo(StrictModel):
+    """The label whose keywords are taken back."""
+
+    label: Label
+
+
+class KeywordsResponse(BaseModel):
+    """How far the keywords are; when done, how many sidecars were made, changed and left alone."""
+
+    state: Literal["idle", "running", "done", "failed"]
+    error: str | None
+    done: int
+    total: int
+    outcome: dict[str, Any] | None
+
+
+class SuggestionResponse(ItemResponse):
+    """An item that is worth a mark: for a label (of which `of_row` is an example), an item, or an upload as query."""
+
+    of_label: str | None
+    of_row: int | None
+    of_upload: str | None
+    why: Literal["unlike", "border", "likely", "unlikely", "typical"]
+    reason: str
+    gain: Annotated[float, Field(description="Share of what is unknown about the first results that it would tell.")]
+
+
+class OutlookResponse(BaseModel):
+    """What more marks will bring, in percentage points of pairs of marks in the right order, with an interval."""
+
+    marks: int
+    now: float
+    more: int
+    gain: float
+    low: float
+    high: float
+
+
+class SuggestionsResponse(BaseModel):
+    """Items to mark next, the most telling first; the outlook is null where marks are too few to tell."""
+
+    suggestions: list[SuggestionResponse]
+    outlook: OutlookResponse | None
+
+
 class MapResponse(BaseModel):
     """Items in the plane, both axes in 0..65535; `rows` is null if all items are there, in order."""
 
     version: int
+    side: Literal["raw", "learned"]
     method: Literal["quick", "neighbours"]
     x: list[int]
     y: list[int]

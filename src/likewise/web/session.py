@@ -13,10 +13,14 @@ from cachetools import LRUCache, cachedmethod
 from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
+from likewise.baselines import Cosine
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
+from likewise.retrieval.confidence import is_calibrated
 from likewise.retrieval.search import NotFoundError, check_row, top_k
-from likewise.web.pictures import SIZES, Picture, decode_upload, picture_of_file, placeholder, to_jpeg
+from likewise.retrieval.taught import innermost
+from likewise.web.catalogue import Catalogue, Facet, Filters
+from likewise.web.pictures import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.web.settings import Limits
 
 # Weight of an unwanted example relative to a wanted one (Rocchio feedback; the classical 0.15 to 0.25 is too timid for
@@ -24,6 +28,7 @@ from likewise.web.settings import Limits
 UNLIKE = 0.5
 _CACHE_BYTES = 128 * 2**20
 _ROWS = 1 << 16  # gallery rows scored at a time, so that a gallery on disk is read piece by piece
+_UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
 _TINY = np.finfo(np.float32).tiny
 Reference = int | str  # the row of an item, or the name of an upload
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
@@ -31,7 +36,10 @@ Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Space:
-    """A similarity of the items: query side Q and gallery side G of all items; `scale` multiplies each gallery row."""
+    """A similarity of the items: query side Q and gallery side G of all items; `scale` multiplies each gallery row.
+
+    `index` is the one whose similarity it is; None for the raw features.
+    """
 
     version: int
     Q: np.ndarray
@@ -39,10 +47,25 @@ class Space:
     scale: np.ndarray | None = None
     query_vectors: Callable[[np.ndarray], np.ndarray] | None = None
     approximate: Nearest | None = None
+    index: Index | None = None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it can be told how likely a result matches."""
+        return self.index is not None and is_calibrated(self.index)
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything can be told of how sure results are."""
+        return self.calibrated or (self.index is not None and self.index.model.knows_classes)
 
     def queries(self, rows: list[int]) -> np.ndarray:
         Q = np.asarray(self.Q[rows], dtype=np.float32)
         return Q if self.scale is None else Q * self.scale[rows][:, None]
+
+    def gallery(self, rows: np.ndarray) -> np.ndarray:
+        G = np.asarray(self.G[rows], dtype=np.float32)
+        return G if self.scale is None else G * self.scale[rows][:, None]
 
     def embed(self, X: np.ndarray) -> np.ndarray:
         """Query vectors of raw feature rows."""
@@ -66,7 +89,7 @@ def learned_space(index: Index, version: int = 0) -> Space:
     if not index.model.symmetric:
         blocks = (np.asarray(index.raw[part], dtype=np.float32) for part in gen_batches(len(index), 8192))
         Q = np.concatenate([index.model.transform_query(block) for block in blocks]).astype(np.float32, copy=False)
-    return Space(version, Q, G, None, index.query_vectors, index.search_vectors if index.approximate else None)
+    return Space(version, Q, G, None, index.query_vectors, index.search_vectors if index.approximate else None, index)
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,11 @@ class Upload:
 class SearchResult:
     """Rows and scores, best first; the label of the query and its average precision where known.
 
+    `total` is the number of items that were ranked, of which `rows` may be a part.
+
+    `probabilities` are of the rows, None where they cannot be told; with a cut-off, `total` rows are above it, of which
+    about `about_wrong` are wrong. `novelty` of the query above 1 says that it is unlike anything known.
+
     `by_heart` says that the model learned from the query itself: its average precision says nothing about others.
     """
 
@@ -90,7 +118,11 @@ class SearchResult:
     scores: np.ndarray
     label: str | None
     average_precision: float | None
+    total: int
     by_heart: bool = False
+    probabilities: np.ndarray | None = None
+    about_wrong: float | None = None
+    novelty: float | None = None
 
 
 class Session:
@@ -107,7 +139,9 @@ class Session:
         labels = [None] * len(index) if index.labels is None else index.labels
         self.labels = [None if label is None else str(label) for label in labels]
         self.has_pictures = index.paths is not None and any(path is not None for path in index.paths[:1000])
-        self._codes: tuple[list[str], np.ndarray] | None = None
+        self.catalogue = Catalogue(index)
+        self._label_facet: Facet | None = None
+        self.decoders = PictureDecoders(limits)
         self._lock = threading.Lock()
         self._uploads: LRUCache[str, Upload] = LRUCache(limits.uploads)
         self._pictures: LRUCache[Any, Picture] = LRUCache(_CACHE_BYTES, getsizeof=lambda picture: len(picture[0]))
@@ -122,36 +156,50 @@ class Session:
     def set_label(self, row: int, label: str | None) -> None:
         """Change the label of an item; None removes it."""
         self.labels[row] = label
-        self._codes = None
+        self._label_facet = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether the learned ranking is another one than that of the raw features."""
+        return self.learned.version > 0 or not isinstance((self.index.untaught or self.index).model, Cosine)
+
+    @property
+    def label_facet(self) -> Facet:
+        facet = self._label_facet
+        if facet is None:
+            facet = self._label_facet = Facet("label", self.labels)
+        return facet
 
     def codes(self) -> tuple[list[str], np.ndarray]:
         """The sorted labels, and for each item the position of its label, -1 without one."""
-        if self._codes is None:
-            names = sorted({label for label in self.labels if label is not None})
-            number = {name: place for place, name in enumerate(names)}
-            self._codes = names, np.array([-1 if x is None else number[x] for x in self.labels], dtype=np.int32)
-        return self._codes
+        return self.label_facet.names, self.label_facet.codes
 
-    def rows_labelled(self, labels: list[str]) -> np.ndarray:
-        """Whether each item has one of the labels, as booleans."""
-        names, codes = self.codes()
-        unknown = sorted(set(labels) - set(names))
-        if unknown:
-            raise NotFoundError(f"no item has the label {unknown[0]!r}")
-        return np.isin(codes, [names.index(label) for label in labels])
+    def facets(self) -> dict[str, Facet]:
+        """What items can be filtered by."""
+        return {
+            "labels": self.label_facet,
+            "folders": self.catalogue.folder_facet,
+            "months": self.catalogue.month_facet,
+        }
+
+    def kept(self, filters: Filters) -> np.ndarray:
+        """Whether each item passes the filters, as booleans."""
+        masks = [facet.mask(wanted) for name, facet in self.facets().items() if (wanted := getattr(filters, name))]
+        return np.logical_and.reduce([np.ones(len(self), dtype=bool), *masks])
 
     @cachedmethod(lambda self: self._pictures, lock=lambda self: self._lock)
     def picture(self, row: int, size: str) -> Picture:
         """The picture of an item, or a tile with its name."""
         path = self.index.image_path(row)  # from the index, never from the client
-        found = None if path is None else picture_of_file(Path(path), size, self.limits.pixels)
+        found = None if path is None else self.decoders.picture_of_file(Path(path), size)
         return found or placeholder(self.index.ids[row])
 
     def add_upload(self, data: bytes) -> tuple[str, Upload]:
         """Keep a picture to search by, under a new name; the least recently used one may be dropped for it."""
-        pixels = decode_upload(data, self.limits.pixels)
-        features = self.index.embed([pixels])
-        upload = Upload(features[0], to_jpeg(pixels, SIZES["small"]), (pixels.shape[1], pixels.shape[0]))
+        at_least = self.index.image_extractor().at_least() or _UPLOAD_SIDE
+        decoded = self.decoders.upload(data, max(at_least, SIZES["small"]))
+        features = self.index.embed([decoded.content])
+        upload = Upload(features[0], to_jpeg(decoded.content, SIZES["small"]), decoded.size)
         name = secrets.token_urlsafe(9)
         with self._lock:
             self._uploads[name] = upload
@@ -168,31 +216,46 @@ class Session:
         return {"raw": self.raw, "learned": self.learned, "previous": self.previous or self.learned}[side]
 
     def search(
-        self, like: list[Reference], unlike: list[Reference], k: int, side: str, labels: list[str] | None = None
+        self,
+        like: list[Reference],
+        unlike: list[Reference],
+        k: int,
+        side: str,
+        filters: Filters | None = None,
+        offset: int = 0,
     ) -> SearchResult:
-        """Items similar to some examples and dissimilar to others, best first, excluding the examples."""
+        """Items similar to some examples and dissimilar to others, best first, excluding the examples.
+
+        The first `offset` of them are left out.
+        """
         space = self.space(side)
         own = [ref for ref in (*like, *unlike) if isinstance(ref, int)]
         S = space.scores(self._query(space, like, unlike)[None])
         S[:, own] = -np.inf
         label = self._common_label(like)
         precision = self._precision(S[0], own, label)
-        if labels:
-            S = np.where(self.rows_labelled(labels), S, -np.inf)
-        rows, scores = top_k(S, min(k, int(np.isfinite(S).sum())))
+        if filters is not None:
+            S[:, ~self.kept(filters)] = -np.inf
+        total = int(np.isfinite(S).sum())
+        rows, scores = top_k(S, min(offset + k, total))
         by_heart = space is not self.raw and any(self.training_rows[ref] for ref in like if isinstance(ref, int))
-        return SearchResult(space, rows[0], scores[0], label, precision, by_heart)
+        return SearchResult(space, rows[0, offset:], scores[0, offset:], label, precision, total, by_heart)
 
     @cached_property
     def training_rows(self) -> np.ndarray:
         """Whether the model learned from each item, as booleans."""
-        model: Any = self.index.model
-        return np.asarray(getattr(model, "base", model).learned_from(self.index.raw))
+        return np.asarray(innermost(self.index.model).learned_from(self.index.raw))
 
     def _query(self, space: Space, like: list[Reference], unlike: list[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]
         means = [weight * self._vectors(space, refs).mean(axis=0) for weight, refs in parts if refs]
         return np.asarray(np.sum(means, axis=0), dtype=np.float32)
+
+    def features(self, refs: list[Reference]) -> np.ndarray:
+        """Raw features of examples, (n, d)."""
+        raw = self.index.raw
+        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self.upload(ref).features for ref in refs]
+        return np.array(parts).reshape(-1, raw.shape[1])
 
     def _vectors(self, space: Space, refs: list[Reference]) -> np.ndarray:
         rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
@@ -208,7 +271,7 @@ class Session:
     def _precision(self, scores: np.ndarray, own: list[int], label: str | None) -> float | None:
         if label is None:
             return None
-        relevant = self.rows_labelled([label])
+        relevant = self.label_facet.mask([label])
         kept = np.ones(len(scores), dtype=bool)
         kept[own] = False
         return average_precision(scores[kept], relevant[kept]) if relevant[kept].any() else None

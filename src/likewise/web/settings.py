@@ -1,8 +1,9 @@
 """Settings of a server."""
 
 import ipaddress
-import warnings
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
+
+from likewise.errors import LikewiseError
 
 
 @dataclass(frozen=True)
@@ -12,26 +13,29 @@ class Limits:
     upload_bytes: int = 20 * 2**20  # a large photograph
     json_bytes: int = 64 * 2**10
     pixels: int = 50_000_000  # 150 MB once decoded
-    header_seconds: InitVar[float | None] = None
+    picture_bytes: int = 640 * 2**20  # memory to decode a picture in,
+    picture_seconds: int = 10  # and the time
+    header_bytes: int = 16 * 2**10
+    header_seconds: float = 10.0  # for the head of a request to arrive
     body_seconds: float = 15.0
-    write_seconds: InitVar[float | None] = None
+    write_seconds: float = 30.0  # without a byte of a response taken
     uploads: int = 64  # uploaded pictures kept in memory
     rate: float = 100.0  # requests per second and client, sustained
     burst: float = 600.0  # a page of pictures is some hundred requests at once
     upload_rate: float = 2.0
     upload_burst: float = 20.0
-    connections: int = 512
+    teach_rate: float = 5.0  # marks and labels per second and client, each of up to 10,000 items
+    teach_burst: float = 100.0
+    labels: int = 2000  # names that may be given on the page
+    journal_bytes: int = 64 * 2**20  # of everything that was taught
+    requests: int = 256  # answered at a time
+    connections: int = 512  # beyond, those without a request are closed, the oldest first
     idle_seconds: int = 30  # between two requests on a connection
-
-    def __post_init__(self, header_seconds: float | None, write_seconds: float | None) -> None:
-        if header_seconds is not None or write_seconds is not None:
-            text = "header_seconds and write_seconds have no effect: put a reverse proxy in front for slow clients"
-            warnings.warn(text, FutureWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Address, token, allowed host names and limits of a server."""
+    """Address, token, allowed host names, proxies to believe, and limits of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -39,6 +43,20 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     rate_limited: bool = True
     limits: Limits = field(default_factory=Limits)
+    proxies: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                expected = "expected an address or a network such as 10.0.0.0/8"
+                raise LikewiseError(f"proxy {proxy!r} is not an IP address; {expected}") from error
+
+    @property
+    def for_others(self) -> bool:
+        """Whether other machines can connect, directly or through a proxy."""
+        return bool(self.proxies) or not all(map(is_loopback, (self.host, *self.allowed_hosts)))
 
 
 def is_loopback(host: str) -> bool:
@@ -46,4 +64,4 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"

@@ -2,17 +2,21 @@
 
 import asyncio
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.retrieval.search import top_k
+from likewise.web.errors import public_text
 from likewise.web.session import Space
 
 log = logging.getLogger("likewise.web")
@@ -90,14 +94,14 @@ def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list
 class Job:
     """One kind of background work: idle, running, done or failed."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        self.name, self._folder = name, folder
         self.state = "idle"
         self.error: str | None = None
         self.seconds: float | None = None
         self.count = 0
         self._began = 0.0
-        self._thread = ThreadPoolExecutor(1, name)
+        self._thread = _Worker(name)
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[], object]) -> bool:
@@ -106,7 +110,7 @@ class Job:
             if self.state == "running":
                 return False
             self.state, self.error, self.seconds, self._began = "running", None, None, time.perf_counter()
-        self._thread.submit(self._run, work)
+        self._thread.submit(partial(self._run, work))
         return True
 
     def submit(self, work: Callable[[], object]) -> None:
@@ -119,10 +123,12 @@ class Job:
             work()
             state = "done"
         except LikewiseError as error:
-            self.error = str(error)
+            self.error = public_text(str(error), self._folder)
         except Exception as error:
+            if self._thread.closed:  # the process is ending, and with it what the work needs
+                return
             log.exception("%s failed", self.name)
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = f"{type(error).__name__}; the log of the server says more"
         self.seconds = time.perf_counter() - self._began
         self.count += 1
         self.state = state
@@ -134,8 +140,47 @@ class Job:
 
     def wait(self, seconds: float = 30.0) -> None:
         """Wait until nothing is running."""
-        self._thread.submit(lambda: None).result(seconds)
+        finished = threading.Event()
+        self._thread.submit(finished.set)
+        if not finished.wait(seconds):
+            raise TimeoutError(f"{self.name} is still running after {seconds:g} s")
 
     def close(self) -> None:
         """Start nothing more, without waiting for a running job."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.close()
+
+
+class _Worker:
+    """A thread that does one thing after the other, and does not keep the process alive.
+
+    Python waits at its end for the threads of an executor: Ctrl-C would hang until a lesson is learned. What a lesson
+    writes is written in one rename, so that nothing is half there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.closed = False
+        self._name = name
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Do this when all before it is done; the thread starts with the first."""
+        if self.closed:
+            raise RuntimeError(f"{self._name} is closed")
+        self._queue.put(work)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not self.closed:
+                with suppress(Exception):  # a job reports its own
+                    work()
+
+    def close(self) -> None:
+        """Drop what waits, and end after what is running."""
+        self.closed = True
+        self._queue.put(None)

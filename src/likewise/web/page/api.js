@@ -2,10 +2,12 @@
 
 export class Refused extends Error {}
 
+export const me = { name: "" }; // who teaches; sent along with every change
+
 export async function call(path, body, options = {}) {
-  const request = body === undefined ? options : {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...options,
-  };
+  const who = { "X-Likewise-Who": encodeURIComponent(me.name) };
+  const request = body === undefined ? { headers: who, ...options }
+    : { method: "POST", headers: { "Content-Type": "application/json", ...who }, body: JSON.stringify(body), ...options };
   let answer;
   try {
     answer = await fetch(path, request);
@@ -20,6 +22,13 @@ export function upload(file) {
   return call("/api/uploads", undefined, {
     method: "POST", body: file, headers: { "Content-Type": file.type.startsWith("image/") ? file.type : "application/octet-stream" },
   });
+}
+
+// Parameters of an address, with those of the filters.
+export function query(parts, filters = {}) {
+  const all = new URLSearchParams(parts);
+  for (const [name, values] of Object.entries(filters)) for (const value of values) all.append(name.slice(0, -1), value);
+  return all.toString();
 }
 
 async function sentence(answer) {

@@ -1,50 +1,102 @@
 // Connects the parts of the page.
 
+import { push, read, replace } from "./address.js";
 import { call } from "./api.js";
-import { actions, listen } from "./cards.js";
-import { openMap, refreshMap } from "./map.js";
-import { fromAddress, include, searchBy, show, uploadAll } from "./search.js";
-import { askLabel, learn, loadMarks, mark, refreshLabels, showStatus, tray, undo, watch } from "./teach.js";
-import { $, number, plural, say, state, trying } from "./state.js";
+import { openApply, wireApply } from "./apply.js";
+import { allMatching, openBrowse } from "./browse.js";
+import { openDuplicates, wireDuplicates } from "./duplicates.js";
+import { exportResults, exportSelection } from "./exports.js";
+import { changed as filterChanged, clearFilter, loadFacets, tokens, typed } from "./filters.js";
+import { actions, listen } from "./keys.js";
+import { askLabel, hint, refreshLabels, tray } from "./labels.js";
+import { follow, introduce } from "./live.js";
+import { openMap, refreshMap, relabelMap, startMap } from "./map.js";
+import { whatNext, wireNext } from "./next.js";
+import { include, right, searchBy, show, surprise, uploadAll } from "./search.js";
+import { clearSelection, pick, range, select, selectedItems, selection, showSelection } from "./selection.js";
+import { onSure } from "./sure.js";
+import { learn, loadMarks, mark, onChange, showStatus, undo, watch } from "./teach.js";
+import { $, plural, remember, remembered, say, state, things, trying } from "./state.js";
+import { open, wireViewer } from "./viewer.js";
+
+const VIEWS = ["search", "browse", "map", "duplicates"];
 
 Object.assign(actions, {
-  search: (item, together) => { view("search"); return together ? include(item) : searchBy(item).then(toTop); },
-  add: (item, not) => include(item, !not),
-  not: (item) => include(item, false),
-  right: (item) => mark(item, true),
-  wrong: (item) => mark(item, false),
-  name: (item) => askLabel(item),
+  open,
+  search: (item) => { go("search", false); return searchBy(item).then(toTop); },
+  add: (item) => { go("search", false); return include(item); },
+  not: (item) => { go("search", false); return include(item, false); },
+  right: (item) => (item.answer ? item.answer(true) : mark([item], true)),
+  wrong: (item) => (item.answer ? item.answer(false) : mark([item], false)),
+  name: (item) => askLabel(state.selected.has(item.row) ? selectedItems() : [item]),
+  pick,
+  range,
 });
 
 function toTop() {
   scrollTo({ top: 0, behavior: "instant" });
-  if (document.activeElement === document.body) $("grid-right").querySelector(".pic")?.focus({ preventScroll: true });
+  if (document.activeElement === document.body) right.focus(0, false);
 }
 
-function view(name) {
-  const map = name === "map";
-  $("map").hidden = !map;
-  $("results").hidden = $("query").hidden = map;
-  $("view-map").setAttribute("aria-pressed", map);
-  $("view-search").setAttribute("aria-pressed", !map);
-  if (map) openMap();
+// -- views --------------------------------------------------------------------------------------------------------
+
+function go(name, draw = true) {
+  const before = state.view;
+  state.view = name;
+  for (const view of VIEWS) {
+    $(`view-${view}`).setAttribute("aria-pressed", view === name);
+    $({ search: "results", browse: "browse", map: "map", duplicates: "duplicates" }[view]).hidden = view !== name;
+  }
+  $("query").hidden = name !== "search";
+  document.body.dataset.view = name;
+  showSelection();
+  if (draw && before !== name) push();
+  if (before !== name) scrollTo({ top: 0, behavior: "instant" });
+  return draw ? redraw() : undefined;
+}
+
+// Draw the present view again, with what has changed.
+async function redraw() {
+  tokens();
+  if (state.view === "search") await show();
+  else if (state.view === "browse") await openBrowse();
+  else if (state.view === "map") await (relabelMap(), openMap());
+  else await openDuplicates();
+}
+
+async function fromAddress() {
+  await read();
+  $("filter").value = state.filter.label;
+  $("side").value = state.side;
+  if (state.filter.month) await loadFacets();
+  const { view } = state;
+  state.view = "";
+  await go(view, false);
+  await redraw();
 }
 
 function theme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
   document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
-  try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* storage is disabled */ }
+  remember("theme", document.documentElement.dataset.theme);
   refreshMap();
 }
 
-// -- uploaded pictures ---------------------------------------------------------------------------------------------
+// Suggestions are for the query, so they stand above its results.
+function next() {
+  if (state.view !== "search") go("search");
+  return whatNext();
+}
+
+// -- uploaded pictures --------------------------------------------------------------------------------------------
 
 function acceptPictures() {
-  $("file").addEventListener("change", (event) => { uploadAll(event.target.files); event.target.value = ""; });
+  const take = (files) => { go("search", false); return uploadAll(files); };
+  $("file").addEventListener("change", (event) => { take(event.target.files); event.target.value = ""; });
   addEventListener("paste", (event) => {
     const files = [...event.clipboardData.files].filter((file) => file.type.startsWith("image/"));
-    if (files.length) { event.preventDefault(); view("search"); uploadAll(files); }
+    if (files.length) { event.preventDefault(); take(files); }
   });
   addEventListener("dragover", (event) => {
     const ours = event.dataTransfer.types.includes("text/x-likewise-row");
@@ -56,7 +108,7 @@ function acceptPictures() {
   addEventListener("dragleave", (event) => { if (!event.relatedTarget) $("drop").classList.remove("over"); });
   addEventListener("drop", (event) => {
     $("drop").classList.remove("over");
-    if (event.dataTransfer.files.length) { event.preventDefault(); view("search"); uploadAll(event.dataTransfer.files); }
+    if (event.dataTransfer.files.length) { event.preventDefault(); take(event.dataTransfer.files); }
     else if (event.target.closest?.("#query") && actions.dragged) { event.preventDefault(); include(actions.dragged); }
   });
 }
@@ -64,69 +116,107 @@ function acceptPictures() {
 // -- keys and buttons ---------------------------------------------------------------------------------------------
 
 const KEYS = {
-  u: undo, t: learn, m: () => view($("map").hidden ? "map" : "search"), "?": () => $("help").showModal(),
-  "/": () => $("filter").focus(),
+  u: undo, t: learn, g: next, m: () => go(state.view === "map" ? "search" : "map"), b: () => go("browse"), d: () => go("duplicates"), s: () => go("search"),
+  "?": () => $("help").showModal(), "/": () => $("filter").focus(), escape: () => { if (state.selected.size) clearSelection(); },
 };
 
+const CLICKS = {
+  theme, undo, learn, surprise, "next-open": next,
+  "apply-open": () => openApply(),
+  "sure-label": () => openApply(true),
+  "help-open": () => $("help").showModal(),
+  "clear-filter": clearFilter,
+  "results-all": () => select(right.shown()),
+  "browse-all": async () => select(await trying(allMatching) ?? []),
+  "results-csv": () => exportResults("csv", right.reached),
+  "results-zip": () => exportResults("zip", right.reached),
+  "selected-label": () => askLabel(selectedItems()),
+  "selected-right": () => mark(selectedItems(), true).then(clearSelection),
+  "selected-wrong": () => mark(selectedItems(), false).then(clearSelection),
+  "selected-csv": () => exportSelection("csv"),
+  "selected-zip": () => exportSelection("zip"),
+  "selected-clear": clearSelection,
+  "show-left": () => column("left"),
+  "show-right": () => column("right"),
+};
+
+// On a narrow screen one of the two columns is seen at a time.
+function column(name) {
+  $("columns").dataset.shown = name;
+  for (const side of ["left", "right"]) $(`show-${side}`).setAttribute("aria-pressed", side === name);
+  dispatchEvent(new Event("resize"));
+}
+
 function wire() {
-  for (const grid of ["start-grid", "grid-left", "grid-right"]) listen($(grid));
+  for (const grid of ["start-grid", "grid-left", "grid-right", "browse-grid", "next-grid"]) listen($(grid));
   $("grid-left").dataset.next = "grid-right";
   $("grid-right").dataset.previous = "grid-left";
-  $("view-search").addEventListener("click", () => view("search"));
-  $("view-map").addEventListener("click", () => view("map"));
-  $("theme").addEventListener("click", theme);
-  $("help-open").addEventListener("click", () => $("help").showModal());
-  $("undo").addEventListener("click", undo);
-  $("learn").addEventListener("click", learn);
-  $("surprise").addEventListener("click", surprise);
-  $("more").addEventListener("click", () => { state.k = Math.min(192, state.k * 2); show(); });
-  $("side").addEventListener("change", (event) => { state.side = event.target.value; show(); });
-  $("filter").addEventListener("change", filtered);
-  $("results").addEventListener("searched", (event) => tray([...event.detail.right.hits, ...event.detail.left.hits]));
+  for (const view of VIEWS) $(`view-${view}`).addEventListener("click", () => go(view));
+  for (const [id, work] of Object.entries(CLICKS)) $(id).addEventListener("click", () => work());
+  $("side").addEventListener("change", (event) => { state.side = event.target.value; replace(); show(); });
+  $("filter").addEventListener("change", typed);
+  filterChanged.addEventListener("filter", () => { push(); redraw(); });
+  $("results").addEventListener("searched", (event) => { tray(event.detail.hits); showSelection(); });
+  for (const event of ["focusin", "click"]) addEventListener(event, hint);
+  selection.addEventListener("change", hint);
   document.addEventListener("learned", refreshMap);
-  document.querySelector(".brand").addEventListener("click", (event) => { event.preventDefault(); view("search"); history.pushState(null, "", "#"); fromAddress(); });
+  document.querySelector(".brand").addEventListener("click", home);
   addEventListener("popstate", fromAddress);
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, dialog")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, dialog")) return;
     const work = KEYS[event.key.toLowerCase()];
     if (work) { event.preventDefault(); work(); }
   });
+  onChange(redraw);
+  onSure(() => { replace(); show(); });
+  wireNext();
+  wireApply();
+  wireViewer(actions);
+  wireDuplicates();
+  startMap();
+  column("right");
+  $("facets-box").open = !matchMedia("(max-width: 900px)").matches;
 }
 
-async function surprise() {
-  const seed = Math.floor(Math.random() * 2 ** 31);
-  const some = await trying(() => call(`/api/items?limit=1&shuffle=${seed}`));
-  if (some?.items.length) await actions.search(some.items[0]);
+function home(event) {
+  event.preventDefault();
+  Object.assign(state, { like: [], unlike: [], filter: { label: "", folder: "", month: "" } });
+  $("filter").value = "";
+  go("search", false);
+  push();
+  redraw();
 }
 
-function filtered(event) {
-  const name = event.target.value.trim();
-  if (name && !(name in state.labels)) {
-    say(`No item has the label ${name}.`, "wrong");
-    return;
+function about(status) {
+  const labels = status.labels ? ` · ${plural(status.labels, "label")}` : "";
+  $("about").textContent = `${status.name} · ${things(status.items)}${labels}`;
+  $("about").title = `${status.model}, ${status.features} features`;
+  $("results-zip").hidden = $("selected-zip").hidden = !status.pictures;
+  $("logout").hidden = !status.login;
+  $("missing").hidden = !status.missing;
+  if (status.missing) {
+    $("missing-root").textContent = status.missing.root;
+    $("missing-hint").textContent = status.missing.hint;
   }
-  state.filter = name;
-  show();
+  if (status.uploads) return;
+  $("drop").classList.add("off");
+  $("file").disabled = true;
+  $("drop").querySelector("b").textContent = "Search by any item below";
+  $("drop-hint").textContent = "This index was built from numbers, so pictures cannot be uploaded.";
 }
 
 async function start() {
-  try { const kept = localStorage.getItem("theme"); if (kept) document.documentElement.dataset.theme = kept; } catch { /* storage is disabled */ }
+  const kept = remembered("theme");
+  if (kept) document.documentElement.dataset.theme = kept;
+  introduce();
   wire();
   acceptPictures();
-  const status = await trying(() => call("/api/status"));
+  const [status] = await Promise.all([trying(() => call("/api/status")), loadMarks(), refreshLabels()]);
   if (!status) return;
   showStatus(status);
-  const things = status.pictures ? "picture" : "item";
-  const labels = status.labels ? ` · ${plural(status.labels, "label")}` : "";
-  $("about").textContent = `${status.name} · ${plural(status.items, things)}${labels} · ${status.model} ${number(status.features)} → ${number(status.width)}`;
-  if (!status.uploads) {
-    $("drop").classList.add("off");
-    $("file").disabled = true;
-    $("drop").querySelector("b").textContent = "Click any item to search by it";
-    $("drop-hint").textContent = "This index was built from numbers, so pictures cannot be uploaded.";
-  }
-  await Promise.all([loadMarks(), refreshLabels()]);
+  about(status);
   await fromAddress();
+  follow();
   if (status.learning.state === "running") await watch();
   else if (status.feedback.pending) say(`${plural(status.feedback.pending, "earlier mark")}: press Learn to apply them.`);
 }

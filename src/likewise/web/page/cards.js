@@ -1,130 +1,108 @@
-// Pictures in a grid: frames, marks, keyboard navigation, dragging.
+// One picture in a grid: caption, frame, marks, selection.
 
-import { $, keyOf, pictureOf, state } from "./state.js";
+import { $, make, markKey, nameOf, percent, pictureOf, state } from "./state.js";
 
 const template = $("card");
+const BUTTONS = ["right", "wrong", "add", "name", "find"];
+const late = new Set(); // images that wait until scrolling pauses
+let pause = 0;
+let scrolled = -Infinity;
+addEventListener("scroll", () => { scrolled = performance.now(); }, { passive: true });
+const scrolling = () => performance.now() - scrolled < 150;
 
-// The actions on a card; set by app.js.
-export const actions = {};
-
-export function fill(grid, items, framed = true) {
-  grid.replaceChildren(...items.map((item, place) => made(item, place, framed)));
-  grid.classList.remove("waiting");
-  const first = grid.querySelector(".pic");
-  if (first) first.tabIndex = 0;
-}
-
-function made(item, place, framed) {
-  const card = template.content.firstElementChild.cloneNode(true);
-  const picture = card.querySelector(".pic");
-  card.item = item;
-  card.dataset.row = item.row;
+export function card(item, place) {
+  const made = template.content.firstElementChild.cloneNode(true);
+  made.item = item;
+  made.dataset.row = item.row;
+  const picture = made.querySelector(".pic");
   picture.tabIndex = -1;
   picture.setAttribute("aria-label", spoken(item, place));
-  picture.firstElementChild.src = pictureOf(item);
-  card.querySelector(".label").textContent = item.label ?? String(item.id);
-  card.querySelector(".label").title = item.label ?? String(item.id);
-  if (item.score !== undefined) card.querySelector(".score").textContent = item.score.toFixed(3);
-  if (framed && item.relevant !== null && item.relevant !== undefined) card.classList.add(item.relevant ? "hit" : "miss");
-  for (const name of ["right", "wrong", "add", "name"]) {
-    const button = card.querySelector(`.${name}`);
-    button.setAttribute("aria-label", `${button.title}: ${item.label ?? item.id}`);
+  image(picture.firstElementChild, pictureOf(item));
+  caption(made, item);
+  for (const name of BUTTONS) {
+    const button = made.querySelector(`.${name}`);
+    button.setAttribute("aria-label", `${button.title}: ${nameOf(item)}`);
   }
-  showMark(card);
-  return card;
+  made.querySelector(".pick").setAttribute("aria-label", `Select ${nameOf(item)}`);
+  refresh(made);
+  return made;
+}
+
+function caption(made, item) {
+  const [name, label, score] = ["file", "label", "score"].map((part) => made.querySelector(`.caption .${part}`));
+  name.textContent = nameOf(item);
+  name.title = item.folder && item.folder !== "." ? `${item.folder}/${nameOf(item)}` : nameOf(item);
+  label.textContent = item.label ?? "";
+  if (item.score !== undefined) score.textContent = item.probability ? `${item.score.toFixed(2)} · ${percent(item.probability)}` : item.score.toFixed(3);
+}
+
+// While scrolling fast, pictures that have left again are not asked for.
+function image(element, source) {
+  element.dataset.src = source;
+  element.onerror = () => again(element);
+  late.add(element);
+  clearTimeout(pause);
+  pause = setTimeout(showLate, scrolling() ? 120 : 0);
+}
+
+function showLate() {
+  for (const element of late) if (element.isConnected) element.src = element.dataset.src;
+  late.clear();
+}
+
+// A request that was one too many is sent again, twice at most.
+function again(element) {
+  if (!element.hasAttribute("src")) return;
+  const times = Number(element.dataset.times ?? 0) + 1;
+  element.dataset.times = times;
+  if (times <= 2) setTimeout(() => { if (element.isConnected) element.src = `${element.dataset.src}&again=${times}`; }, 900 * times);
 }
 
 function spoken(item, place) {
-  const parts = [`Picture ${place + 1}`, item.label ?? `item ${item.id}`];
+  const parts = [`${place + 1}: ${nameOf(item)}`];
+  if (item.label) parts.push(item.label);
   if (item.score !== undefined) parts.push(`similarity ${item.score.toFixed(3)}`);
+  if (item.probability) parts.push(`matches with ${percent(item.probability)}`);
   if (item.relevant === true) parts.push("same label as the query");
-  if (item.relevant === false) parts.push("different label");
   return parts.join(", ");
 }
 
+// The mark of an item for the present query: true, false or undefined.
 export function markOf(row) {
   for (const example of state.like) {
-    const mark = state.marks.get(`${keyOf(example)}>${row}`);
+    const mark = state.marks.get(`${markKey(example)}>${row}`);
     if (mark !== undefined) return mark;
   }
   return undefined;
 }
 
-function showMark(card) {
-  const mark = markOf(card.item.row);
-  card.classList.toggle("right", mark === true);
-  card.classList.toggle("wrong", mark === false);
-  card.querySelector(".right").setAttribute("aria-pressed", mark === true);
-  card.querySelector(".wrong").setAttribute("aria-pressed", mark === false);
+function refresh(made) {
+  const { item } = made;
+  const framed = made.item.score !== undefined;
+  const mark = item.answer ? item.said : framed ? markOf(item.row) : undefined; // a suggestion knows its own
+  made.classList.toggle("right", mark === true);
+  made.classList.toggle("wrong", mark === false);
+  made.classList.toggle("hit", mark === true || (framed && mark === undefined && item.relevant === true));
+  made.querySelector(".marks .right").setAttribute("aria-pressed", mark === true);
+  made.querySelector(".marks .wrong").setAttribute("aria-pressed", mark === false);
+  const selected = state.selected.has(item.row);
+  made.classList.toggle("selected", selected);
+  made.querySelector(".pick").checked = selected;
 }
 
-export function showMarks() {
-  document.querySelectorAll(".results .card").forEach(showMark);
+export function refreshCards() {
+  document.querySelectorAll(".card").forEach((made) => { if (made.item) refresh(made); });
 }
 
-const KEYS = { a: "add", n: "not", r: "right", w: "wrong", l: "name" };
-
-export function listen(grid) {
-  grid.addEventListener("click", (event) => {
-    const card = event.target.closest(".card");
-    const button = event.target.closest("button");
-    if (!card || !button) return;
-    const name = ["right", "wrong", "add", "name"].find((kind) => button.classList.contains(kind)) ?? "search";
-    actions[name](card.item, event.shiftKey);
-  });
-  grid.addEventListener("keydown", (event) => {
-    const card = event.target.closest(".card");
-    if (!card || event.ctrlKey || event.metaKey || event.altKey) return;
-    const name = KEYS[event.key.toLowerCase()];
-    if (name) {
-      event.preventDefault();
-      event.stopPropagation();
-      actions[name](card.item);
-    } else if (event.key.startsWith("Arrow") || event.key === "Home" || event.key === "End") {
-      walk(grid, card, event);
-    }
-  });
-  grid.addEventListener("focusin", (event) => {
-    if (!event.target.classList.contains("pic")) return;
-    grid.querySelectorAll(".pic[tabindex='0']").forEach((pic) => { pic.tabIndex = -1; });
-    event.target.tabIndex = 0;
-  });
-  drags(grid);
+// A short list without scrolling of its own.
+export function fill(list, items) {
+  const get = (place) => Promise.resolve(items[place]);
+  list.replaceChildren(...items.map((item, place) => Object.assign(card(item, place), { place })));
+  list.grid = {
+    total: items.length, item: get, shown: () => items, columns: () => getComputedStyle(list).gridTemplateColumns.split(" ").length,
+    focus: (place) => list.children[place]?.querySelector(".pic").focus(),
+  };
+  list.querySelector(".pic")?.setAttribute("tabindex", "0");
 }
 
-function walk(grid, card, event) {
-  const cards = [...grid.children];
-  const wide = getComputedStyle(grid).gridTemplateColumns.split(" ").length;
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -wide, ArrowDown: wide, Home: -Infinity, End: Infinity };
-  const here = cards.indexOf(card);
-  let there = here + steps[event.key];
-  // Beyond the edge of a row, focus moves to the other column, if there is one.
-  const across = event.key === "ArrowRight" && (here + 1) % wide === 0 ? grid.dataset.next
-    : event.key === "ArrowLeft" && here % wide === 0 ? grid.dataset.previous : undefined;
-  event.preventDefault();
-  if (across) {
-    const other = [...$(across).children];
-    const row = Math.floor(here / wide);
-    const target = other[Math.min(other.length - 1, row * wide + (event.key === "ArrowRight" ? 0 : wide - 1))];
-    target?.querySelector(".pic").focus();
-    return;
-  }
-  there = Math.max(0, Math.min(cards.length - 1, there));
-  cards[there].querySelector(".pic").focus();
-}
-
-function drags(grid) {
-  grid.addEventListener("dragstart", (event) => {
-    const card = event.target.closest(".card");
-    if (!card) return;
-    event.dataTransfer.setData("text/x-likewise-row", String(card.item.row));
-    event.dataTransfer.effectAllowed = "copyLink";
-    actions.dragged = card.item;
-    card.classList.add("dragging");
-    document.body.classList.add("dragging");
-  });
-  grid.addEventListener("dragend", () => {
-    document.body.classList.remove("dragging");
-    grid.querySelectorAll(".dragging").forEach((card) => card.classList.remove("dragging"));
-  });
-}
+export const thumb = (item, size = 64) => make("img", { src: pictureOf(item), alt: nameOf(item), width: size, height: size, loading: "lazy" });

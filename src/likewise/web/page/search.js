@@ -1,160 +1,128 @@
-// The query and its results on both sides.
+// The query and its results: one column, or two where there is a before and an after.
 
-import { call, upload } from "./api.js";
-import { fill } from "./cards.js";
-import { $, keyOf, number, pictureOf, plural, refOf, say, state, trying } from "./state.js";
+import { push } from "./address.js";
+import { call, query, upload } from "./api.js";
+import { card } from "./cards.js";
+import { chips } from "./chips.js";
+import { filtered, filters } from "./filters.js";
+import { $, make, nameOf, number, markKey, refOf, say, state, things, trying } from "./state.js";
+import { cutOff, hideSure, showSure } from "./sure.js";
+import { VirtualGrid } from "./virtual.js";
 
 let turn = 0; // responses to an older query are dropped
+const found = { left: null, right: null };
+
+export const left = new VirtualGrid($("grid-left"), (offset, k) => ask("left", state.side, offset, k), card);
+export const right = new VirtualGrid($("grid-right"), (offset, k) => ask("right", "learned", offset, k), (item, place) => markNew(card(item, place)));
+export const startGrid = new VirtualGrid($("start-grid"), (offset, limit) => (
+  trying(() => call(`/api/items?${query({ offset, limit, shuffle: 1 }, filters())}`))), card);
+
+export const asking = () => state.like.length + state.unlike.length > 0;
 
 export function searchBy(example) {
   state.like = [example];
   state.unlike = [];
-  state.k = 24;
-  return changed();
+  return anew();
 }
 
 export function include(example, wanted = true) {
-  for (const list of [state.like, state.unlike]) {
-    const place = list.findIndex((other) => keyOf(other) === keyOf(example));
-    if (place >= 0) list.splice(place, 1);
-  }
+  remove(example);
   const list = wanted ? state.like : state.unlike;
   if (list.length >= 16) return say("A query has at most 16 examples.", "wrong");
   list.push(example);
-  return changed();
+  return anew();
 }
 
-// The query is part of the address: back and forward work, and a search can be shared.
-function changed() {
-  const parts = [...state.like.map((e) => `+${keyOf(e)}`), ...state.unlike.map((e) => `-${keyOf(e)}`)];
-  const hash = parts.length ? `#${parts.join(",")}` : "#";
-  if (location.hash === hash || (hash === "#" && !location.hash)) return show();
-  history.pushState(null, "", hash);
-  return show();
-}
-
-export async function fromAddress() {
-  const parts = location.hash.slice(1).split(",").filter(Boolean);
-  state.like = [];
-  state.unlike = [];
-  for (const part of parts) {
-    const name = part.slice(1);
-    const list = part.startsWith("-") ? state.unlike : state.like;
-    if (/^\d+$/.test(name)) {
-      const item = await trying(() => call(`/api/items/${name}`));
-      if (item) list.push(item);
-    } else if (name.startsWith("u")) list.push({ upload: name.slice(1) });
-  }
-  return show();
-}
-
-export async function show() {
-  const mine = ++turn;
-  chips();
-  const asking = state.like.length + state.unlike.length > 0;
-  $("columns").hidden = !asking;
-  $("start").hidden = asking;
-  document.title = asking ? `${state.like[0]?.label ?? "picture"} · likewise` : "likewise";
-  if (!asking) return begin();
-  $("columns").classList.toggle("no-query", state.like.length === 0);
-  for (const grid of ["grid-left", "grid-right"]) $(grid).classList.add("waiting");
-  const found = await trying(() => Promise.all([ask(state.side), ask("learned")]));
-  if (!found || mine !== turn) return undefined;
-  draw(...found);
-  return found;
-}
-
-function ask(side) {
-  const labels = state.filter ? [state.filter] : [];
-  return call("/api/search", { like: state.like.map(refOf), unlike: state.unlike.map(refOf), k: state.k, side, labels });
-}
-
-function draw(left, right) {
-  fill($("grid-left"), left.hits);
-  fill($("grid-right"), right.hits);
-  precision($("ap-left"), left);
-  precision($("ap-right"), right);
-  $("version").textContent = right.version ? `after ${plural(right.version, "lesson")}` : "";
-  $("legend").hidden = right.label === null;
-  $("more").hidden = right.hits.length < state.k || state.k >= 192;
-  markNew(left.hits, right.hits);
-  const among = state.filter ? ` labelled ${state.filter}` : "";
-  say(`${number(state.status.items)} items${among} ranked in ${right.milliseconds.toFixed(1)} ms`);
-  $("results").dispatchEvent(new CustomEvent("searched", { detail: { left, right } }));
-}
-
-// Marks what the learned side shows and the other does not.
-function markNew(left, right) {
-  const before = new Set(left.map((hit) => hit.row));
-  const cards = $("grid-right").children;
-  right.forEach((hit, place) => cards[place].classList.toggle("moved", !before.has(hit.row)));
-}
-
-function precision(output, found) {
-  const value = found.average_precision;
-  output.replaceChildren();
-  if (value === null) return;
-  if (found.by_heart) {
-    output.title = "The model learned from this item and its label: how it ranks says nothing about new ones";
-    output.append("a training item");
-    return;
-  }
-  const figure = document.createElement("b");
-  figure.textContent = value.toFixed(3);
-  output.title = "Average precision of this query over all items";
-  output.append("AP", figure);
-}
-
-export async function begin(seed = 1) {
-  const label = state.filter && state.labels[state.filter] ? `&label=${encodeURIComponent(state.filter)}` : "";
-  const some = await trying(() => call(`/api/items?limit=48&shuffle=${seed}${label}`));
-  if (!some) return;
-  fill($("start-grid"), some.items, false);
-  $("start").classList.add("no-query");
-  say(`Ready: ${number(state.status.items)} items.`);
-}
-
-function chips() {
-  const all = [...state.like.map((e) => [e, true]), ...state.unlike.map((e) => [e, false])];
-  $("chips").replaceChildren(...all.map(([example, wanted]) => chip(example, wanted)));
-  $("drop-hint").hidden = all.length > 2;
-}
-
-function chip(example, wanted) {
-  const name = example.label ?? (example.upload === undefined ? `item ${example.id ?? example.row}` : "your picture");
-  const entry = document.createElement("li");
-  entry.className = wanted ? "chip" : "chip not";
-  const image = new Image(92, 92);
-  image.src = pictureOf(example);
-  image.alt = `${wanted ? "Like" : "Not like"}: ${name}`;
-  const sign = button(wanted ? "like" : "not like", wanted ? `Not like this: ${name}` : `Like this: ${name}`, "sign");
-  sign.addEventListener("click", () => include(example, !wanted));
-  const gone = button("×", `Remove ${name}`, "remove");
-  gone.addEventListener("click", () => remove(example));
-  entry.append(image, sign, gone);
-  return entry;
-}
-
-function button(text, label, kind) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.className = kind;
-  made.textContent = text;
-  made.setAttribute("aria-label", label);
-  return made;
+export function exclude(example) {
+  remove(example);
+  return anew();
 }
 
 function remove(example) {
-  state.like = state.like.filter((other) => other !== example);
-  state.unlike = state.unlike.filter((other) => other !== example);
-  return changed();
+  for (const name of ["like", "unlike"]) state[name] = state[name].filter((other) => markKey(other) !== markKey(example));
 }
+
+function anew() {
+  push();
+  for (const grid of [left, right]) grid.reached = 0;
+  return show();
+}
+
+// Both columns only where the learned ranking differs from the raw one.
+export const comparing = () => Boolean(state.status.compare);
+
+export async function show() {
+  const mine = ++turn;
+  chips(include, exclude);
+  $("columns").hidden = !asking();
+  $("start").hidden = asking();
+  if (!asking()) hideSure();
+  $("filter-field").hidden = Object.keys(state.labels).length === 0;
+  document.title = asking() ? `${nameOf(state.like[0] ?? state.unlike[0])} · likewise` : "likewise";
+  if (!asking()) return begin();
+  $("columns").classList.toggle("no-query", state.like.length === 0);
+  $("columns").classList.toggle("single", !comparing());
+  for (const grid of [left, right]) grid.list.classList.add("waiting");
+  const got = await Promise.all([comparing() ? left.reload() : null, right.reload()]);
+  if (mine !== turn || !got[1]) return undefined;
+  draw();
+  return got;
+}
+
+async function ask(name, side, offset, k) {
+  const answer = await trying(() => call("/api/search", {
+    like: state.like.map(refOf), unlike: state.unlike.map(refOf), k, offset, side, ...filters(), ...(name === "right" ? cutOff() : {}),
+  }));
+  if (!answer) return null;
+  if (offset === 0) found[name] = answer;
+  return { total: answer.total, items: answer.hits };
+}
+
+function draw() {
+  const { right: after, left: before } = found;
+  for (const grid of [left, right]) grid.list.classList.remove("waiting");
+  for (const made of right.cards.values()) if (made.item) markNew(made);
+  $("title-right").textContent = comparing() ? "Learned" : "Most similar";
+  if (comparing()) precision($("ap-left"), before);
+  precision($("ap-right"), comparing() || after.average_precision !== null ? after : { average_precision: null });
+  $("legend").hidden = after.label === null;
+  const among = filtered() ? " in this filter" : "";
+  say(showSure(after) ?? `${things(after.total)}${among} ranked in ${after.milliseconds.toFixed(1)} ms`);
+  $("results").dispatchEvent(new CustomEvent("searched", { detail: { hits: after.hits } }));
+}
+
+// An arrow for what the learned side shows among its first and the other side does not.
+function markNew(made) {
+  const first = found.left && comparing() ? found.left.hits : null;
+  const isNew = first !== null && made.item.score !== undefined && !first.some((hit) => hit.row === made.item.row);
+  made.classList.toggle("moved", isNew && first.length < found.left.total && (made.place ?? 0) < first.length);
+  return made;
+}
+
+function precision(output, { average_precision: value, by_heart: heart }) {
+  output.replaceChildren();
+  if (value === null) return;
+  output.title = heart ? "The model learned from this item and its label: how it ranks says nothing about new ones"
+    : "Average precision of this query over all items";
+  output.append(...(heart ? ["a training item"] : ["AP", make("b", { textContent: value.toFixed(3) })]));
+}
+
+export async function begin() {
+  const some = await startGrid.reload();
+  if (!some) return;
+  const none = some.total === 0;
+  $("start").querySelector("h2").textContent = none ? "Nothing passes this filter" : "Start with any of these";
+  say(filtered() ? `${things(some.total)} of ${number(state.status.items)} pass the filter.` : `Ready: ${things(some.total)}.`);
+}
+
+// What the left and right columns found first, for exports and the picture view.
+export const results = () => found;
 
 export async function uploadAll(files) {
   const pictures = [...files].slice(0, 8);
   if (!pictures.length) return;
   if (!state.status.uploads) {
-    say("This index was built from numbers, not pictures: click an item instead.", "wrong");
+    say("This index was built from numbers, not pictures: choose an item instead.", "wrong");
     return;
   }
   say(pictures.length > 1 ? `Uploading ${pictures.length} pictures…` : "Uploading your picture…", "busy");
@@ -166,6 +134,12 @@ export async function uploadAll(files) {
   if (!uploaded.length) return;
   state.like = uploaded;
   state.unlike = [];
-  state.k = 24;
-  await changed();
+  await anew();
+}
+
+export async function surprise() {
+  const shuffle = Math.floor(Math.random() * 2 ** 31);
+  const some = await trying(() => call(`/api/items?${query({ limit: 1, shuffle }, filters())}`));
+  if (some?.items.length) await searchBy(some.items[0]);
+  else if (some) say("Nothing passes this filter.", "wrong");
 }

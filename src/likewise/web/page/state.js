@@ -2,24 +2,30 @@
 
 export const $ = (id) => document.getElementById(id);
 
+export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most one in so many wrong
+
 export const state = {
-  status: {},          // the last response of /api/status
-  like: [], unlike: [], // examples: {row, label} or {upload}
-  k: 24,
-  side: "raw",
-  filter: "",
-  labels: {},          // label to count
-  marks: new Map(),    // "query>item" to true (right) or false (wrong)
+  status: {},           // the last response of /api/status
+  view: "search",       // search, browse, map or duplicates
+  like: [], unlike: [], // examples: items or {upload}
+  side: "raw",          // what the left column shows
+  filter: { label: "", folder: "", month: "" },
+  labels: {},           // label to count
+  marks: new Map(),     // "query>item" to true (right) or false (wrong)
+  selected: new Map(),  // row to item
+  sure: 0,              // at most one in so many results wrong; 0 shows all
 };
 
 export const refOf = (example) => (example.upload === undefined ? { row: example.row } : { upload: example.upload });
-export const keyOf = (example) => (example.upload === undefined ? String(example.row) : `u${example.upload}`);
+export const markKey = (example) => (example.upload === undefined ? String(example.row) : `u${example.upload}`);
 export const pictureOf = (example, size = "small") => (example.upload === undefined
   ? `/api/items/${example.row}/picture?size=${size}&v=${state.status.boot}` : `/api/uploads/${example.upload}`);
+export const nameOf = (item) => item.name ?? (item.upload === undefined ? `item ${item.row}` : "your picture");
 
 export function say(text, kind = "") {
   const line = $("status");
   line.textContent = text;
+  line.title = text;
   line.className = `status ${kind}`;
 }
 
@@ -33,5 +39,24 @@ export async function trying(work) {
   }
 }
 
+// An element with properties, and children or text.
+export function make(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  for (const [name, value] of Object.entries(properties)) if (name.startsWith("aria-")) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+export const button = (text, properties = {}) => make("button", { type: "button", ...properties }, text);
 export const number = (value) => value.toLocaleString("en");
+export const percent = (p) => (p > 0.995 ? "> 99 %" : p < 0.005 ? "< 1 %" : `${Math.round(100 * p)} %`); // nothing is certain
 export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
+export const things = (n) => plural(n, state.status.pictures ? "picture" : "item");
+
+export function remember(name, value) {
+  try { localStorage.setItem(name, value); } catch { /* storage is disabled */ }
+}
+
+export function remembered(name) {
+  try { return localStorage.getItem(name); } catch { return null; }
+}

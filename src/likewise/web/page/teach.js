@@ -1,72 +1,86 @@
 // Teaching: marks, labels, lessons, undo.
 
 import { call } from "./api.js";
-import { actions, markOf, showMarks } from "./cards.js";
-import { show } from "./search.js";
-import { $, keyOf, pictureOf, plural, refOf, say, state, trying } from "./state.js";
+import { markOf, refreshCards } from "./cards.js";
+import { focusLast } from "./keys.js";
+import { onLabel, refreshLabels } from "./labels.js";
+import { showLesson } from "./lesson.js";
+import { clearSelection } from "./selection.js";
+import { $, markKey, nameOf, plural, refOf, say, state, things, trying } from "./state.js";
+import { refreshViewer } from "./viewer.js";
+
+let redraw = null; // set by app.js: draws the present view again
+let watching = false;
+
+export function onChange(work) { redraw = work; }
 
 export function showStatus(status) {
   Object.assign(state.status, status);
-  const { feedback, undo, learning, previous } = state.status;
-  $("undo").disabled = undo === null || learning.state === "running";
-  $("undo").title = undo === null ? "" : `Undo: ${undo}`;
-  $("learn").disabled = feedback.pending === 0 || learning.state === "running";
+  const { feedback, undo: step, learning, previous, taught } = state.status;
+  const running = learning.state === "running";
+  $("undo").disabled = step === null || running;
+  $("undo").title = step === null ? "" : `Undo: ${step}`;
+  $("learn").disabled = feedback.pending === 0 || running;
   $("count").textContent = feedback.pending ? `${feedback.pending} to learn from` : feedback.total ? `${plural(feedback.total, "mark")}, all learned` : "";
+  $("export").hidden = feedback.total === 0;
+  $("save-model").hidden = !taught;
   $("side").querySelector("[value=previous]").disabled = !previous;
-  if (!previous && state.side === "previous") {
-    state.side = $("side").value = "raw";
-  }
-  lesson(state.status.lesson);
+  if (!previous && state.side === "previous") state.side = "raw";
+  $("side").value = state.side;
+  showLesson(state.status.lesson);
 }
 
-export async function mark(item, right) {
+// Mark items right or wrong for the query; the same mark again takes it off.
+export async function mark(items, right) {
   if (!state.like.length) return say("Search by a picture first: a mark belongs to a query.", "wrong");
-  if (markOf(item.row) === right) return say("Already marked; Undo takes it back.");
-  const answer = await trying(() => call("/api/marks", { query: state.like.map(refOf), item: item.row, right }));
+  const value = items.every((item) => markOf(item.row) === right) ? null : right;
+  const body = { query: state.like.map(refOf), items: items.map((item) => item.row), right: value };
+  const answer = await trying(() => call("/api/marks", body));
   if (!answer) return undefined;
-  for (const example of state.like) state.marks.set(`${keyOf(example)}>${item.row}`, right);
-  showMarks();
+  for (const example of state.like) for (const item of items) setMark(`${markKey(example)}>${item.row}`, value);
+  refreshCards();
+  refreshViewer();
   showStatus(answer);
-  return say(`Saved: ${item.label ?? item.id} is ${right ? "right" : "wrong"} for this query.`);
+  const what = items.length === 1 ? `${nameOf(items[0])} is` : `${things(items.length)} are`;
+  return say(value === null ? "Taken off." : `Saved: ${what} ${value ? "right" : "wrong"} for this query.`);
 }
 
-export async function label(item, name) {
-  const answer = await trying(() => call("/api/labels", { item: item.row, label: name }));
+function setMark(key, value) {
+  if (value === null) state.marks.delete(key);
+  else state.marks.set(key, value);
+}
+
+export async function label(items, name) {
+  const answer = await trying(() => call("/api/labels", { items: items.map((item) => item.row), label: name }));
   if (!answer) return;
+  const rows = new Set(items.map((item) => item.row));
+  for (const example of [...state.like, ...items]) if (rows.has(example.row)) example.label = name;
   showStatus(answer);
+  if (state.selected.size) clearSelection();
+  refreshViewer(items.length === 1 ? name : undefined);
   await refreshLabels();
-  for (const example of state.like) if (example.row === item.row) example.label = name;
-  await show();
-  say(`Saved: this picture is labelled ${name}.`);
+  await redraw();
+  focusLast();
+  const what = items.length === 1 ? `${nameOf(items[0])} is` : `${things(items.length)} are`;
+  say(name === null ? `Saved: ${what} without a label.` : `Saved: ${what} labelled ${name}.`);
 }
-
-export function askLabel(item) {
-  const dialog = $("label-dialog");
-  const back = document.activeElement;
-  $("label-picture").src = pictureOf(item);
-  $("label-input").value = item.label ?? "";
-  dialog.returnValue = "cancel";
-  dialog.onclose = () => {
-    back?.focus();
-    const name = $("label-input").value.trim();
-    if (dialog.returnValue === "save" && name && name !== item.label) label(item, name);
-  };
-  dialog.showModal();
-  $("label-input").select();
-}
-
-$("label-cancel").addEventListener("click", () => $("label-dialog").close("cancel"));
 
 export async function undo() {
   if ($("undo").disabled) return;
   const answer = await trying(() => call("/api/undo", {}));
   if (!answer) return;
-  await loadMarks();
   showStatus(answer);
-  await refreshLabels();
-  await refreshExamples();
-  await show();
+  showStatus(await trying(() => call("/api/status")) ?? {});
+  await everything();
   say(`Undone: ${answer.undone}.`);
+}
+
+// All marks, labels and results anew, as after an undo or a change by somebody else.
+export async function everything() {
+  await Promise.all([loadMarks(), refreshLabels()]);
+  await refreshExamples();
+  await redraw();
+  refreshViewer();
 }
 
 export async function learn() {
@@ -79,6 +93,16 @@ export async function learn() {
 }
 
 export async function watch() {
+  if (watching) return;
+  watching = true;
+  try {
+    await finished();
+  } finally {
+    watching = false;
+  }
+}
+
+async function finished() {
   for (;;) {
     const status = await trying(() => call("/api/status"));
     if (!status) return;
@@ -86,94 +110,33 @@ export async function watch() {
     if (status.learning.state !== "running") break;
     await new Promise((wake) => { setTimeout(wake, 200); });
   }
-  const { learning, lesson: done } = state.status;
-  if (learning.state === "failed") {
-    say(learning.error, "wrong");
-    return;
-  }
-  state.side = $("side").value = "previous";
-  await show();
-  if (done) say(`Learned in ${done.seconds.toFixed(2)} s. Left: the ranking before this lesson; right: after it.`);
+  const { learning, lesson: done, previous } = state.status;
+  if (learning.state === "failed") { say(learning.error, "wrong"); return; }
+  if (previous) state.side = $("side").value = "previous";
+  await redraw();
+  if (done) say(`Learned in ${done.seconds.toFixed(2)} s.`);
   document.dispatchEvent(new CustomEvent("learned"));
-}
-
-function lesson(done) {
-  const box = $("lesson");
-  box.hidden = !done;
-  if (!done) return;
-  const title = document.createElement("h2");
-  title.textContent = `Lesson ${done.number}`;
-  const words = document.createElement("span");
-  words.className = "muted";
-  words.textContent = `${plural(done.marks, "mark or label", "marks and labels")}, ${done.seconds.toFixed(2)} s`;
-  box.replaceChildren(title, words);
-  if (done.before === null || done.after === null) return;
-  box.append(figures(done));
-}
-
-function figures(done) {
-  const box = document.createElement("div");
-  box.className = "figures";
-  const change = Math.round(1000 * (done.after - done.before)) / 1000;
-  const parts = [["muted", done.held_out ? `mAP on ${plural(done.held_out, "held-out item")}` : "mAP on held-out items"], ["old", done.before.toFixed(3), "b"], ["muted", "→"], ["new", done.after.toFixed(3), "b"],
-    [change > 0 ? "gain up" : "gain", `${change > 0 ? "+" : change < 0 ? "−" : "±"}${Math.abs(change).toFixed(3)}`]];
-  for (const [kind, text, tag] of parts) {
-    const part = document.createElement(tag ?? "span");
-    part.className = kind;
-    part.textContent = text;
-    box.append(part);
-  }
-  return box;
 }
 
 export async function loadMarks() {
   const entries = await trying(() => call("/api/feedback"));
   if (!entries) return;
   state.marks.clear();
-  for (const entry of entries) {
-    if (entry.kind === "mark") state.marks.set(`${entry.query === null ? `u${entry.upload}` : entry.query}>${entry.item}`, entry.right);
-  }
+  for (const entry of entries) if (entry.kind === "mark") takeEntry(entry);
+  refreshCards();
+}
+
+function takeEntry({ queries, uploads, items, right }) {
+  queries.forEach((row, place) => {
+    const key = row === null ? `u${uploads[place]}` : String(row);
+    for (const item of items) setMark(`${key}>${item}`, right);
+  });
 }
 
 async function refreshExamples() {
   for (const example of [...state.like, ...state.unlike]) {
-    if (example.upload === undefined) Object.assign(example, await call(`/api/items/${example.row}`));
+    if (example.upload === undefined) Object.assign(example, await trying(() => call(`/api/items/${example.row}`)));
   }
 }
 
-export async function refreshLabels() {
-  const labels = await trying(() => call("/api/labels"));
-  if (!labels) return;
-  state.labels = labels;
-  $("label-names").replaceChildren(...Object.keys(labels).map((name) => new Option(`${labels[name]}`, name)));
-  tray();
-}
-
-// Labels to drop on: those of the results first, then the most frequent.
-export function tray(seen = []) {
-  const near = [...new Set(seen.map((hit) => hit.label).filter(Boolean))];
-  const rest = Object.keys(state.labels).filter((name) => !near.includes(name)).sort((a, b) => state.labels[b] - state.labels[a]);
-  const names = [...near, ...rest].slice(0, 24);
-  $("tray-labels").replaceChildren(...names.map((name) => target(name)), target("New label…", true));
-  $("tray").hidden = !state.status.items;
-}
-
-function target(name, fresh = false) {
-  const entry = document.createElement("li");
-  entry.textContent = name;
-  entry.addEventListener("dragover", (event) => {
-    if (!event.dataTransfer.types.includes("text/x-likewise-row")) return;
-    event.preventDefault();
-    entry.classList.add("over");
-  });
-  entry.addEventListener("dragleave", () => entry.classList.remove("over"));
-  entry.addEventListener("drop", (event) => {
-    event.preventDefault();
-    entry.classList.remove("over");
-    const item = actions.dragged;
-    if (!item) return;
-    if (fresh) askLabel(item);
-    else label(item, name);
-  });
-  return entry;
-}
+onLabel(label);

@@ -1,0 +1,161 @@
+"""Do probabilities, cut-offs and "unlike anything known" keep what they say? The figures of docs/confidence.md.
+
+usage: python -m benchmarks.confidence calibration DATA ...   expected calibration error of held-out pairs
+       python -m benchmarks.confidence promise [-n SPLITS] DATA ...   share of wrong results under a cut-off, and recall
+       python -m benchmarks.confidence unknown DATA ...       AUROC of unknown classes, half of the classes held out
+
+DATA are labelled tables or feature stores (`python -m benchmarks.comparisons prepare DIR` writes some).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+
+from benchmarks.__main__ import show
+from likewise import AnchoredSLR
+from likewise.metrics.calibration import Calibration
+from likewise.metrics.reliability import balanced, reliability
+from likewise.tables import read_table
+
+CUTS = (0.05, 0.1, 0.2)
+SPLITS, LEARNED, ASKED = 200, 1_000, 1_000  # rows of a split of the promise
+
+
+def read(source: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and class codes."""
+    table = read_table(source).labelled()
+    return np.asarray(table.X, np.float32), np.unique(table.y, return_inverse=True)[1]
+
+
+# -- Calibration ------------------------------------------------------------------------------------------------------
+
+
+def calibration(sources: list[str]) -> None:
+    """70 % of each class are learned from; the others rank each other, and the rows learned from."""
+    grid = Table("data", "gallery", "rows", "base rate", "all pairs", "balanced", "first 20 results")
+    for source in sources:
+        X, y = read(source)
+        learned, asked = train_test_split(np.arange(len(X)), test_size=0.3, stratify=y, random_state=0)
+        model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
+        for rows, name in ((asked, "new"), (learned, "learned")):
+            S, same = ranked(model, X, y, asked, rows)
+            errors = _errors(model.calibration, S, same, int(rows is learned))
+            figures = [f"{error:.3f}" for error in errors]
+            grid.add_row(Path(source).stem, name, f"{len(rows):,}", f"{same.mean():.3f}", *figures)
+    show("expected calibration error, 15 bins", grid)
+
+
+def ranked(model: Any, X: np.ndarray, y: np.ndarray, asked: np.ndarray, gallery: np.ndarray) -> tuple[Any, Any]:
+    """Scores of queries with a gallery, best first and themselves left out, and whether they match."""
+    S, same = model.similarity(X[asked], X[gallery]), y[asked][:, None] == y[gallery]
+    own = asked is gallery
+    if own:
+        np.fill_diagonal(S, -np.inf)
+    order = np.argsort(-S, axis=1, kind="stable")[:, : len(gallery) - own]
+    return np.take_along_axis(S, order, axis=1), np.take_along_axis(same, order, axis=1)
+
+
+def _errors(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int) -> tuple[float, float, float]:
+    """Of all pairs; of pairs at even odds; of the first 20 of each query."""
+    P, even = found.probability(S, n_learned), found.probability(S, n_learned, base_rate=0.5)
+    first = reliability(P[:, :20], same[:, :20])
+    return reliability(P, same).error, reliability(even, same, sample_weight=balanced(same)).error, first.error
+
+
+# -- The promise ------------------------------------------------------------------------------------------------------
+
+
+def promise(sources: list[str], splits: int) -> None:
+    """Learn from some rows of all classes, or of half of them; ask by others."""
+    grid = Table("data", "classes", "gallery", "allowed", "wrong", "recall", "nothing returned")
+    for source in sources:
+        X, y = read(source)
+        for kind, n in (("seen", splits), ("unseen", max(1, splits // 10))):
+            found = np.array([[*_outcomes(X, y, seed, kind == "unseen")] for seed in range(n)])
+            for place, name in enumerate(("new", "learned")[: found.shape[1]]):
+                for cut, values in zip(CUTS, found[:, place].mean(axis=0), strict=True):
+                    grid.add_row(Path(source).stem, kind, name, f"{cut:.0%}", *(f"{value:.3f}" for value in values))
+            print(f"{source}: {n} splits of {kind} classes", file=sys.stderr)
+    show(f"mean over {splits} splits of {LEARNED:,} rows learned from and {ASKED:,} others", grid)
+
+
+def _outcomes(X: np.ndarray, y: np.ndarray, seed: int, unseen: bool) -> Iterator[list[tuple[float, float, float]]]:
+    rng = np.random.default_rng(seed)
+    is_known = np.isin(y, rng.permutation(np.unique(y))[::2]) if unseen else np.ones(len(y), bool)
+    order = rng.permutation(np.flatnonzero(is_known))
+    learned, rest = order[:LEARNED], np.flatnonzero(~is_known) if unseen else order[LEARNED:]
+    asked = rng.permutation(rest)[:ASKED]
+    model = AnchoredSLR(random_state=seed).fit(X[learned], y[learned])
+    for rows in (asked,) if unseen else (asked, learned):
+        S, same = ranked(model, X, y, asked, rows)
+        yield [kept(model.calibration, S, same, int(rows is learned), cut) for cut in CUTS]
+
+
+def kept(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cut: float) -> tuple[float, float, float]:
+    """Mean share of wrong results, recall, and share of queries without a result; queries have something to find."""
+    S, same = S[same.any(axis=1)], same[same.any(axis=1)]
+    n = found.n_results(found.probability(S, n_learned), cut, n_learned)
+    right = (same & (np.arange(same.shape[1]) < n[:, None])).sum(axis=1)
+    wrong, recall = (n - right) / np.maximum(n, 1), right / same.sum(axis=1)
+    return float(wrong.mean()), float(recall.mean()), float((n == 0).mean())
+
+
+# -- Unknown ----------------------------------------------------------------------------------------------------------
+
+
+def unknown(sources: list[str], draws: int = 5) -> None:
+    """Half of the classes are unknown; of the known ones 30 % of the rows are held out."""
+    grid = Table("data", "AUROC", "lowest", "known marked", "unknown marked", "mAP of the known", "AUROC by similarity")
+    for source in sources:
+        X, y = read(source)
+        found = np.array([_told_apart(X, y, seed) for seed in range(draws)])
+        auroc, known, strange, score, similar = found.mean(axis=0)
+        figures = (auroc, found[:, 0].min(), known, strange, score, similar)
+        grid.add_row(Path(source).stem, *(f"{figure:.3f}" for figure in figures))
+    show(f"known against unknown classes, the mean of {draws} draws of half of the classes", grid)
+
+
+def _told_apart(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
+    rng = np.random.default_rng(seed)
+    is_known = np.isin(y, rng.permutation(np.unique(y))[::2])
+    learned, held = train_test_split(np.flatnonzero(is_known), test_size=0.3, stratify=y[is_known], random_state=seed)
+    model = AnchoredSLR(random_state=seed).fit(X[learned], y[learned])
+    strange = rng.permutation(np.flatnonzero(~is_known))[: len(held)]
+    asked = np.concatenate([held, strange])
+    novelty, nearest = model.novelty(X[asked]), model.similarity(X[asked], X[learned]).max(axis=1)
+    marked, is_strange = novelty > 1, np.arange(len(asked)) >= len(held)
+    return (
+        roc_auc_score(is_strange, novelty),
+        marked[~is_strange].mean(),
+        marked[is_strange].mean(),
+        model.score(X[held], y[held]),
+        roc_auc_score(is_strange, -nearest),
+    )
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")  # classes of one row
+    match sys.argv[1:]:
+        case ["calibration", *sources]:
+            calibration(sources)
+        case ["promise", "-n", splits, *sources]:
+            promise(sources, int(splits))
+        case ["promise", *sources]:
+            promise(sources, SPLITS)
+        case ["unknown", *sources]:
+            unknown(sources)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""An index in PostgreSQL, Qdrant, LanceDB and Milvus: the same first ten, killed and resumed; and a million rows.
+
+usage: LIKEWISE_DATA=DIR python -m benchmarks.stores [--rows N] [--kills N] [STORE ...]
+       python -m benchmarks.stores --million [--rows N] [--server postgresql://…]
+
+STORE is postgresql, qdrant, lancedb or milvus; the first three by default. Rows are the messages of newsgroups20.npz in
+LIKEWISE_DATA, 300 numbers each, or random ones without it; they go through a Parquet file with words for ids and topics
+for labels, are learned from, indexed, and exported. An export is killed with -9 at random moments, each time at another
+batch, and run again; then the first ten of 200 queries are compared with those of `Index.search`.
+
+`--million` exports a million vectors of 64 numbers around random centres to PostgreSQL and builds an HNSW index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet
+import scipy.sparse as sp
+from rich.console import Console
+from rich.table import Table
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
+from tests.retrieval.stores.server import postgres
+
+from likewise import AnchoredSLR
+from likewise.baselines import Cosine
+from likewise.retrieval import Index
+from likewise.retrieval.stores import Store, export_to, open_store
+
+QUERIES, K, TIE = 200, 10, 1e-5
+SETTINGS = "-c maintenance_work_mem=2GB -c shared_buffers=1GB -c max_wal_size=8GB"
+BATCH = 500  # rows per transaction of an export that is to be killed: there is more to kill between
+COMMAND = """
+import sys
+from likewise.retrieval import Index
+from likewise.retrieval.stores import export_to, open_store
+with open_store(sys.argv[2], "items") as store:
+    type(store).batch = int(sys.argv[3])
+    index = Index.load(sys.argv[1])
+    print("begun", flush=True)
+    done = export_to(index, store)
+    print(done.written, done.kept, flush=True)
+"""
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows
+
+
+def parquet_of_messages(path: Path, rows: int) -> None:
+    """Ids, topics and vectors in a Parquet file."""
+    file = Path(os.environ.get("LIKEWISE_DATA", "")) / "newsgroups20.npz"
+    X, y = _messages(file, rows) if file.is_file() else _random(rows, 300)
+    ids = [f"{topic}/{row}" for row, topic in enumerate(y)]
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    pa.parquet.write_table(pa.table({"id": ids, "topic": list(y), "embedding": vectors}), path)
+
+
+def _messages(file: Path, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    data = np.load(file)
+    X = sp.csr_matrix((data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"]))[:rows]
+    Z = TruncatedSVD(300, random_state=0).fit_transform(normalize(X))
+    return Z.astype(np.float32), data["classes"][data["y"][:rows]]
+
+
+def _random(rows: int, width: int, centres: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, centres, rows)
+    X = rng.normal(size=(centres, width)).astype(np.float32)[y]
+    for start in range(0, rows, 100_000):
+        part = X[start : start + 100_000]
+        part += rng.normal(size=part.shape).astype(np.float32)
+    return X, y.astype(str)
+
+
+def learned(path: Path, folder: Path) -> tuple[Index, np.ndarray]:
+    """An index of the rows of a Parquet file under a model learned from half of them, and raw queries."""
+    table = pa.parquet.read_table(path)
+    X = np.array(table["embedding"].combine_chunks().flatten()).reshape(len(table), -1)
+    y = np.array(table["topic"].to_pylist())
+    model = AnchoredSLR(kernel="linear", random_state=0).fit(X[::2], y[::2])
+    index = Index.build(model, X, {"id": table["id"].to_pylist(), "label": y})
+    index.save(folder)
+    return index, X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Killing
+
+
+def killed(folder: Path, address: str, kills: int) -> tuple[int, float]:
+    """Export, killing it again and again; returns how often it was killed while writing, and seconds of a whole run."""
+    rng, hits, seconds = np.random.default_rng(0), 0, _whole_run(folder, address)
+    for _ in range(kills):
+        with subprocess.Popen(_command(folder, address), stdout=subprocess.PIPE, text=True) as run:
+            assert run.stdout is not None
+            assert run.stdout.readline().strip() == "begun"
+            time.sleep(rng.uniform(0, 2 * seconds / kills))
+            run.send_signal(signal.SIGKILL)
+            hits += not run.stdout.readline()
+    subprocess.run(_command(folder, address), check=True, stdout=subprocess.DEVNULL)
+    return hits, seconds
+
+
+def _whole_run(folder: Path, address: str) -> float:
+    """Seconds of an export that nobody kills; the table is then emptied."""
+    with subprocess.Popen(_command(folder, address), stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        began = time.perf_counter()
+        run.stdout.readline()
+        seconds = time.perf_counter() - began
+    with open_store(address, "items") as store:
+        store.prune("nothing")
+    return seconds
+
+
+def _command(folder: Path, address: str) -> list[str]:
+    return [sys.executable, "-c", COMMAND, str(folder), address, str(BATCH)]
+
+
+def compared(index: Index, Q: np.ndarray, address: str) -> dict[str, object]:
+    """Rows in the store, missing or there twice, and its first ten against those of the index."""
+    with open_store(address, "items") as store:
+        ids = [name for rows in store.scan() for name in rows.ids]
+        began = time.perf_counter()
+        found, scores = store.search(index.query_vectors(Q), K)
+        took = (time.perf_counter() - began) / len(Q)
+    expected, exact = index.search(Q, K)
+    same = [set(a) == set(b) for a, b in zip(found, expected, strict=True)]
+    tied = np.abs(scores - exact).max(axis=1) < TIE
+    return {
+        "rows": len(ids),
+        "missing": len(set(index.ids.tolist()) - set(ids)),
+        "twice": len(ids) - len(set(ids)),
+        "same ten": f"{sum(same)}/{len(Q)}",
+        "or tied": f"{int(np.sum(np.array(same) | tied))}/{len(Q)}",
+        "ms a query": f"{1000 * took:.1f}",
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A million
+
+
+def million(rows: int, address: str | None) -> None:
+    """Export to a server that is running, or to one that ends with it."""
+    with nullcontext(address) if address else postgres(SETTINGS) as place, open_store(place, "items") as store:
+        _measure(rows, store)
+
+
+def _measure(rows: int, store: Store) -> None:
+    """Rows per second, memory, time of the index, and recall."""
+    X, _ = _random(rows, 64, 1000)
+    index = Index.build(Cosine().fit(X[:1000]), X)
+    began = time.perf_counter()
+    with peak_memory() as grown:
+        done = export_to(index, store)
+    took = time.perf_counter() - began
+    print(f"export: {done.written:,} of {rows:,} × 64 in {took:.0f} s, {done.written / took:,.0f} rows/s,", end=" ")
+    print(f"memory of the client + {grown[0]:.0f} MB", flush=True)
+    began = time.perf_counter()
+    store.build_index()
+    print(f"HNSW: {time.perf_counter() - began:.0f} s", flush=True)
+    rng = np.random.default_rng(1)
+    Q = index.query_vectors(X[rng.integers(0, rows, QUERIES)] + rng.normal(size=(QUERIES, 64)).astype(np.float32) / 4)
+    began = time.perf_counter()
+    found, _ = store.search(Q, K)
+    took = (time.perf_counter() - began) / QUERIES
+    exact = index.search_vectors(Q, K)[0]
+    recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
+    print(f"recall@{K} {100 * recall:.1f} %, {1000 * took:.1f} ms a query (ef_search 100)")
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """Megabytes that this process grows by, at most."""
+    process, grown, ended = psutil.Process(), [0.0], threading.Event()
+    start = process.memory_info().rss
+
+    def watch() -> None:
+        while not ended.wait(0.1):
+            grown[0] = max(grown[0], (process.memory_info().rss - start) / 2**20)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield grown
+    ended.set()
+    thread.join()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def place(kind: str, folder: Path) -> Iterator[str]:
+    """The address of an empty store."""
+    if kind == "postgresql":
+        with postgres() as address:
+            yield address
+    else:
+        yield f"{kind}:{folder / ('items.db' if kind == 'milvus' else kind)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stores", nargs="*", default=["postgresql", "qdrant", "lancedb"])
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--million", action="store_true")
+    parser.add_argument("--server", metavar="ADDRESS")
+    asked = parser.parse_args()
+    if asked.million:
+        return million(asked.rows or 1_000_000, asked.server)
+    folder = Path(tempfile.mkdtemp(prefix="stores-"))
+    try:
+        parquet_of_messages(folder / "items.parquet", asked.rows or 20_000)
+        index, Q = learned(folder / "items.parquet", folder / "items.index")
+        shown = [_row(kind, folder, index, Q, asked.kills) for kind in asked.stores]
+        table = Table(*shown[0], title=f"{len(index):,} rows × {index.vectors.shape[1]}, {asked.kills} kills")
+        for row in shown:
+            table.add_row(*map(str, row.values()))
+        Console().print(table)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _row(kind: str, folder: Path, index: Index, Q: np.ndarray, kills: int) -> dict[str, object]:
+    with place(kind, folder) as address:
+        hits, seconds = killed(folder / "items.index", address, kills)
+        rate = f"{len(index) / seconds:,.0f}"
+        return {"store": kind, "rows/s": rate, "killed while writing": hits, **compared(index, Q, address)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""`likewise apply`: write a label into the library, as a list or as keywords in XMP sidecars, and take it back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from likewise.cli.console import emit_json, note, say
+from likewise.cli.kinds import open_index
+from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, share
+from likewise.errors import LikewiseError
+from likewise.reporting.words import listed, plural
+
+_LEAST_SURE = 20
+
+
+def apply(
+    index: Annotated[Path | None, Argument(metavar="INDEX", help="Index of pictures.", show_default=False)] = None,
+    label: Annotated[
+        str | None, Argument(metavar="LABEL", help="A label that its pictures have.", show_default=False)
+    ] = None,
+    at_most_wrong: AtMostWrong = None,
+    xmp: Annotated[bool, Option("--xmp", help="Write the label as a keyword into XMP sidecars.")] = False,
+    csv: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a list of the pictures.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
+    undo: Annotated[
+        Path | None, Option("--undo", metavar="LIST", help="Take back what an undo list says; stands alone.")
+    ] = None,
+    undo_list: Annotated[
+        Path | None, Option("--undo-list", metavar="FILE", help="Undo list of --xmp. [dim]Default: beside INDEX.[/]")
+    ] = None,
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a label into your photo library: all pictures that have it, as a CSV list or as keywords in XMP sidecars.
+
+    Labels come from folders, keywords or a file, and from the page of likewise serve. Without --csv and --xmp nothing
+    is written: the pictures are counted.
+
+    --at-most-wrong 10% adds the pictures without a label that belong to it too, as far as no more of them are wrong on
+    average. It needs a calibrated index: one that was fitted by labels, or taught with at least 8 right and 8 wrong
+    marks. The least sure are listed; those that were marked wrong on the page, or have another label, never come.
+
+    --xmp adds the label to the sidecar of each picture ([bold]photo.jpg.xmp[/bold], or an existing
+    [bold]photo.xmp[/bold]), where digiKam, darktable, Immich and PhotoPrism read it. Pictures are never changed, and of
+    a sidecar only the keywords; one that cannot be read is left alone and counted. Lightroom reads sidecars of raw
+    files only.
+
+    What is about to be written is noted in an undo list first. Stopped or killed, the same command goes on where it
+    was; --undo LIST takes back exactly what was added: keywords that you had, and what other programs have changed
+    since, stay.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise apply photos.index cat
+      likewise apply photos.index cat --csv cats.csv
+      likewise apply photos.index cat --at-most-wrong 10%
+      likewise apply photos.index cat --xmp --dry-run
+      likewise apply photos.index cat --xmp
+      likewise apply --undo photos.cat.undo.jsonl
+    """
+    if undo is not None:
+        _check_alone(index, label, at_most_wrong, xmp, csv, dry_run, undo_list)
+        return _take_back(undo, as_json)
+    if index is None or label is None:
+        raise LikewiseError("INDEX and LABEL are missing: likewise apply photos.index cat; or --undo LIST")
+    check_writable(csv, index, option="--csv")
+    loaded = open_index(index, root)
+    concept = _chosen(loaded, label, at_most_wrong)
+    journal = undo_list or _default_undo_list(index, label)
+    facts = {**_preview(loaded, concept), "dry_run": dry_run, "csv": None if csv is None else str(csv), "xmp": None}
+    if xmp:
+        facts["xmp"] = _write_sidecars(loaded, concept, None if dry_run else journal)
+        facts["undo"] = str(journal) if not dry_run and journal.exists() else None
+    if csv is not None and not dry_run:
+        from likewise.retrieval.concepts import to_csv
+
+        to_csv(loaded, concept, csv)
+    emit_json(facts) if as_json else _report(facts)
+    return None
+
+
+def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
+    """The pictures that a label is written to, with probabilities where these are known."""
+    from likewise.retrieval import Feedback, Teacher
+    from likewise.retrieval.concepts import grown, labelled
+
+    if at_most_wrong is None:
+        return labelled(index, label)
+    return grown(Teacher(index, Feedback(index.folder)), label, share(at_most_wrong))
+
+
+def _default_undo_list(index: Path, label: str) -> Path:
+    from likewise.features.undo_list import default_undo_list
+
+    return default_undo_list(index, label)
+
+
+def _check_alone(*others: Any) -> None:
+    if any(others):
+        raise LikewiseError("--undo LIST stands alone: the list knows the label and the sidecars")
+
+
+def _preview(index: Any, concept: Any) -> dict[str, Any]:
+    wrong, unsure = concept.about_wrong, concept.least_sure(_LEAST_SURE).tolist()
+    return {
+        "label": concept.name,
+        "pictures": len(concept),
+        "about_wrong": None if wrong is None else round(wrong, 1),
+        "least_sure": [str(index.image_path(row) or index.ids[row]) for row in unsure],
+    }
+
+
+def _write_sidecars(index: Any, concept: Any, undo: Path | None) -> dict[str, Any]:
+    from likewise.features.sidecars import apply_keyword
+    from likewise.retrieval.concepts import pictures_of
+
+    pictures = pictures_of(index, concept)
+    with _bar("keywords" if undo is not None else "looking at sidecars", len(pictures)) as progress:
+        return _said(apply_keyword(pictures, concept.name, undo, progress))
+
+
+def _take_back(undo: Path, as_json: bool) -> None:
+    from likewise.features.sidecars import n_writes, undo_keyword
+
+    total = n_writes(undo) if undo.is_file() else 0
+    with _bar("taking back", total) as progress:
+        done = _said(undo_keyword(undo, progress))
+    if done["damaged"]:
+        note(f"{plural(done['damaged'], 'line')} of {undo} that cannot be read passed over")
+    if as_json:
+        return emit_json(done)
+    kinds = {"deleted": "deleted", "restored": "as before", "edited": "with others' changes kept", "untouched": "left"}
+    counts = [f"{done[name]:,} {words}" for name, words in kinds.items() if done[name]]
+    return say(f"{plural(total, 'sidecar')} in {undo}: {', '.join(counts) if counts else 'nothing to take back'}")
+
+
+@contextmanager
+def _bar(text: str, total: int) -> Iterator[Callable[[int], object]]:
+    import sys
+
+    from likewise.utils.progress import progress_bar
+
+    with progress_bar(text, total, sys.stderr.isatty()) as advance:
+        yield advance
+
+
+def _said(outcome: Any) -> dict[str, Any]:
+    """The counts of an outcome; what was left out is said, with the first of each kind."""
+    facts: dict[str, Any] = outcome.facts()
+    for kind, count in facts["skipped"].items():
+        first = next(entry for entry in outcome.skipped if entry.kind == kind)
+        note(f"{count:,} left alone, {kind}; the first: {first.path} ({first.reason})")
+    return facts
+
+
+def _report(facts: dict[str, Any]) -> None:
+    wrong, unsure = facts["about_wrong"], facts["least_sure"]
+    about = "" if wrong is None else f", about {wrong:.0f} wrong; look at the least sure {len(unsure)}:"
+    say(f"{facts['label']}: {plural(facts['pictures'], 'picture')}{about}")
+    for path in unsure:
+        say(f"  {path}")
+    if facts["xmp"] is not None:
+        say(_sidecars_sentence(facts))
+    if facts["csv"] is not None and not facts["dry_run"]:
+        say(f"listed in {facts['csv']}")
+    if facts["csv"] is None and facts["xmp"] is None:
+        note("nothing was written: --csv FILE writes a list, --xmp keywords into sidecars")
+
+
+def _sidecars_sentence(facts: dict[str, Any]) -> str:
+    done, would = facts["xmp"], "would be " * facts["dry_run"]
+    parts = [f"{done['created']:,} {would}new", f"{done['changed']:,} {would}changed"]
+    if done["already"]:
+        parts.append(f"{done['already']:,} had the keyword already")
+    back = f"; likewise apply --undo {facts['undo']} takes it back" if facts.get("undo") else ""
+    return f"sidecars: {listed(parts)}{back}"

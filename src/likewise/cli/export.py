@@ -1,0 +1,136 @@
+"""`likewise export`: the vectors of an index in a file or in a vector database."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Option
+
+from likewise.cli.console import emit_json, say, working
+from likewise.cli.kinds import open_index
+from likewise.cli.options import AsJson, check_writable
+from likewise.errors import LikewiseError
+from likewise.reporting.words import plural
+
+To = Annotated[
+    str | None,
+    Option(
+        "--to", metavar="PLACE", help="A file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH; see below."
+    ),
+]
+Table = Annotated[str, Option("--table", metavar="NAME", help="Table or collection of the database.")]
+IdColumn = Annotated[str, Option("--id-column", metavar="NAME", help="Column of the ids.")]
+VectorColumn = Annotated[str, Option("--vector-column", metavar="NAME", help="Column of the vectors.")]
+
+
+def export(
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+    ],
+    to: To = None,
+    table: Table = "likewise",
+    approximate: Annotated[
+        bool, Option("--approximate", help="Then build the HNSW index of the database. [dim]Default: exact search.[/]")
+    ] = False,
+    query_map: Annotated[
+        bool, Option("--query-map", help="Print code that searches raw rows where they are; nothing is exported.")
+    ] = False,
+    id_column: IdColumn = "id",
+    vector_column: VectorColumn = "vector",
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="M.npy", help="With --query-map: also write the matrix.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the vectors of an index to a file or into a vector database.
+
+    Files are .parquet and .arrow (id, vector, label, path), .npz (vectors, ids), .faiss, and .onnx for the model.
+
+    A database gets one row per item: id, vector, label and path, and likewise_export, which says which export wrote the
+    row. It ranks by the inner product, as the index does. Batches are written in one transaction each. An export that
+    was stopped goes on where it was when it is run again; rows of an earlier export are replaced or removed, and rows
+    that you added yourself stay. Passwords belong into PGPASSWORD or ~/.pgpass, QDRANT_API_KEY and MILVUS_TOKEN.
+
+    --query-map is for a database that holds the raw rows: a bilinear model (slr) can be moved into the query, and
+    nothing is written again.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise export items.index --to items.parquet
+      likewise export items.index --to postgresql://me@localhost/shop --table items --approximate
+      likewise export items.index --to qdrant:http://localhost:6333 --table items
+      likewise export items.index --to lancedb:items.lancedb --table items
+      likewise export items.index --query-map --to postgresql --table items --vector-column embedding
+    """
+    if query_map:
+        return _print_query_map(index, to, (table, id_column, vector_column), output)
+    if to is None:
+        raise LikewiseError(
+            "--to is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
+        )
+    from likewise.retrieval.stores.address import scheme_of
+
+    began = time.perf_counter()
+    if scheme_of(to) is None:
+        summary = _to_file(index, Path(to))
+    else:
+        summary = _to_store(index, to, approximate, table, id_column=id_column, vector_column=vector_column)
+    summary["seconds"] = round(time.perf_counter() - began, 3)
+    emit_json(summary) if as_json else say(_sentence(summary))
+    return None
+
+
+def _to_file(folder: Path, path: Path) -> dict[str, Any]:
+    from likewise.retrieval.exports import export as write
+
+    check_writable(path, folder, option="--to")
+    opened = open_index(folder)
+    with working(f"writing {path}"):
+        write(opened, path)
+    return {"file": str(path), "rows": len(opened), "width": opened.vectors.shape[1]}
+
+
+def _to_store(folder: Path, address: str, approximate: bool, table: str, **columns: str) -> dict[str, Any]:
+    from likewise.retrieval.stores import export_to, open_store
+    from likewise.retrieval.stores.address import without_password
+
+    opened = open_index(folder)
+    with open_store(address, table, **columns) as store:
+        done = export_to(opened, store, verbose=int(sys.stderr.isatty()))
+        if approximate:
+            with working(f"building the index of {table}"):
+                store.build_index()
+    place = {"store": without_password(address), "table": table, "rows": len(opened), "width": opened.vectors.shape[1]}
+    return {**place, **vars(done), "approximate": approximate}
+
+
+def _sentence(summary: dict[str, Any]) -> str:
+    rows = f"{plural(summary['rows'], 'row')} × {summary['width']:,}"
+    if "file" in summary:
+        return f"{summary['file']}: {rows}; {summary['seconds']:.1f} s"
+    counts = (
+        f"{summary['written']:,} written, {summary['kept']:,} there already, {summary['removed']:,} old ones removed"
+    )
+    return f"{summary['store']} {summary['table']}: {rows}; {counts}; {summary['seconds']:.1f} s"
+
+
+def _print_query_map(folder: Path, to: str | None, names: tuple[str, str, str], output: Path | None) -> None:
+    import numpy as np
+
+    from likewise.retrieval.exports import query_map
+    from likewise.retrieval.stores.query_maps import query_map_code
+    from likewise.utils.files import atomic_write
+
+    check_writable(output, folder)
+    table, id_column, vector_column = names
+    M = query_map(open_index(folder).model)
+    source = f"query_map(Index.load({str(folder)!r}).model)"
+    lines = ["from likewise.retrieval import Index", "from likewise.retrieval.exports import query_map"]
+    if output is not None:
+        atomic_write(output, lambda file: np.save(file, M))
+        lines, source = ["import numpy as np"], f"np.load({str(output)!r})"
+    scheme = (to or "postgresql").partition(":")[0]
+    say("\n".join([*lines, query_map_code(scheme, source, table, id_column=id_column, vector_column=vector_column)]))

@@ -1,0 +1,91 @@
+"""`likewise suggest`: which items to mark next, and whether more marks are worth it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from likewise.cli.console import emit_json, print_table, say, working
+from likewise.cli.kinds import open_index
+from likewise.cli.options import AsJson
+from likewise.errors import LikewiseError
+
+
+def suggest(
+    index: Annotated[Path, Argument(metavar="INDEX", help="Index to teach.", show_default=False)],
+    label: Annotated[str | None, Option(metavar="LABEL", help="Teach this label.")] = None,
+    query: Annotated[str | None, Option(metavar="ROW|IMAGE", help="Teach what belongs to this row or picture.")] = None,
+    n: Annotated[int, Option("--n", "-n", help="Number of items.", min=1)] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Suggest the items whose marks would teach most, and say what ten more marks would bring.
+
+    Without --label and --query, items are suggested for all that was taught so far, in turn; if that is nothing, items
+    that represent most others, to start from.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise suggest photos.index
+      likewise suggest photos.index --label butterfly
+      likewise suggest photos.index --query 17 -n 20 --json
+      likewise suggest photos.index --query cat.jpg
+    """
+    from likewise.retrieval import Feedback, Teacher
+
+    if label is not None and query is not None:
+        raise LikewiseError("--label and --query were given; expected one of them")
+    loaded = open_index(index)
+    teacher = Teacher(loaded, Feedback(index))
+    concept: dict[str, Any] = {"label": label, "query": None if query is None else _query(loaded, query)}
+    is_one = label is not None or query is not None
+    with working(f"comparing the items of {index}"):
+        found = teacher.suggest(n, **concept)
+        outlook = teacher.outlook(**concept) if is_one else None
+    if as_json:
+        rows = [_described(loaded, suggestion) for suggestion in found]
+        emit_json({"suggestions": rows, "outlook": None if outlook is None else outlook._asdict()})
+    else:
+        _report(loaded, found, outlook_line(outlook) if is_one else None)
+
+
+def _query(index: Any, given: str) -> Any:
+    """A row number, or the raw numbers of a picture."""
+    if given.isdecimal():
+        return int(given)
+    if not Path(given).exists():
+        raise LikewiseError(f"--query {given} does not exist; expected a row of the index or an image file")
+    return index.embed([Path(given)])[0]
+
+
+def _described(index: Any, suggestion: Any) -> dict[str, Any]:
+    path, concept = index.image_path(suggestion.row), suggestion.concept
+    return {
+        "id": index.ids[suggestion.row],
+        "row": suggestion.row,
+        "concept": None if concept is None else concept.name,
+        "why": suggestion.why,
+        "reason": suggestion.reason,
+        "gain": round(suggestion.gain, 6),
+        "path": None if path is None else str(path),
+    }
+
+
+def outlook_line(outlook: Any) -> str:
+    """What more marks will bring, in one line."""
+    if outlook is None:
+        return "too few marks to tell what more of them would bring: at least 4 right and 4 wrong ones are needed"
+    return (
+        f"{outlook.more} more marks: about {outlook.gain:+.1f} ({outlook.low:.1f} to {outlook.high:.1f}) "
+        f"to the {outlook.now:.1f} % of pairs of a right and a wrong mark that are in order when they are left out"
+    )
+
+
+def _report(index: Any, found: list[Any], outlook: str | None) -> None:
+    if not found:
+        say("nothing to suggest: every item was marked or labelled")
+    else:
+        rows = [(str(index.ids[s.row]), str(s.row), s.reason, f"{100 * s.gain:.1f} %") for s in found]
+        print_table(("item", "row", "why", "tells"), rows)
+    if outlook is not None:
+        say(outlook)

@@ -1,0 +1,143 @@
+"""Groups: the rows and queries that marks and labels say belong together, and those that do not belong to them."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from scipy.cluster.hierarchy import DisjointSet
+
+
+class Node(NamedTuple):
+    """A row of the index, a query from outside it (its raw numbers), or a label."""
+
+    kind: Literal["row", "query", "label"]
+    value: Hashable
+
+
+class Mark(NamedTuple):
+    """An item that is right or wrong for a query."""
+
+    query: Node
+    item: Node
+    right: bool
+
+
+@dataclass
+class Group:
+    """Nodes that belong together, and nodes that do not belong to them."""
+
+    belongs: set[Node] = field(default_factory=set)
+    other: set[Node] = field(default_factory=set)
+
+
+def groups_of(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[int, Any]) -> list[Group]:
+    """One group for each set of linked nodes that a query or a given label is part of.
+
+    `given` are the labels that were given, by row; `labels` all that are known, those included.
+    """
+    links = _linked(marks, given, labels)
+    taught = {links[mark.query] for mark in marks} | {links[Node("label", label)] for label in given.values()}
+    groups: dict[Node, Group] = {}
+    for node in links:
+        if links[node] in taught:
+            groups.setdefault(links[node], Group()).belongs.add(node)
+    for mark in marks:
+        if not mark.right:
+            for one, two in ((mark.query, mark.item), (mark.item, mark.query)):
+                if links[one] in groups:
+                    groups[links[one]].other.add(two)
+    by_label = _rows_by_label(labels)
+    for group in groups.values():
+        _add_labelled_rows(group, by_label)
+    return list(groups.values())
+
+
+def _linked(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[int, Any]) -> DisjointSet:
+    """Right marks and labels link two nodes; a known label links its rows unless a mark contradicts it.
+
+    One mistaken click must not join two groups: what both have in common joins them only if no mark keeps them apart.
+    """
+    links = _Links()
+    for mark in marks:
+        links.keep_apart(mark.query, mark.item) if not mark.right else links.add(mark.query, mark.item)
+    for row, label in given.items():
+        links.merge(Node("row", row), Node("label", label))
+    right = [mark for mark in marks if mark.right]
+    claims = Counter(mark.item for mark in right) + Counter({mark.query: 1 for mark in right})
+    for mark in sorted(right, key=lambda mark: claims[mark.item] > 1):  # what nobody else claims comes first
+        if links.may_join(mark.query, mark.item):
+            links.merge(mark.query, mark.item)
+    contradicted = _contradicted(marks, labels)
+    for node in list(links.sets):
+        label = _label_of(node, labels)
+        if label is not None and label not in contradicted:
+            links.merge(node, Node("label", label))
+    return links.sets
+
+
+class _Links:
+    """Sets of linked nodes, and which nodes each set is known not to go with."""
+
+    def __init__(self) -> None:
+        self.sets = DisjointSet()
+        self._members: dict[Node, set[Node]] = {}
+        self._apart: dict[Node, set[Node]] = {}
+
+    def add(self, *nodes: Node) -> None:
+        for node in nodes:
+            if node not in self.sets:
+                self.sets.add(node)
+                self._members[node], self._apart[node] = {node}, set()
+
+    def keep_apart(self, one: Node, two: Node) -> None:
+        self.add(one, two)
+        self._apart[self.sets[one]].add(two)
+        self._apart[self.sets[two]].add(one)
+
+    def may_join(self, one: Node, two: Node) -> bool:
+        """Whether nothing that was said keeps the sets of two nodes apart."""
+        first, second = self.sets[one], self.sets[two]
+        smaller, larger = sorted((first, second), key=lambda root: len(self._apart[root]))
+        return self._apart[smaller].isdisjoint(self._members[larger])
+
+    def merge(self, one: Node, two: Node) -> None:
+        self.add(one, two)
+        first, second = self.sets[one], self.sets[two]
+        if not self.sets.merge(one, two):
+            return
+        root = self.sets[one]
+        other = second if root == first else first
+        for known in (self._members, self._apart):
+            small, large = sorted((known.pop(root), known.pop(other)), key=len)
+            large.update(small)
+            known[root] = large
+
+
+def _contradicted(marks: Sequence[Mark], labels: Mapping[int, Any]) -> set[Any]:
+    """Labels the marks disagree with: two rows of one label marked wrong, or of different labels marked right."""
+    found = set[Any]()
+    for query, item, right in marks:
+        both = [_label_of(query, labels), _label_of(item, labels)]
+        if None not in both and (both[0] == both[1]) != right:
+            found |= set(both)
+    return found
+
+
+def _label_of(node: Node, labels: Mapping[int, Any]) -> Any:
+    return labels.get(node.value) if node.kind == "row" else None  # type: ignore[call-overload]
+
+
+def _rows_by_label(labels: Mapping[int, Any]) -> dict[Any, set[Node]]:
+    found: dict[Any, set[Node]] = {}
+    for row, label in labels.items():
+        found.setdefault(label, set()).add(Node("row", row))
+    return found
+
+
+def _add_labelled_rows(group: Group, by_label: Mapping[Any, set[Node]]) -> None:
+    """All rows with a label of the group belong to it; rows with another label do not."""
+    own = {node.value for node in group.belongs if node.kind == "label"}
+    if own:
+        for label, rows in by_label.items():
+            (group.belongs if label in own else group.other).update(rows)

@@ -1,0 +1,93 @@
+"""What the page says of each item (key, file name, folder, date), and the facets it can be filtered by."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePath
+
+import numpy as np
+
+from likewise.retrieval import Index
+from likewise.retrieval.search import NotFoundError
+from likewise.tables.store import escape
+
+_SAMPLE = 50  # files looked for to see whether the folder of the pictures is there
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Wanted labels, folders and months: any of each, and all three at once; an empty list wants everything."""
+
+    labels: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    months: list[str] = field(default_factory=list)
+
+    def without(self, name: str) -> "Filters":
+        """The other filters, for the counts that a facet shows."""
+        return Filters(**{**vars(self), name: []})
+
+
+class Facet:
+    """A value per item out of a few names: `codes` has its position in the sorted `names`, -1 without one."""
+
+    def __init__(self, what: str, values: list[str | None]) -> None:
+        self.what = what
+        self.names = sorted({value for value in values if value is not None})
+        self._places = {name: place for place, name in enumerate(self.names)}
+        self.codes = np.array([-1 if x is None else self._places[x] for x in values], dtype=np.int32)
+
+    def mask(self, wanted: list[str]) -> np.ndarray:
+        """Whether each item has one of the wanted values, as booleans."""
+        unknown = sorted(set(wanted) - self._places.keys())
+        if unknown:
+            raise NotFoundError(f"no item has the {self.what} {unknown[0]!r}")
+        return np.isin(self.codes, [self._places[name] for name in wanted])
+
+    def counts(self, kept: np.ndarray) -> dict[str, int]:
+        """The number of kept items of each name; names without any are left out."""
+        counts = np.bincount(self.codes[kept & (self.codes >= 0)], minlength=len(self.names)).tolist()
+        return {name: count for name, count in zip(self.names, counts, strict=True) if count}
+
+
+class Catalogue:
+    """File names, folders, dates and stable keys of the items of an index."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        known = [None] * len(index) if index.paths is None else index.paths.tolist()
+        paths = [None if path is None else escape(path) for path in known]  # bytes that are not UTF-8 have no JSON
+        ids = index.ids.tolist()
+        self.names = [str(ids[row]) if path is None else PurePath(path).name for row, path in enumerate(paths)]
+        self.folders = [None if path is None else PurePath(path).parent.as_posix() for path in paths]
+        dates = index.items.dates
+        self.dates: list[str | None] = [None] * len(index) if dates is None else list(dates)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """A short name for each item, the same in every index that has it."""
+        return self.index.identities.keys
+
+    @property
+    def row_of(self) -> dict[str, int]:
+        """The row of each key."""
+        return self.index.identities.row_of_key
+
+    @cached_property
+    def folder_facet(self) -> Facet:
+        return Facet("folder", self.folders)
+
+    @cached_property
+    def month_facet(self) -> Facet:
+        """Year and month of the dates, such as 2023-05."""
+        return Facet("month", [None if date is None else date[:7] for date in self.dates])
+
+    def missing(self) -> dict[str, str] | None:
+        """The folder of the pictures and what to do, if most of its files are not there."""
+        paths = self.index.paths
+        if paths is None or not len(paths):
+            return None
+        rows = np.unique(np.linspace(0, len(paths) - 1, _SAMPLE).astype(int)).tolist()
+        found = [path.is_file() for row in rows if (path := self.index.image_path(row)) is not None]
+        if not found or 2 * sum(found) >= len(found):
+            return None
+        root = str(self.index.root or Path())
+        return {"root": root, "hint": "likewise serve INDEX --root NEW"}

@@ -1,0 +1,121 @@
+// Fingers, mouse and keys on the map: move, zoom, look, pick, and draw around points to select them.
+
+import { select } from "./selection.js";
+import { $, pictureOf, plural, say } from "./state.js";
+import { at, board, canvas, move, nearest, plan, showAll, view, zoom } from "./mapview.js";
+
+const fingers = new Map();
+let moved = 0;
+let choose = null;
+
+export const lassoing = () => $("lasso").getAttribute("aria-pressed") === "true";
+
+export function setLasso(on) {
+  $("lasso").setAttribute("aria-pressed", on);
+  canvas.classList.toggle("lassoing", on);
+  if (on) say("Draw around points to select them.");
+}
+
+function down(event) {
+  canvas.setPointerCapture(event.pointerId);
+  const here = [event.offsetX, event.offsetY];
+  fingers.set(event.pointerId, here);
+  moved = 0;
+  board.lasso = lassoing() && fingers.size === 1 ? [here] : null;
+}
+
+function moving(event) {
+  const before = fingers.get(event.pointerId);
+  if (!board.map) return;
+  if (!before) { peek(event); return; }
+  const now = [event.offsetX, event.offsetY];
+  const [dx, dy] = [now[0] - before[0], now[1] - before[1]];
+  moved += Math.abs(dx) + Math.abs(dy);
+  if (fingers.size === 2) {
+    const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
+    const far = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+    board.lasso = null;
+    zoom(far(now) / Math.max(1, far(before)), other[0], other[1]);
+  } else if (board.lasso) { board.lasso.push(now); plan(); } else move(dx, dy);
+  fingers.set(event.pointerId, now);
+  $("peek").hidden = true;
+}
+
+function up(event) {
+  fingers.delete(event.pointerId);
+  if (!board.map) return;
+  if (board.lasso && moved > 6) { enclosed(); return; }
+  board.lasso = null;
+  if (moved > 6) return;
+  const place = nearest(event.offsetX, event.offsetY, 30);
+  if (place !== null) choose(board.map.rows[place]);
+}
+
+// Select every point inside the line; the lasso is put away afterwards.
+function enclosed() {
+  const line = board.lasso;
+  const v = view();
+  const rows = board.map.rows.filter((_, place) => inside(line, ...at(place, v)));
+  board.lasso = null;
+  setLasso(false);
+  select(rows.map((row) => ({ row })));
+  say(rows.length ? `${plural(rows.length, "point")} inside: label them below.` : "There is nothing inside.");
+  plan();
+}
+
+// Whether a ray to the right crosses the line an odd number of times.
+function inside(line, x, y) {
+  let odd = false;
+  for (let i = 0, j = line.length - 1; i < line.length; j = i, i += 1) {
+    const [[xi, yi], [xj, yj]] = [line[i], line[j]];
+    if ((yi > y) !== (yj > y) && x < ((xj - xi) * (y - yi)) / (yj - yi) + xi) odd = !odd;
+  }
+  return odd;
+}
+
+function pressed(event) {
+  const { width, height } = canvas.getBoundingClientRect();
+  const steps = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
+  if (event.key in steps) move(...steps[event.key]);
+  else if (event.key === "+" || event.key === "=") zoom(1.4, width / 2, height / 2);
+  else if (event.key === "-") zoom(1 / 1.4, width / 2, height / 2);
+  else if (event.key === "Enter" && board.map) choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
+  else return;
+  event.preventDefault();
+}
+
+function peek(event) {
+  const place = lassoing() ? null : nearest(event.offsetX, event.offsetY, 12);
+  const figure = $("peek");
+  figure.hidden = place === null || event.pointerType === "touch";
+  canvas.classList.toggle("pointing", place !== null);
+  if (place === null) return;
+  const row = board.map.rows[place];
+  if (figure.dataset.row !== String(row)) {
+    figure.dataset.row = row;
+    $("peek-image").src = pictureOf({ row });
+    $("peek-label").textContent = board.map.codes[place] < 0 ? "" : board.map.labels[board.map.codes[place]];
+  }
+  const box = canvas.getBoundingClientRect();
+  figure.style.left = `${Math.min(event.offsetX + 16, box.width - 142)}px`;
+  figure.style.top = `${Math.min(event.offsetY + 16, box.height - 176)}px`;
+}
+
+export function wireMap(onChoose) {
+  choose = onChoose;
+  canvas.addEventListener("pointerdown", down);
+  canvas.addEventListener("pointermove", moving);
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointercancel", (event) => { fingers.delete(event.pointerId); board.lasso = null; });
+  canvas.addEventListener("pointerleave", () => { $("peek").hidden = true; });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY * 0.0016), event.offsetX, event.offsetY);
+  }, { passive: false });
+  canvas.addEventListener("keydown", pressed);
+  $("lasso").addEventListener("click", () => setLasso(!lassoing()));
+  for (const [id, times] of [["zoom-in", 1.6], ["zoom-out", 1 / 1.6]]) {
+    $(id).addEventListener("click", () => { const v = view(); zoom(times, v.width / 2, v.height / 2); });
+  }
+  $("zoom-all").addEventListener("click", showAll);
+}

@@ -1,0 +1,57 @@
+"""What the routes share: the state of the server, headers, and small helpers."""
+
+import time
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Header, Path, Request
+
+from likewise.web.schemas import ItemResponse
+from likewise.web.session import Session
+from likewise.web.teaching_session import TeachingSession
+
+NO_STORE = {"Cache-Control": "no-store"}
+CACHED = {"Cache-Control": "private, max-age=86400"}
+IMAGE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {}, "image/svg+xml": {}}, "description": "The picture."}
+}
+
+
+async def _session(request: Request) -> Session:
+    return request.app.state.session
+
+
+async def _teaching(request: Request) -> TeachingSession:
+    return request.app.state.teaching
+
+
+def _who(x_likewise_who: Annotated[str | None, Header(max_length=200)] = None) -> str | None:
+    """The name of the person, as the page sends it; None for programs, which may undo anybody's step."""
+    if x_likewise_who is None:
+        return None
+    return "".join(letter for letter in unquote(x_likewise_who) if letter.isprintable())[:60]
+
+
+Who = Annotated[str | None, Depends(_who)]
+Row = Annotated[int, Path(ge=0, le=2**31 - 1)]
+CurrentSession = Annotated[Session, Depends(_session)]
+CurrentTeaching = Annotated[TeachingSession, Depends(_teaching)]
+
+
+def milliseconds_since(began: float) -> float:
+    """Milliseconds since a time of `perf_counter`."""
+    return round((time.perf_counter() - began) * 1e3, 3)
+
+
+def item_response(session: Session, row: int) -> ItemResponse:
+    """An item as JSON."""
+    known = session.catalogue
+    return {
+        "row": row,
+        "id": session.index.ids[[row]].tolist()[0],
+        "key": known.keys[row],
+        "name": known.names[row],
+        "folder": known.folders[row],
+        "date": known.dates[row],
+        "label": session.labels[row],
+    }

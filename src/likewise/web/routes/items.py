@@ -1,0 +1,97 @@
+"""Items, their pictures and labels, and the map."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from likewise.retrieval.search import NotFoundError
+from likewise.web import schemas
+from likewise.web.catalogue import Filters
+from likewise.web.routes.common import CACHED, IMAGE, CurrentSession, Row, item_response
+from likewise.web.schemas import ERRORS, ItemResponse
+from likewise.web.session import Session
+
+Many = Annotated[list[str], Query(max_length=64)]
+
+
+async def _wanted(label: Many = [], folder: Many = [], month: Many = []) -> Filters:  # noqa: B006  (FastAPI copies them)
+    return Filters(label, folder, month)
+
+
+Wanted = Annotated[Filters, Depends(_wanted)]
+items = APIRouter(prefix="/api", tags=["items"], responses=ERRORS)
+
+
+@items.get("/items", summary="List items")
+def list_items(
+    session: CurrentSession,
+    wanted: Wanted,
+    limit: Annotated[int, Query(ge=1, le=200)] = 24,
+    offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    shuffle: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Seed of a random order.")] = None,
+    keys: Annotated[str | None, Query(max_length=4000, description="Only these, separated by commas.")] = None,
+) -> schemas.ItemsResponse:
+    """Items in order, or in a random order given by a seed; an unknown key, label, folder or month has no item."""
+    rows = _rows_of(session, keys) if keys is not None else _kept_rows(session, wanted)
+    if shuffle is not None:
+        rows = np.random.default_rng(shuffle).permutation(rows)
+    shown = rows[offset : offset + limit].tolist()
+    return schemas.ItemsResponse(total=len(rows), items=[item_response(session, row) for row in shown])
+
+
+def _rows_of(session: Session, keys: str) -> np.ndarray:
+    known = session.catalogue.row_of
+    return np.array([known[key] for key in keys.split(",") if key in known], dtype=np.int64)
+
+
+def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
+    try:
+        return np.flatnonzero(session.kept(wanted))
+    except NotFoundError:
+        return np.arange(0)
+
+
+@items.get("/items/{row}", summary="Get an item")
+def getitem_response(session: CurrentSession, row: Row) -> ItemResponse:
+    """An item by its row number."""
+    return item_response(session, session.check_row(row))
+
+
+@items.get("/items/{row}/picture", summary="Get the picture of an item", response_class=Response, responses=IMAGE)
+def get_picture(
+    session: CurrentSession,
+    row: Row,
+    size: Literal["small", "large"] = "small",
+    v: Annotated[str | None, Query(max_length=16, description="Ignored; a new value bypasses a browser cache.")] = None,
+) -> Response:
+    """A JPEG encoded by the server, or a tile with the name of the item if it has no picture."""
+    data, kind = session.picture(session.check_row(row), size)
+    return Response(data, media_type=kind, headers=CACHED)
+
+
+@items.get("/uploads/{name}", summary="Get an uploaded picture", response_class=Response, responses=IMAGE)
+def get_upload(session: CurrentSession, name: Annotated[str, Path(max_length=64)]) -> Response:
+    """A thumbnail of an uploaded picture."""
+    data, kind = session.upload(name).picture
+    return Response(data, media_type=kind, headers=CACHED)
+
+
+@items.get("/labels", summary="List all labels with their counts")
+def get_labels(session: CurrentSession) -> dict[str, int]:
+    """The number of items of each label, sorted by label."""
+    return session.label_facet.counts(np.ones(len(session), dtype=bool))
+
+
+@items.get("/facets", summary="Count items by label, folder and month")
+def get_facets(session: CurrentSession, wanted: Wanted) -> schemas.FacetsResponse:
+    """Each facet is counted among the items that pass the filters of the other two."""
+    facets = session.facets().items()
+    counts = {name: facet.counts(session.kept(wanted.without(name))) for name, facet in facets}
+    return schemas.FacetsResponse(**counts)
+
+
+@items.get("/map", summary="Get the map of the gallery")
+def get_map(request: Request, side: Literal["raw", "learned"] = "learned") -> schemas.MapResponse:
+    """A quick map at first; the one with neighbourhoods follows when it has been computed (see /api/status)."""
+    return schemas.MapResponse(**request.app.state.maps[side].current())

@@ -1,0 +1,84 @@
+"""`likewise learn`: what was marked on the page is learned on the command line too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import likewise
+from likewise.baselines import Cosine
+from likewise.retrieval import Feedback, Index, Teacher
+from likewise.retrieval.feedback_csv import feedback_to_csv
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """300 digits whose ids are words, without labels."""
+    X = load_digits(return_X_y=True)[0][:300].astype(np.float32)
+    return Index.build(Cosine().fit(X), X, [f"digit {row}" for row in range(300)]).save(tmp_path / "d.index")
+
+
+def mark(index: Path) -> None:
+    teacher = Teacher(Index.load(index), Feedback(index))
+    teacher.mark(0, [10, 20, 30], True)
+    teacher.mark(0, [1, 2], False)
+    teacher.label([5, 15, 25], "five")
+
+
+def test_the_lesson_is_kept_with_the_index_and_said(run: Any, index: Path) -> None:
+    mark(index)
+    done = run("learn", str(index))
+    assert done.exit_code == 0, done.output
+    assert "lesson 1: 5 marks and 3 labels" in done.stdout
+    assert "agrees with" in done.stdout
+    assert "mAP" not in done.stdout  # of labels that nobody has there is none
+    before, after = (run("search", str(index), "--row", "0", "--json", *more).stdout for more in (["--before"], []))
+    assert json.loads(before) != json.loads(after)
+    labels = Index.load(index).labels
+    assert labels is not None
+    assert labels[15] == "five"
+
+
+def test_a_model_is_written_and_the_index_left_as_it_is(run: Any, index: Path, tmp_path: Path) -> None:
+    mark(index)
+    done = run("learn", str(index), "-o", str(tmp_path / "taught.likewise"), "--json")
+    assert done.exit_code == 0, done.output
+    card = json.loads(done.stdout)
+    assert (card["marks"], card["labels"], card["model"]) == (5, 3, str(tmp_path / "taught.likewise"))
+    assert Feedback(index).lessons == []
+    model = likewise.load(tmp_path / "taught.likewise")
+    other = load_digits(return_X_y=True)[0][300:350].astype(np.float32)
+    assert Index.build(model, other).vectors.shape[1] > 64
+
+
+def test_the_marks_of_a_file_teach_another_index_with_the_same_items(run: Any, index: Path, tmp_path: Path) -> None:
+    mark(index)
+    (tmp_path / "feedback.csv").write_text(feedback_to_csv(Feedback(index).events()))
+    X = load_digits(return_X_y=True)[0][:300].astype(np.float32)
+    order = np.random.default_rng(0).permutation(300)[:280]
+    other = Index.build(Cosine().fit(X), X[order], [f"digit {row}" for row in order]).save(tmp_path / "other.index")
+    done = run("learn", str(other), "--feedback", str(tmp_path / "feedback.csv"))
+    assert done.exit_code == 0, done.output
+    labels = Index.load(other).labels
+    assert labels is not None
+    named = {f"digit {row}" for row in (5, 15, 25)} & {f"digit {row}" for row in order}
+    assert {name for name, label in zip(Index.load(other).ids, labels, strict=True) if label} == named
+
+
+def test_without_marks_or_with_a_strange_file_there_is_a_sentence(run: Any, index: Path, tmp_path: Path) -> None:
+    done = run("learn", str(index))
+    assert done.exit_code == 2
+    assert "has no marks and labels to learn from" in done.stderr
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    done = run("learn", str(index), "--feedback", str(tmp_path / "x.csv"))
+    assert done.exit_code == 2
+    assert "has no marks: expected the columns time, who, kind" in done.stderr
+    (tmp_path / "x.csv").write_text("kind,query,item,right\nmark,digit 1,digit 2,maybe\n")
+    done = run("learn", str(index), "--feedback", str(tmp_path / "x.csv"))
+    assert "line 2 of" in done.stderr
+    assert "neither a mark" in done.stderr

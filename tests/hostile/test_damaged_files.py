@@ -1,0 +1,49 @@
+"""Every kind of file, damaged 500 times: a sentence or a success, within a gigabyte and five seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.kinds import KINDS
+
+N = 500
+ROOT = Path(__file__).parents[2]
+SHARES = [list(KINDS)[start::4] for start in range(4)]  # tests run side by side
+PASSED_OVER = ("feedback", "lesson")  # damaged lines are skipped and damaged lessons learned again: never a sentence
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from tests.hostile.kinds import KINDS
+from tests.hostile.runner import run, scratch_folder
+with scratch_folder() as scratch:
+    for name in sys.argv[2:]:
+        print(json.dumps(vars(run(KINDS[name], int(sys.argv[1]), 0, Path(scratch)))), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", SHARES, ids=" ".join)
+def test_a_damaged_file_ends_in_a_sentence_or_a_success(names: list[str]) -> None:
+    """In a process of its own, whose forks read the files: libraries are imported once."""
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(N), *names],
+        cwd=ROOT,
+        env={**os.environ, **paths, **one_thread},
+        capture_output=True,
+        text=True,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert [outcome["name"] for outcome in found] == names, done.stderr
+    for outcome in found:
+        assert outcome["wrong"] == []
+        assert outcome["sentences"] + outcome["successes"] == N
+        assert outcome["sentences"] > 0 or outcome["name"] in PASSED_OVER
+        assert outcome["memory"] < 1 << 30

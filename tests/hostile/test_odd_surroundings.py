@@ -1,0 +1,231 @@
+"""Names that are not UTF-8, tiny files with large claims, closed standard input, weights that are elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from likewise.data import Relevance, read_relevance
+from likewise.errors import LikewiseError
+from likewise.features import FeatureStore
+from likewise.features.onnx import OnnxExtractor
+from likewise.paper.cells import Cell, CellJournal, Done
+from likewise.persistence import write_tensors
+from likewise.retrieval import Index, update_library
+from likewise.tables import read_table
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+
+def likewise(*words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONIOENCODING": "utf-8:strict", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "likewise", *map(str, words)], capture_output=True, env=environment, **options
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names of bytes
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Pictures whose names, folders and root are not UTF-8."""
+    root = os.fsencode(tmp_path) + b"/r\xff/photos\xfe"
+    for number in range(12):
+        folder = os.path.join(root, (b"caf\xe9", b"plain")[number % 2])
+        os.makedirs(folder, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 256, (9, 9, 3), dtype=np.uint8)
+        with open(os.path.join(folder, b"%d\xfd.png" % number), "wb") as file:
+            Image.fromarray(pixels).save(file, "png")
+    return Path(os.fsdecode(root))
+
+
+def test_a_library_of_byte_names_is_saved_loaded_and_brought_up_to_date(photos: Path) -> None:
+    built = update_library(photos, extractor="pixels", labels="folders")
+    index = Index.load(built.folder)
+    assert index.labels is not None
+    assert set(index.labels) == {"caf\\xe9", "plain"}
+    assert all(path is not None and path.is_file() for path in map(index.image_path, range(len(index))))
+    assert not update_library(photos).written
+
+
+def test_the_api_answers_for_byte_names(photos: Path) -> None:
+    pytest.importorskip("fastapi")
+    from likewise.web import ServerSettings, create_app
+    from tests.web.conftest import talking
+
+    folder = update_library(photos, extractor="pixels", labels="folders").folder
+    app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)
+    with talking(app) as client:
+        for address in ("/api/items?limit=20", "/api/search?row=0&k=5", "/api/index", "/"):
+            assert client.get(address).status_code in (200, 404), address
+        items = client.get("/api/items?limit=20").json()["items"]
+        assert {item["label"] for item in items} == {"caf\\xe9", "plain"}
+
+
+@pytest.mark.slow
+def test_the_verbs_take_and_print_byte_names(photos: Path) -> None:
+    beside = str(photos)
+    commands = [
+        ("features", photos, "-o", f"{beside}.features", "-e", "pixels"),
+        ("fit", f"{beside}.features", "-o", f"{beside}.likewise", "--method", "lda"),
+        ("compare", f"{beside}.features", "--methods", "cosine", "--no-unseen", "-o", f"{beside}.html"),
+        ("index", f"{beside}.likewise", f"{beside}.features", "-o", f"{beside}.index", "--export", f"{beside}.npz"),
+        ("search", f"{beside}.index", "--row", "1"),
+    ]
+    for command in commands:
+        done = likewise(*command)
+        assert done.returncode == 0, (command[0], done.stderr)
+    done = likewise("search", f"{beside}.index", "--row", "1", "--json")
+    hit = json.loads(done.stdout.decode("utf-8"))[0]["results"][0]
+    assert Path(hit["path"]).is_file()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tiny files, huge claims: each is read in a process that may not have much
+
+
+def _card(folder: Path) -> Path:
+    state = {"classes_": {"__ndarray__": "<U100000000", "values": ["a", "b", "c"]}}
+    return write_tensors(folder / "m.likewise", {"x_": np.ones(2)}, {"class": "LDA", "parameters": {}, "state": state})
+
+
+def _npy(folder: Path) -> Path:
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (500000000, 2), }\n"
+    (folder / "t.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64)
+    return folder / "t.npy"
+
+
+def _npz(folder: Path) -> Path:
+    import zipfile
+
+    with zipfile.ZipFile(folder / "t.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", _npy(folder).read_bytes())
+    return folder / "t.npz"
+
+
+def _svm(folder: Path) -> Path:
+    (folder / "t.svm").write_text("1 1:0.5\n2 1000000000000:0.5\n")
+    return folder / "t.svm"
+
+
+def _label(folder: Path) -> Path:
+    rows = "".join(f"{i},x\n" for i in range(20_000))
+    (folder / "t.csv").write_text(f"a,label\n{rows}1,{'y' * 100_000}\n")
+    return folder / "t.csv"
+
+
+CLAIMS = {"a card": _card, ".npy": _npy, ".npz": _npz, "svmlight": _svm, "a label": _label}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_tiny_file_takes_no_huge_memory(tmp_path: Path, name: str) -> None:
+    path = CLAIMS[name](tmp_path)
+    code = (
+        "import resource, sys\n"
+        "from likewise import load\nfrom likewise.tables import read_table\nfrom likewise.errors import LikewiseError\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "path = sys.argv[1]\n"
+        "try: (load if path.endswith('.likewise') else read_table)(path)\n"
+        "except LikewiseError as error: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCE, "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout, "it was read"
+    assert int(done.stdout.split()[0]) < 300_000  # kB
+
+
+def test_a_row_of_two_trillion_is_no_matrix(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("query,item\n2000000000000,1\n")
+    with pytest.raises(LikewiseError, match="query 2,000,000,000,000 of the relevance is above 50,000,000"):
+        read_relevance(tmp_path / "r.csv")
+    with pytest.raises(LikewiseError, match="above 50,000,000"):
+        Relevance.from_pairs([[0, 10**12]])
+    with pytest.raises(LikewiseError, match="above 50,000,000"):
+        Relevance.from_clicks([0], [10**12])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The rest
+
+
+@pytest.mark.parametrize("words", [("fit", "-", "-o", "m.likewise"), ("doctor", "-"), ("compare", "-")])
+def test_a_closed_standard_input_is_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = likewise(*words, cwd=tmp_path, preexec_fn=lambda: os.close(0))
+    assert done.returncode == 2
+    assert b"standard input is closed" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])
+    found = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3, 8, 8])
+    weights = numpy_helper.from_array(np.ones((1, 3, 8, 8), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [given], [found], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    OnnxExtractor(tmp_path / "m.onnx").prepare()
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(LikewiseError, match=r"m\.onnx are in another file, which cannot be read"):
+        OnnxExtractor(tmp_path / "m.onnx").prepare()
+
+
+def test_a_matrix_with_places_outside_is_refused(tmp_path: Path) -> None:
+    parts = {"data": np.ones(2), "indices": np.array([0, 99]), "indptr": np.array([0, 1, 2]), "shape": np.array([2, 3])}
+    np.savez(tmp_path / "t.npz", **parts)
+    with pytest.raises(LikewiseError, match=r"t\.npz is not a \.npz file, or it is truncated"):
+        read_table(tmp_path / "t.npz")
+
+
+def test_results_of_the_paper_are_never_thrown_away(tmp_path: Path) -> None:
+    header = {"seed": 0}
+    for number in range(3):
+        journal = CellJournal(tmp_path, header)
+        journal.add(("tables", str(number), 0), Done([Cell("tables", str(number), 0, 1.0, {"mAP": 0.5})]))
+    kept = sorted(path.name for path in tmp_path.glob("cells.previous*"))
+    assert kept == ["cells.previous-2.jsonl", "cells.previous.jsonl"]
+    data = bytearray((tmp_path / "cells.jsonl").read_bytes())
+    data[3] ^= 1
+    (tmp_path / "cells.jsonl").write_bytes(data)
+    with pytest.raises(LikewiseError, match=r"the first line of .* is damaged, and the results in it are kept"):
+        CellJournal(tmp_path, header, resume=True)
+    assert (tmp_path / "cells.jsonl").read_bytes() == data
+
+
+def test_a_flipped_bit_in_a_result_is_said_and_the_file_kept(tmp_path: Path) -> None:
+    journal = CellJournal(tmp_path, {"seed": 0})
+    for split in range(3):
+        journal.add(("tables", "LDA", split), Done([Cell("tables", "LDA", split, 1.0, {"mAP": 0.5})]))
+    data = (tmp_path / "cells.jsonl").read_bytes()
+    damaged = data.replace(b'"mAP": 0.5', b'"mAP": 0.4', 1)
+    (tmp_path / "cells.jsonl").write_bytes(damaged)
+    again = CellJournal(tmp_path, {"seed": 0}, resume=True)
+    assert again.damaged == 1
+    assert len(again.done) == 2
+    assert again.moved is not None
+    assert again.moved.read_bytes() == damaged
+
+
+def test_a_store_of_byte_labels_is_read_as_text(tmp_path: Path) -> None:
+    store = FeatureStore.write(tmp_path / "s", np.ones((2, 2)), ["caf\udce9", "b"])
+    assert store.labels is not None
+    assert store.labels.tolist() == ["caf\\xe9", "b"]

@@ -1,0 +1,24 @@
+"""Some of the random problems; `python -m tests.hostile.random_problems 5000` goes through more."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.hostile.random_problems import ESTIMATORS, outcome, problem
+
+PER_ESTIMATOR = int(os.environ.get("LIKEWISE_RANDOM_PROBLEMS", "600")) // len(ESTIMATORS)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_random_problem_ends_in_a_sentence_or_in_a_finite_result_that_no_order_changes(estimator: str) -> None:
+    first = list(ESTIMATORS).index(estimator)
+    numbers = range(first, first + PER_ESTIMATOR * len(ESTIMATORS), len(ESTIMATORS))
+    wrong = {number: outcome(number)[1] for number in numbers}
+    assert {number: (problem(number).how, fault) for number, fault in wrong.items() if fault is not None} == {}
+
+
+def test_the_problems_are_of_both_kinds() -> None:
+    ends = [outcome(number)[0] for number in range(0, 5 * len(ESTIMATORS), 7)]
+    assert {"sentence", "finite"} == set(ends)
