@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test lint sbom soak fuzz bench bench-scale browser exiftool clean
+.PHONY: demo pictures test lint sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -63,11 +63,16 @@ browser:
 	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
 
-# N damaged files of every kind that is read; SEED chooses others. make test reads 500 of each.
+# N damaged files of every kind that is read, or of one (KIND="index, hnsw"); SEED chooses others. make test reads 500 of each.
 N ?= 20000
 SEED ?= 1
 fuzz: $(VENV)/.installed-dev
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kinds $(N) $(SEED)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kinds $(N) $(SEED) $(if $(KIND),"$(KIND)")
+
+# kill -9 at any moment of features, fit, index, lesson, feedback, export and paper: nothing may be lost.
+KILLS ?= 200
+kills: $(VENV)/.installed-dev
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kills $(KILLS) $(SEED)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks

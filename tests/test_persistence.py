@@ -96,6 +96,15 @@ def test_an_unknown_model_inside_a_model_gets_a_sentence(tmp_path):
         likewise.load(tmp_path / "m")
 
 
+@pytest.mark.parametrize("width", [1, 3, None])
+def test_a_card_whose_width_is_not_that_of_its_mean_gets_a_sentence(tmp_path, width):
+    tensors, card = read_tensors(Cosine(centre=True).fit(np.eye(5)).save(tmp_path / "m"))
+    card["state"]["n_features_in_"] = width
+    write_tensors(tmp_path / "m", tensors, card)
+    with pytest.raises(FileFormatError, match=rf"m is damaged: .* has shape \(5,\), but n_features_in_ is {width}"):
+        likewise.load(tmp_path / "m")
+
+
 def test_our_class_is_not_replaced_by_another_of_its_name(tmp_path):
     X, y = planted(60, 5, 3)
     path = LDA(shrinkage=0.1).fit(X, y).save(tmp_path / "m.likewise")

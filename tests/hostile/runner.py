@@ -26,6 +26,7 @@ _AGAIN = 7  # exit code of a process that was told to stop
 _ADDRESS_SPACE = 4 << 30  # libraries map a good part of it without using it
 
 Files = dict[str, bytes]
+Damage = Callable[[np.random.Generator, Files], Files]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Kind:
 
     name: str
     make: Callable[[Path], None]
-    damage: Callable[[np.random.Generator, Files], Files]
+    damage: Damage
     read: Callable[[Path], object]
 
 
@@ -51,15 +52,15 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
 
 
-def run(kind: Kind, n: int, seed: int, scratch: Path) -> Outcome:
-    """Damage and read n files of a kind; a process that dies is told from the one that goes on after it."""
+def run(kind: Kind, numbers: range, seed: int, scratch: Path) -> Outcome:
+    """Damage and read the files of these numbers; a process that dies is told from the one that goes on after it."""
     sound = scratch / f"{kind.name}.sound"
     sound.mkdir()
     _made(kind, sound)
     files = snapshot(sound)
-    outcome, number = Outcome(kind.name), 0
-    while number < n:
-        number = _in_child(kind, files, range(number, n), seed, scratch / kind.name, outcome)
+    outcome = Outcome(kind.name)
+    while numbers:
+        numbers = numbers[_in_child(kind, files, numbers, seed, scratch / kind.name, outcome) - numbers.start :]
     shutil.rmtree(sound)
     return outcome
 
@@ -188,12 +189,13 @@ def _row(o: Outcome) -> str:
 
 
 def main(kinds: dict[str, Any]) -> None:
-    """`python -m tests.hostile.kinds [N [SEED [KIND…]]]`: N mutations of each kind; exits with 1 if one went wrong."""
-    n, seed, *names = [*sys.argv[1:], *["20000", "0"][len(sys.argv) - 1 :]]
+    """`python -m tests.hostile.kinds [N|FROM-TO [SEED [KIND…]]]`: damaged files; exits with 1 if one is wrong."""
+    which, seed, *names = [*sys.argv[1:], *["20000", "0"][len(sys.argv) - 1 :]]
+    first, _, end = which.rpartition("-")
     outcomes = []
     with scratch_folder() as scratch:
         for name in names or kinds:
-            outcomes.append(run(kinds[name], int(n), int(seed), Path(scratch)))
+            outcomes.append(run(kinds[name], range(int(first or 0), int(end)), int(seed), Path(scratch)))
             print(table(outcomes[-1:]).splitlines()[-1], flush=True)
     print(table(outcomes))
     wrong = [f"{outcome.name}: {text}" for outcome in outcomes for text in outcome.wrong]

@@ -23,7 +23,7 @@ from tests.hostile.kinds import KINDS
 from tests.hostile.runner import run, scratch_folder
 with scratch_folder() as scratch:
     for name in sys.argv[2:]:
-        print(json.dumps(vars(run(KINDS[name], int(sys.argv[1]), 0, Path(scratch)))), flush=True)
+        print(json.dumps(vars(run(KINDS[name], range(int(sys.argv[1])), 0, Path(scratch)))), flush=True)
 """
 
 

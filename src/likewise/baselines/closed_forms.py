@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel
 from likewise.baselines.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.core.labels import class_sums
+from likewise.errors import LikewiseError
 from likewise.selection.holdout import Params, Sides
 from likewise.utils.arrays import check_magnitude, dense
 from likewise.utils.onnx_graph import Graph
@@ -38,6 +39,13 @@ class _Unlearned(SimilarityModel):
 
     def _centred(self, X: Any) -> np.ndarray:
         return dense(X) - self.mean_.astype(X.dtype, copy=False)
+
+    def _check_loaded(self) -> None:
+        if np.shape(self.mean_) != (self.n_features_in_,):  # one row of one column would go with any mean
+            raise LikewiseError(
+                f"mean_ has shape {np.shape(self.mean_)}, but n_features_in_ is {self.n_features_in_!r}"
+            )
+        super()._check_loaded()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -69,7 +69,8 @@ class Kernelised(Baseline):
         rows = self._rows(X)
         chosen = self._best(self._candidates, rows, codes)
         self.width_ = float(chosen.pop("width"))
-        features, self.whitener_ = self._kernel(rows, self.width_)
+        features, whitener = self._kernel(rows, self.width_)
+        self.whitener_ = np.ascontiguousarray(whitener)  # as it is read from a file: products agree to the last bit
         self.landmarks_, self.gamma_ = features.landmarks, features.gamma
         self.base_ = self._base(**chosen).fit(features(rows) @ self.whitener_, codes)
         return self
