@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test lint sbom soak fuzz kills bench bench-scale browser exiftool clean
+.PHONY: demo pictures test lint docs sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -39,6 +39,12 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 	$(BIN)/python tools/audit.py
+
+# The site, in build/site: open build/site/index.html. A warning is an error, and so is a link inside the site that leads
+# nowhere or anything fetched from elsewhere. GALLERY=0 leaves the examples unrun.
+docs: $(VENV)/.installed-docs
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -j auto -d build/doctrees docs build/site
+	$(BIN)/python tools/check_site.py build/site
 
 # What is installed, as a CycloneDX bill of materials.
 sbom: $(VENV)/.installed-dev
@@ -94,5 +100,9 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,postgres,qdrant,lancedb,dask,paper,dev]'
 	touch $@ $(VENV)/.installed-demo
 
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tools import fill_pages
 
 from likewise.cli import app
 from likewise.cli.demo_digits import digit_models, digits
@@ -55,6 +56,33 @@ def test_links_and_pictures_are_there(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", fill_pages.pages(), ids=lambda page: page.name)
+def test_figures_are_those_of_the_stored_results(page: Path) -> None:
+    assert fill_pages.filled(page.read_text()) == page.read_text(), "run python tools/fill_pages.py"
+
+
+def test_a_typed_figure_is_noticed() -> None:
+    page = (ROOT / "docs" / "compare.md").read_text()
+    assert fill_pages.filled(page.replace("94.8 ± 0.5", "94.9 ± 0.5")) == page
+
+
+def test_stored_results_say_how_and_when_and_are_shown() -> None:
+    shown = " ".join(page.read_text() for page in PAGES)
+    for path in fill_pages.RESULTS.glob("*.json"):
+        found = fill_pages.result(path.stem)
+        assert all(found[key] for key in ("about", "command", "date", "machine")), path.name
+        assert re.search(rf"<!-- results?: {re.escape(path.stem)}[ >]", shown), path.name
+
+
+def test_every_page_is_in_the_contents_of_the_site() -> None:
+    contents = "\n".join((ROOT / "docs" / name).read_text() for name in ("index.md", "paper.md"))
+    entries = {
+        found[1] or found[0] for found in re.findall(r"^([\w/-]+)$|^[^\n<]+ <([\w/-]+)>$", contents, re.MULTILINE)
+    }
+    pages = {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in PAGES[1:]}
+    assert pages - {"index"} <= entries
 
 
 def test_the_commands_of_make_are_in_the_makefile() -> None:

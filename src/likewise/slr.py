@@ -78,7 +78,7 @@ class SLR(SimilarityModel):
     Attributes
     ----------
     components_, query_components_ : (rank_, d) arrays
-        `transform` is X @ components_.T and `transform_query` is X @ query_components_.T.
+        `transform` is ``X @ components_.T`` and `transform_query` is ``X @ query_components_.T``.
     rank_, n_iter_, n_samples_, n_features_in_, n_gallery_features_ : int
         Rank used, iterations done, rows learned from, and widths of the two sides.
     history_ : list of dict

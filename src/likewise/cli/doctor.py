@@ -13,6 +13,8 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 from likewise.reporting.words import plural
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from likewise.doctor import Findings
 
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
@@ -29,7 +31,8 @@ def doctor(
 
     Looks for NaN, zero and duplicate rows, conflicting labels, columns and rows of different scale, constant and
     repeated columns, the label among the features, classes of one row, imbalance, rank, condition number and fewer rows
-    than columns. Exits with 1 if something serious was found.
+    than columns. Then it names the lines of docs/choosing.md that concern these data: which estimator to use. Exits
+    with 1 if something serious was found.
 
     [bold]Examples[/bold]
 
@@ -58,7 +61,15 @@ def _show(source: str, findings: Findings) -> None:
         for line in (finding.effect, f"→ {finding.remedy}"):
             indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
             console.print(Text(indented), soft_wrap=True)
+    _show_choosing(console, findings)
     console.print(_conclusion(findings))
+
+
+def _show_choosing(console: Console, findings: Findings) -> None:
+    console.print(Text("\nWhich estimator? Lines of docs/choosing.md:", style="bold"))
+    for line in findings.choosing:
+        said = f"{line.number}. {line.have}: {line.use}; not if {line.unless}".replace("`", "")
+        console.print(Text(fill(said, max(console.width, 40), initial_indent="  ", subsequent_indent="     ")))
 
 
 def _size(findings: Findings) -> str:

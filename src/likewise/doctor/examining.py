@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from likewise.doctor.choosing import MANY_BYTES, Line, lines_for
 from likewise.doctor.survey import Survey, survey
 from likewise.errors import LikewiseError
 
@@ -45,6 +46,7 @@ class Findings:
     rank_is_exact: bool
     condition: float | None
     findings: list[Finding] = field(default_factory=list)
+    choosing: list[Line] = field(default_factory=list)  # lines of docs/choosing.md: which estimator
 
     @property
     def serious(self) -> bool:
@@ -88,7 +90,17 @@ def examine(X: Any, y: Any = None) -> Findings:
     severities, codes = get_args(Severity), list(_ADVICE)
     found.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
-    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found)
+    lines = lines_for({*(finding.code for finding in found), *_kind(X, labels)})
+    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found, lines)
+
+
+def _kind(X: Any, labels: Any) -> Iterator[str]:
+    """Words of choosing.toml for the data as a whole."""
+    yield "no-labels" if labels is None else "labels"
+    if sp.issparse(X):
+        yield "sparse"
+    elif X.size * 4 > MANY_BYTES:
+        yield "many-rows"
 
 
 def _checked(X: Any) -> Any:
