@@ -93,11 +93,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[photos]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[photos,words]'
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,serve,milvus,postgres,qdrant,lancedb,dask,paper,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[images,words,serve,milvus,postgres,qdrant,lancedb,dask,paper,dev]'
 	touch $@ $(VENV)/.installed-demo
 
 $(VENV)/.installed-docs: $(VENV)/.installed-dev

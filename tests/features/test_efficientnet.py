@@ -19,6 +19,7 @@ from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
 from likewise.features import EfficientNetLite0, efficientnet, load_extractor  # noqa: E402
 from likewise.features.efficientnet import read_legacy_pth  # noqa: E402
 from likewise.metrics import mean_average_precision  # noqa: E402
+from likewise.utils.cached import cache_folder  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +109,10 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, model: b
 
 
 def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert efficientnet.cache_folder() == tmp_path / "cache"
+    assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("LIKEWISE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert efficientnet.cache_folder() == Path("/somewhere/likewise")
+    assert cache_folder() == Path("/somewhere/likewise")
 
 
 def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,10 @@ AtMostWrong = Annotated[
     str | None,
     Option("--at-most-wrong", metavar="SHARE", help="Keep results of which no more are wrong on average, such as 10%."),
 ]
+TextModel = Annotated[
+    str | None, Option("--text", metavar="onnx:FILE", help="Text tower that belongs to the model of the features.")
+]
+TokenizerFile = Annotated[Path | None, Option("--tokenizer", metavar="FILE", help="The tokenizer.json of --text.")]
 
 
 def load_table(

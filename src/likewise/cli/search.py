@@ -1,4 +1,4 @@
-"""`likewise search`: the items of an index most similar to a picture or to one of its rows."""
+"""`likewise search`: the items of an index most similar to a picture or to one of its rows, or that words describe."""
 
 import os
 import tempfile
@@ -11,18 +11,20 @@ from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, printable, results, working
 from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, share
+from likewise.cli.options import AsJson, AtMostWrong, Root, TextModel, TokenizerFile, check_writable, share
+from likewise.cli.wording import by_words, is_phrase, wording
 from likewise.errors import LikewiseError
 
 _MOST_INPUT = 200 * 2**20
 
 
 class _Query(NamedTuple):
-    """A name, and an image (path or bytes) or a row of the index."""
+    """A name, and an image (path or bytes), a row of the index, or words, which may be beside the others."""
 
     name: str
     image: Any = None
     row: int | None = None
+    words: Any = None
 
 
 def search(
@@ -30,9 +32,14 @@ def search(
         Path, Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
     ],
     images: Annotated[
-        list[str] | None, Argument(metavar="[IMAGE]...", help="Image files, or -.", show_default=False)
+        list[str] | None, Argument(metavar="[IMAGE|WORDS]...", help="Image files, words, or -.", show_default=False)
     ] = None,
     row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
+    but: Annotated[list[str] | None, Option(metavar="WORDS", help="Words that shall fit too.")] = None,
+    not_: Annotated[list[str] | None, Option("--not", metavar="WORDS", help="Words that shall not fit.")] = None,
+    weight: Annotated[float, Option(metavar="W", help="Weight of words against a picture.")] = 1.0,
+    text: TextModel = None,
+    tokenizer: TokenizerFile = None,
     k: Annotated[int, Option("-k", help="Number of results.", min=1)] = 10,
     before: Annotated[bool, Option("--before", help="Rank by the cosine of the raw features.")] = False,
     at_most_wrong: AtMostWrong = None,
@@ -41,11 +48,15 @@ def search(
     open_: Annotated[bool, Option("--open", help="Show the pictures.")] = False,
     sheet: Annotated[Path | None, Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")] = None,
 ) -> None:
-    """Find the items of an index most similar to a picture.
+    """Find the items of an index most similar to a picture, or that words describe.
 
     A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row
     of the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead,
     without learning.
+
+    What is no file is words: likewise search photos.index "a dog on a beach" (extra words; features of
+    efficientnet-lite0, or --text onnx:FILE with --tokenizer FILE, the text tower of the features' model). --but and
+    --not add words to a query, a picture's too. An item that has the words in its label or file name comes first.
 
     Where the model was calibrated, each result says how likely it matches. --at-most-wrong 10% keeps the share of wrong
     results below 10 % on average over queries of the classes it learned from, and shows none rather than guess. A
@@ -58,6 +69,8 @@ def search(
       likewise search photos.index cat.jpg dog.jpg -k 20 --json
       likewise search photos.index --row 17 --row 230 --open
       likewise search photos.index cat.jpg -k 500 --at-most-wrong 10%
+      likewise search photos.index "a dog on a beach" --not "a cat"
+      likewise search photos.index beach.jpg --but sunset --weight 0.5
       likewise search photos.index cat.jpg --root /media/disk/photos
       find . -name '*.jpg' | likewise search photos.index -
       curl -s $URL | likewise search photos.index -
@@ -66,11 +79,13 @@ def search(
     at_most = None if at_most_wrong is None else share(at_most_wrong)
     if before and at_most is not None:
         raise LikewiseError("--before and --at-most-wrong exclude each other: raw features are not calibrated")
-    queries = _queries(images or [], row or [])
+    queries = [_with_words(query, but or [], not_ or [], weight) for query in _queries(images or [], row or [])]
+    if any(query.words is not None for query in queries) and (before or at_most is not None):
+        raise LikewiseError("words go without --before and --at-most-wrong, which need a picture or a row")
     with working(f"searching {index}"):
         loaded = open_index(index, root)
         check_writable(sheet, loaded.root, option="--sheet")
-        rankings = list(_rankings(loaded, queries, k, before, at_most))
+        rankings = list(_rankings(loaded, queries, k, before, at_most, (text, tokenizer)))
     if as_json:
         emit_json([_as_json(loaded, *both) for both in zip(queries, rankings, strict=True)])
     else:
@@ -87,13 +102,26 @@ def _queries(images: list[str], rows: list[int]) -> list[_Query]:
     """All queries in order; `-` stands for what is on standard input."""
     queries: list[_Query] = []
     for word in images:
-        if word != "-" and not Path(word).exists():
+        if word == "-":
+            queries += _from_stdin()
+        elif is_phrase(word):
+            queries.append(_Query(word, words=wording([word])))
+        elif Path(word).exists():
+            queries.append(_Query(word, Path(word)))
+        else:
             raise LikewiseError(f"{word} does not exist")
-        queries += _from_stdin() if word == "-" else [_Query(word, Path(word))]
     queries += [_Query(f"row {row}", row=row) for row in rows]
     if not queries:
-        raise LikewiseError("nothing to search by: give an image file, - for standard input, or --row N")
+        raise LikewiseError("nothing to search by: give an image file, words, - for standard input, or --row N")
     return queries
+
+
+def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: float) -> _Query:
+    """A query with words beside it."""
+    if not but and not unwanted:
+        return query
+    own = [] if query.words is None else query.words.wanted
+    return query._replace(words=wording([*own, *but], unwanted, weight))
 
 
 def _from_stdin() -> list[_Query]:
@@ -116,21 +144,30 @@ def _from_stdin() -> list[_Query]:
 
 
 class _Ranking(NamedTuple):
-    """Rows and scores of results, their probabilities if the model was calibrated, and the novelty of the query."""
+    """Rows and scores of results, their probabilities if the model was calibrated, and the novelty of the query.
+
+    Of a search by words, `by_name` says which of them have the words in their label or name.
+    """
 
     rows: Any
     scores: Any
     probabilities: Any = None
     novelty: float | None = None
+    by_name: Any = None
 
 
 def _rankings(
-    index: Any, queries: list[_Query], k: int, before: bool, at_most_wrong: float | None
+    index: Any, queries: list[_Query], k: int, before: bool, at_most_wrong: float | None, towers: tuple[Any, Any]
 ) -> Iterator[_Ranking]:
-    images = [query.image for query in queries if query.row is None]
+    images = [query.image for query in queries if query.image is not None]
     embedded = iter(index.embed(images) if images else ())
+    words = by_words(index, *towers) if any(query.words is not None for query in queries) else None
     for query in queries:
-        raw = next(embedded)[None] if query.row is None else index.raw[query.row : query.row + 1]
+        raw = _raw(index, query, embedded)
+        if words is not None and query.words is not None:
+            found = words.search(query.words, k, raw, () if query.row is None else [query.row])
+            yield _Ranking(found.rows, found.scores, by_name=found.by_name)
+            continue
         if query.row is not None:
             rows, scores = index.search_rows([query.row], k, raw=before)
         elif before:
@@ -138,6 +175,13 @@ def _rankings(
         else:
             rows, scores = index.search_vectors(index.query_vectors(raw), k)
         yield _Ranking(rows[0], scores[0]) if before else _sure(index, raw, rows, scores, at_most_wrong)
+
+
+def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
+    """Raw features of the example of a query, (1, d); None if it has words alone."""
+    if query.row is not None:
+        return index.raw[query.row : query.row + 1]
+    return None if query.image is None else next(embedded)[None]
 
 
 def _sure(index: Any, raw: Any, rows: Any, scores: Any, at_most_wrong: float | None) -> _Ranking:
@@ -160,7 +204,10 @@ def _as_json(index: Any, query: _Query, ranking: _Ranking) -> dict[str, Any]:
 
 def _hits(index: Any, ranking: _Ranking) -> list[dict[str, Any]]:
     likely = [None] * len(ranking.rows) if ranking.probabilities is None else ranking.probabilities.tolist()
-    return [_hit(index, *hit) for hit in zip(ranking.rows, ranking.scores, likely, strict=True)]
+    hits = [_hit(index, *hit) for hit in zip(ranking.rows, ranking.scores, likely, strict=True)]
+    if ranking.by_name is None:
+        return hits
+    return [{**hit, "by_name": bool(named)} for hit, named in zip(hits, ranking.by_name, strict=True)]
 
 
 def _hit(index: Any, row: Any, score: Any, probability: float | None) -> dict[str, Any]:
@@ -193,10 +240,13 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking) -> None:
     columns = [name for name, informative in shown.items() if informative]
     for name in columns:
         grid.add_column(name, overflow="fold")
+    if is_worded := ranking.by_name is not None:
+        grid.add_column("matched by")
     for place, hit in enumerate(_hits(index, ranking), start=1):
         cells = [Text("" if hit[name] is None else printable(str(hit[name]))) for name in columns]
         likely = [_percent(hit["probability"])] if is_sure else []
-        grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells)
+        matched = ["name" if hit["by_name"] else "content"] if is_worded else []
+        grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells, *matched)
     results().print(grid)
 
 
@@ -215,7 +265,7 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
     gallery: Any = {row: _thumbnail(index.image_path(int(row))) for found in rows for row in found}
-    shown = [_thumbnail(q.image if q.row is None else index.image_path(q.row)) for q in queries]
+    shown = [_grey() if q.image is q.row is None else _thumbnail(q.image or index.image_path(q.row)) for q in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
     own = [None if query.row is None else labels[query.row] for query in queries]
     panel = Panel("most similar", np.array(rows))
@@ -226,12 +276,16 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
 
 def _thumbnail(source: Any) -> Any:
     """A small picture; a grey square if it cannot be read."""
-    import numpy as np
-
     from likewise.features import ImageError, load_image
     from likewise.features.images import shrink
 
     try:
         return shrink(load_image(source, 96), 192)
     except ImageError:
-        return np.full((96, 96, 3), 225, dtype=np.uint8)
+        return _grey()
+
+
+def _grey() -> Any:
+    import numpy as np
+
+    return np.full((96, 96, 3), 225, dtype=np.uint8)

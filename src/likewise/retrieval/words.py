@@ -1,0 +1,177 @@
+"""Search an index by words, alone or beside examples: what a phrase says about every picture."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.retrieval.index import Index
+from likewise.retrieval.item_names import ItemNames
+from likewise.retrieval.search import result_count, top_k
+from likewise.utils.files import StrPath
+from likewise.words.base import TextSide, tidy
+
+EXTRACTOR, WIDTH = "efficientnet-lite0", 1280
+UNWANTED = 0.5  # what unwanted words weigh against wanted ones, as unwanted examples do
+BY_NAME = 1.0  # added to the score of an item that has the words in its label or name: these come first
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Wanted and unwanted phrases; `weight` is that of the words against the examples beside them."""
+
+    wanted: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.wanted and not self.unwanted:
+            raise LikewiseError("there are no words to search by; expected wanted or unwanted ones")
+        for text in (*self.wanted, *self.unwanted):
+            tidy(text)
+        if not 0 < self.weight < np.inf:
+            raise LikewiseError(f"weight={self.weight!r}; expected a number above 0")
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """How well each item fits, and which items have the wanted words in their label or name."""
+
+    scores: np.ndarray
+    by_name: np.ndarray
+
+
+class FoundByWords(NamedTuple):
+    """Rows and scores, best first, and whether each item has the words in its label or name."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+    by_name: np.ndarray
+
+
+class Words:
+    """Words on one side, the pictures of an index on the other.
+
+    Parameters
+    ----------
+    index : Index
+    side : TextSide or None
+        None starts from the classes of ImageNet, for features of EfficientNet-Lite0.
+
+    Examples
+    --------
+    >>> from likewise.retrieval import Index
+    >>> from likewise.retrieval.words import Words, Wording
+    >>> index = Index.load("photos.index")                                                        # doctest: +SKIP
+    >>> found = Words(index).search(Wording(wanted=("a dog",), unwanted=("a cat",)), k=10)         # doctest: +SKIP
+    """
+
+    def __init__(self, index: Index, side: TextSide | None = None) -> None:
+        self.index = index
+        self.side = started(index) if side is None else side
+        self._lock = threading.Lock()
+        self._pictures: Any = None
+        self._names: ItemNames | None = None
+        self._scored = lru_cache(maxsize=64)(self._score)  # a page asks for the same words again and again
+
+    def search(self, wording: Wording, k: int = 10, raw: Any = None, own: Sequence[int] = ()) -> FoundByWords:
+        """The k items that fit best; `raw` are features of examples beside the words, `own` their rows, left out."""
+        near = None
+        if raw is not None:
+            near = self.index.vectors @ self.index.query_vectors(raw).mean(axis=0).astype(np.float32)
+        found = self.scores(wording, near)
+        found.scores[list(own)] = -np.inf
+        rows, scores = top_k(found.scores[None], result_count(k, len(self.index) - len(own)))
+        return FoundByWords(rows[0], scores[0], found.by_name[rows[0]])
+
+    def scores(self, wording: Wording, examples: np.ndarray | None = None) -> WordScores:
+        """Scores of all items; `examples` are those for the examples of the query, if it has any."""
+        wanted = [self.similarity(text) + BY_NAME * self.by_name(text) for text in wording.wanted]
+        by_name = np.logical_or.reduce([np.zeros(len(self.index), bool), *map(self.by_name, wording.wanted)])
+        if len(wanted) == 1 and not wording.unwanted and examples is None:
+            return WordScores(wanted[0], by_name)
+        parts = [(wording.weight, scores) for scores in wanted]
+        share = UNWANTED if wanted or examples is not None else 1.0
+        parts += [(-wording.weight * share, self.similarity(text)) for text in wording.unwanted]
+        parts += [] if examples is None else [(1.0, examples)]
+        return WordScores(np.sum([weight * _fit(scores) for weight, scores in parts], axis=0), by_name)
+
+    def similarity(self, text: str) -> np.ndarray:
+        """How well each picture fits a phrase, (n,)."""
+        return self._scored(tidy(text))
+
+    def by_name(self, text: str) -> np.ndarray:
+        """Whether each item has the words of a phrase in its label or name, as booleans."""
+        with self._lock:
+            if self._names is None:
+                self._names = ItemNames(item_texts(self.index))
+        return self._names.matches(text)
+
+    @property
+    def pictures(self) -> Any:
+        """Rows of all pictures, computed on first use."""
+        with self._lock:
+            if self._pictures is None:
+                self._pictures = self.side.pictures(self.index.raw)
+        return self._pictures
+
+    def _score(self, text: str) -> np.ndarray:
+        return np.asarray(self.pictures @ self.side.phrases([text])[0], np.float32).ravel()
+
+
+def _fit(scores: np.ndarray) -> np.ndarray:
+    """Scores on a common scale: 1 for the item that fits best, 0 for an average one."""
+    above = scores - scores.mean()
+    return np.asarray(above / max(float(above.max()), _TINY), np.float32)
+
+
+def item_texts(index: Index) -> list[list[str]]:
+    """Label, and file and folder names, of each item."""
+    labels = [None] * len(index) if index.labels is None else index.labels
+    paths = [None] * len(index) if index.paths is None else index.paths
+    ids = index.ids if index.items.own_ids else [None] * len(index)
+    return [
+        [str(part) for part in (label, name, *_parts(path)) if part is not None]
+        for label, path, name in zip(labels, paths, ids, strict=True)
+    ]
+
+
+def _parts(path: str | None) -> Sequence[str]:
+    if path is None:
+        return ()
+    whole = PurePath(path)
+    return (*whole.parts[:-1], whole.stem)
+
+
+def started(index: Index) -> TextSide:
+    """The text side that needs nothing but the features of EfficientNet-Lite0."""
+    from likewise.words.sentences import checked_package
+    from likewise.words.start import ClassWords
+
+    if (index.extractor or {}).get("name") != EXTRACTOR or index.raw.shape[1] != WIDTH:
+        raise LikewiseError(
+            f"words need pictures with features of {EXTRACTOR}, or the text tower that belongs to their model: "
+            "--text onnx:FILE and --tokenizer FILE"
+        )
+    checked_package()
+    return ClassWords()
+
+
+def text_side(index: Index, text: str | None = None, tokenizer: StrPath | None = None) -> TextSide:
+    """The text side of `--text` and `--tokenizer`, or the start without them."""
+    if (text is None) != (tokenizer is None):
+        raise LikewiseError("--text and --tokenizer belong together: expected both or none")
+    if text is None or tokenizer is None:
+        return started(index)
+    kind, _, file = text.partition(":")
+    if kind != "onnx" or not file:
+        raise LikewiseError(f"--text {text}: expected onnx:FILE")
+    from likewise.words.towers import OnnxTowers
+
+    return OnnxTowers(file, tokenizer)

@@ -1,0 +1,112 @@
+"""A text tower in ONNX beside the picture tower that made the features, such as the two of a CLIP model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.preprocessing import normalize
+
+from likewise.errors import FileFormatError, LikewiseError, optional
+from likewise.utils.files import StrPath
+from likewise.words.base import TextSide, tidy
+
+_LONGEST = 77  # tokens, where the model does not say: as in CLIP
+_INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+class OnnxTowers(TextSide):
+    """Phrases through a text model in ONNX; pictures are their own features, both scaled to unit length.
+
+    The model takes token ids (`input_ids`, or its first input) and, if it has one, an attention mask; its first output
+    with one row per phrase is taken, or the mean over the tokens of an output with one row per token.
+
+    Parameters
+    ----------
+    model : path of the ONNX file
+    tokenizer : path of the tokenizer.json that belongs to it
+    """
+
+    name: ClassVar[str] = "onnx"
+
+    def __init__(self, model: StrPath, tokenizer: StrPath) -> None:
+        self._tokenizer = _read_tokenizer(Path(tokenizer))
+        self._session = _read_model(Path(model))
+        self._file = Path(model)
+        self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
+        unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
+        if unknown:
+            raise LikewiseError(f"{model} has the input {unknown[0]!r}, which takes no token ids: it is no text model")
+        self._ids = "input_ids" if "input_ids" in self._inputs else next(iter(self._inputs))
+        self._set_length()
+
+    def phrases(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit rows of the text model."""
+        encoded = self._tokenizer.encode_batch([tidy(text) for text in texts])
+        ids = np.array([one.ids for one in encoded], np.int64)
+        mask = np.array([one.attention_mask for one in encoded], np.int64)
+        found = self._session.run(None, {name: self._fed(name, ids, mask) for name in self._inputs})
+        return np.asarray(normalize(_pooled(found, mask, self._file)), np.float32)
+
+    def pictures(self, X: np.ndarray) -> np.ndarray:
+        """The features, of unit length, which must be as wide as the rows of phrases."""
+        width = self.phrases(["a"]).shape[1]
+        if X.shape[1] != width:
+            raise LikewiseError(
+                f"{self._file} makes rows of {width} numbers and pictures have {X.shape[1]}: expected the text tower "
+                "that belongs to the model of the features"
+            )
+        return np.asarray(normalize(np.asarray(X, np.float32)))
+
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        """The same rows."""
+        return self.phrases(texts)
+
+    def _set_length(self) -> None:
+        """Pad and cut to the length that the model takes."""
+        declared = self._inputs[self._ids].shape
+        fixed = declared[1] if len(declared) > 1 and isinstance(declared[1], int) else None
+        padding = self._tokenizer.padding or {}
+        wanted = {key: padding[key] for key in ("pad_id", "pad_token") if key in padding}
+        self._tokenizer.enable_truncation(fixed or _LONGEST)
+        self._tokenizer.enable_padding(length=fixed, **wanted)
+
+    def _fed(self, name: str, ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        kind = _INTEGERS[self._inputs[name].type]
+        if name == self._ids:
+            return ids.astype(kind)
+        return mask.astype(kind) if "mask" in name else np.zeros_like(ids, dtype=kind)
+
+
+def _read_tokenizer(path: Path) -> Any:
+    tokenizers = optional("tokenizers", "a text model", "words")
+    if not path.is_file():
+        raise LikewiseError(f"tokenizer={path} does not exist")
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # which class it has depends on the version
+        raise FileFormatError(f"{path} is not a tokenizer.json: {str(error).splitlines()[0][:200]}") from error
+
+
+def _read_model(path: Path) -> Any:
+    onnxruntime = optional("onnxruntime", "a text model", "words")
+    if not path.is_file():
+        raise LikewiseError(f"{path} does not exist")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises classes of its own, without a common base
+        raise FileFormatError(f"{path} is not an ONNX model: {str(error).splitlines()[0][:200]}") from error
+
+
+def _pooled(outputs: list[Any], mask: np.ndarray, file: Path) -> np.ndarray:
+    flat = next((out for out in outputs if np.ndim(out) == 2 and len(out) == len(mask)), None)
+    if flat is not None:
+        return np.asarray(flat, np.float32)
+    tokens = next((out for out in outputs if np.ndim(out) == 3 and out.shape[:2] == mask.shape), None)
+    if tokens is None:
+        raise LikewiseError(f"{file} has no output with one row per phrase or per token: it is no text model")
+    weights = mask[:, :, None] / mask.sum(axis=1)[:, None, None]
+    return np.asarray((tokens * weights).sum(axis=1), np.float32)
