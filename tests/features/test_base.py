@@ -58,6 +58,8 @@ def test_pixels_are_the_picture() -> None:
 def test_pixels_of_no_size_are_refused() -> None:
     with pytest.raises(LikewiseError, match="size=0 is not a size; expected pixels, 1 to 8,192"):
         Pixels(0).transform([picture(0)])
+    with pytest.raises(LikewiseError, match=r"colour=\[\] is neither True nor False"):
+        Pixels(4, colour=[]).transform([picture(0)])  # type: ignore[arg-type]
 
 
 def test_a_bad_image_is_named_with_its_path_and_number(tmp_path: Path) -> None:

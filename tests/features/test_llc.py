@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,11 @@ from sklearn.pipeline import make_pipeline
 from tests.features.conftest import contents, picture
 from tests.features.test_efficientnet import real_images
 
-from likewise.errors import LikewiseError
+from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import LLC, DualPCA, FeatureStore, Pixels, extract_folder, load_extractor, pipeline
 from likewise.features.llc import llc_weights, max_pool, nearest_words
 from likewise.metrics import mean_average_precision
+from likewise.persistence import read_tensors, write_tensors
 from likewise.slr import SLR
 
 SMALL = {"n_words": 12, "n_components": 4, "n_descriptors": 500, "patch_sizes": (16, 24)}
@@ -92,6 +94,9 @@ def test_before_fit_it_says_so(paths: list[Path]) -> None:
         ({"n_neighbors": 20, "n_words": 10}, "n_neighbors=20 is above n_words=10"),
         ({"patch_sizes": ()}, "patch_sizes=() must be integers, 1 or more"),
         ({"levels": (0,)}, "levels=(0,) must be integers, 1 or more"),
+        ({"levels": 3}, "levels=3 must be integers, 1 or more"),
+        ({"levels": (10**6,)}, "levels=(1000000,) of n_words="),
+        ({"beta": None}, "beta=None is not a ridge; expected a number, 0 or more"),
         ({"n_words": 5000}, "fewer than n_words=5000; expected more images or fewer words"),
     ],
 )
@@ -99,6 +104,28 @@ def test_parameters_that_cannot_be_are_refused(paths: list[Path], options: dict[
     with pytest.raises(LikewiseError) as caught:
         LLC(**{**SMALL, **options}).fit(paths)  # type: ignore[arg-type]
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("codebook_", np.ones((2, 3), np.float32), "codebook_ is float32 of shape (2, 3); expected"),
+        ("components_", None, "codebook_ and mean_ are there without the rest"),
+        ("mean_", np.nan, "mean_ has values that are not finite, or far too large"),
+    ],
+)
+def test_a_file_whose_parts_do_not_belong_together_gets_a_sentence(
+    paths: list[Path], tmp_path: Path, name: str, values: Any, words: str
+) -> None:
+    tensors, card = read_tensors(LLC(**SMALL).fit(paths).save(tmp_path / "e.safetensors"))
+    if values is None:
+        del tensors[name]
+    else:
+        tensors[name] = np.full_like(tensors[name], values) if np.ndim(values) == 0 else values
+    write_tensors(tmp_path / "e.safetensors", tensors, card)
+    with pytest.raises(FileFormatError) as caught:
+        load_extractor(tmp_path / "e.safetensors")
+    assert f"e.safetensors is damaged: its card does not fit LLC: {words}" in str(caught.value)
 
 
 def test_an_image_smaller_than_a_patch_is_refused_in_words(paths: list[Path]) -> None:

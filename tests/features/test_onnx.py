@@ -173,6 +173,8 @@ def test_a_run_tells_one_model_file_from_another(tmp_path: Path, photos: Path) -
     [
         ({"size": 9}, "size=9 does not match the model; expected 8 × 8 pixels"),
         ({"size": -1}, "size=-1 is not a size"),
+        ({"stretch": []}, "stretch=[] is neither True nor False"),
+        ({"output": ["y"]}, "output=['y'] is not an output of the model"),
         ({"size": (1, 2, 3)}, "size=(1, 2, 3) is not a size"),
         ({"mean": "a"}, "mean='a' is not a normalisation; expected one number, or three for R, G and B"),
         ({"mean": (1, 2)}, "mean=(1, 2) is not a normalisation"),

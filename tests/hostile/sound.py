@@ -19,6 +19,7 @@ from likewise.baselines import LDA, Cosine
 from likewise.data import read_relevance
 from likewise.features import FeatureStore, Pixels, extract_folder, load_extractor, load_image
 from likewise.features.keywords import embedded_keywords
+from likewise.features.llc import LLC
 from likewise.features.sidecars import apply_keyword, undo_keyword
 from likewise.paper.cells import Cell, CellJournal, Done
 from likewise.retrieval import Index, Teacher
@@ -286,6 +287,10 @@ def write_extractors(folder: Path) -> None:
     Pixels(4).save(folder / "pixels.safetensors")
     onnx_extractor(folder).save(folder / "onnx.safetensors")
     (folder / "model.onnx").unlink()
+    small = {"n_words": 6, "n_components": 2, "patch_sizes": (8,), "longest": 24, "n_neighbors": 2, "levels": (1,)}
+    LLC(**small, n_descriptors=50).fit(RNG.integers(0, 256, (6, 24, 24, 3), dtype=np.uint8)).save(
+        folder / "llc.safetensors"
+    )
 
 
 def onnx_extractor(folder: Path) -> Any:
@@ -307,4 +312,5 @@ def read_extractors(folder: Path) -> None:
     for path in folder.iterdir():
         made = load_extractor(path)
         made.n_jobs = 1
-        made.transform(np.zeros((1, 8, 8, 3), np.uint8))
+        side = 24 if path.stem == "llc" else 8
+        assert np.isfinite(made.transform(np.full((1, side, side, 3), 7, np.uint8))).all()

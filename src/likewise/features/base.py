@@ -211,6 +211,8 @@ class Pixels(ImageExtractor):
     def prepare(self) -> None:
         if not isinstance(self.size, int | np.integer) or not 1 <= self.size <= MOST_SIDE:
             raise LikewiseError(f"size={self.size!r} is not a size; expected pixels, 1 to {MOST_SIDE:,}")
+        if not isinstance(self.colour, bool | np.bool_):
+            raise LikewiseError(f"colour={self.colour!r} is neither True nor False")
 
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
         small = np.stack([centre_crop(image, (self.size, self.size)) for image in images]) / np.float32(255)

@@ -1,6 +1,7 @@
 """The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from likewise.features.sift import WIDTH, dense_sift, orientation_maps
 
 _MAX_CODEBOOK_IMAGES = 2000
 _MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
+_WIDEST = 1 << 28  # columns of a row: the memory of one
 _BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core
 
 
@@ -154,22 +156,40 @@ class LLC(ImageExtractor):
         return project(np.asarray(rows), self.mean_, self._live_components)
 
     def prepare(self) -> None:
+        self._check_parameters()
+        if self.images_fitted() and not hasattr(self, "_live_gram"):
+            gram = self.codebook_ @ self.codebook_.T
+            self._live_half_norms = np.diag(gram) / 2
+            self._live_gram = gram
+
+    def _check_parameters(self) -> None:
         for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
+            if not _is_count(value):
                 raise LikewiseError(f"{name}={value!r} is not a count; expected an integer, 1 or more")
         if self.n_neighbors > self.n_words:
             raise LikewiseError(
                 f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
             )
         for name in ("patch_sizes", "levels"):
-            values = list(getattr(self, name))
-            if not values or any(not isinstance(v, int | np.integer) or v < 1 for v in values):
-                raise LikewiseError(f"{name}={getattr(self, name)!r} must be integers, 1 or more")
-        if self.images_fitted() and not hasattr(self, "_live_gram"):
-            gram = self.codebook_ @ self.codebook_.T
-            self._live_half_norms = np.diag(gram) / 2
-            self._live_gram = gram
+            values = getattr(self, name)
+            if not np.iterable(values) or not len(list(values)) or not all(_is_count(value) for value in values):
+                raise LikewiseError(f"{name}={values!r} must be integers, 1 or more")
+        if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:
+            raise LikewiseError(f"beta={self.beta!r} is not a ridge; expected a number, 0 or more")
+        if self.raw_width() > _WIDEST:
+            raise LikewiseError(f"levels={self.levels!r} of n_words={self.n_words} are more than {_WIDEST:,} columns")
+
+    def _check_loaded(self) -> None:
+        """Raise if what was read from a file does not belong together."""
+        self._check_parameters()
+        width = self.raw_width()
+        shapes = {"codebook_": (self.n_words, WIDTH), "mean_": (width,), "components_": (None, width)}
+        learned = [name for name in shapes if hasattr(self, name)]
+        if learned not in ([], ["codebook_"], list(shapes)[: 1 if self.n_components is None else 3]):
+            raise LikewiseError(f"{' and '.join(learned)} are there without the rest")
+        for name in learned:
+            _check_learned(name, np.asarray(getattr(self, name)), shapes[name])
 
     def check_image(self, image: np.ndarray) -> None:
         height, width = image.shape[:2]
@@ -192,6 +212,20 @@ class LLC(ImageExtractor):
 
     def feature_dtype(self) -> Any:
         return np.float16 if self.n_components is None else np.float32
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and bool(value >= 1)
+
+
+def _check_learned(name: str, values: np.ndarray, shape: tuple[int | None, ...]) -> None:
+    """Raise unless these are numbers of this shape; larger ones than float16 has cannot come from codes."""
+    fits = values.ndim == len(shape) and all(a in (b, None) for a, b in zip(shape, values.shape, strict=True))
+    if not fits or values.dtype.kind != "f" or not values.size:
+        wanted = " × ".join("n" if size is None else str(size) for size in shape)
+        raise LikewiseError(f"{name} is {values.dtype} of shape {values.shape}; expected {wanted} numbers")
+    if not np.abs(values).max() <= np.finfo(np.float16).max:
+        raise LikewiseError(f"{name} has values that are not finite, or far too large")
 
 
 # -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------

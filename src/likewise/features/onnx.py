@@ -184,7 +184,7 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
         mean=mean,
         std=std,
         crop=_share(given["crop"] if given["crop"] is not None else facts.get("crop", 0.875)),
-        stretch=facts.get("stretch") == "true" if given["stretch"] is None else bool(given["stretch"]),
+        stretch=facts.get("stretch") == "true" if given["stretch"] is None else _flag(given["stretch"]),
         reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
     )
 
@@ -235,9 +235,15 @@ def _share(value: Any) -> float:
     return share
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise LikewiseError(f"stretch={value!r} is neither True nor False")
+    return bool(value)
+
+
 def _choose_output(session: Any, wanted: str | None) -> str:
     names = [output.name for output in session.get_outputs()]
-    if wanted is not None and wanted not in names:
+    if wanted is not None and (not isinstance(wanted, str) or wanted not in names):
         raise LikewiseError(f"output={wanted!r} is not an output of the model; it has {', '.join(names)}")
     return wanted or names[0]
 
