@@ -25,7 +25,7 @@ def test_a_table_becomes_an_index_of_the_same_rows(run: Any, files: Path, model:
     result = run("index", model, files / "test.csv", "-o", tmp_path / "t.index")
     assert result.exit_code == 0, result.stderr
     assert "200 items × 64 features → 9, 10 labels" in result.stdout
-    assert "search it by row, not by picture" in result.stderr
+    assert "search it by --id or --row, not by picture" in result.stderr
     loaded = Index.load(tmp_path / "t.index")
     np.testing.assert_allclose(loaded.raw, read_table(files / "test.npz").X, atol=1e-5)
     assert loaded.labels is not None

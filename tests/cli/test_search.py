@@ -100,7 +100,7 @@ def test_open_shows_the_sheet(run: Any, photos: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("words", "options", "message"),
     [
-        ([], {}, "nothing to search by: give an image file, words, - for standard input, or --row N"),
+        ([], {}, "nothing to search by: give an image file, words, - for standard input, --id, --row or --vector"),
         (["none.png"], {}, "none.png does not exist"),
         (["--row", "99"], {}, "row 99 is not in the index; expected 0 to 11"),
         (["-"], {"input": ""}, "standard input is empty; expected an image or a list of paths"),
@@ -238,3 +238,64 @@ def test_words_without_the_extra_or_beside_a_cut_off_are_refused(
     missing = run("search", worded, "pizza")
     assert missing.exit_code == 2
     assert "searching by words needs the extra 'words': pip install 'likewise[words]'" in missing.stderr
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("pyarrow")
+    from tests.documents import write_parquet
+
+    folder = tmp_path_factory.mktemp("documents")
+    write_parquet(folder / "docs.parquet")
+    return folder
+
+
+def test_documents_are_indexed_filtered_and_searched_by_id(run: Any, documents: Path) -> None:
+    from tests.documents import columns
+
+    index = documents / "docs.index"
+    made = run("index", documents / "docs.parquet", "-o", index)
+    assert "60 items × 6 features → 6, 3 labels" in made.stdout
+    assert "metadata: title (text), text (text), topic (text), price (number)" in made.stdout
+    where = 'price < 20 and topic == "space"'
+    hits = _json(run("search", index, "--id", "doc-7108", "-k", 60, "--where", where, "--json"))[0]["results"]
+    passing = [row for row in range(60) if row % 3 == 0 and (columns()["price"][row] or 0.0) < 20 and row % 7 != 3]
+    assert sorted(hit["row"] for hit in hits) == passing
+    assert hits[0]["id"].startswith("doc-")
+    assert hits[0]["metadata"]["price"] == columns()["price"][hits[0]["row"]]
+    by_row = _json(run("search", index, "--row", 8, "-k", 60, "--where", where, "--json"))[0]["results"]
+    assert by_row == hits
+    table = run("search", index, "--id", "doc-7108", "-k", 2).stdout
+    assert "title" in table
+    assert "doc-71" in table
+    assert "nothing passes the filter" in run("search", index, "--id", "doc-7108", "--where", "price < 0").stdout
+
+
+def test_a_pasted_vector_is_a_query(run: Any, documents: Path) -> None:
+    from tests.documents import embeddings
+
+    run("index", documents / "docs.parquet", "-o", documents / "v.index")
+    text = json.dumps(embeddings()[5].tolist())
+    hits = _json(run("search", documents / "v.index", "--vector", text, "-k", 1, "--json"))[0]["results"]
+    assert hits[0]["id"] == "doc-7105"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--id", "doc-1"), "the index has no item with the id 'doc-1'"),
+        (("--vector", "1,2"), "vector has 2 numbers; expected 6"),
+        (("--vector", "1 nan 2 3 4 5"), "vector has NaN or infinity; expected finite numbers"),
+        (("--vector", "[a]"), "vector is '[a]'; expected numbers such as [0.1, 0.5]"),
+        (("--id", "doc-7108", "--where", "prize < 3"), "where: there is no column 'prize'; the columns are id, label,"),
+    ],
+)
+def test_wrong_ids_vectors_and_conditions_get_a_sentence(
+    run: Any, documents: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    index = documents / "w.index"
+    if not index.exists():
+        run("index", documents / "docs.parquet", "-o", index)
+    result = run("search", index, *words)
+    assert result.exit_code != 0
+    assert sentence in result.stderr

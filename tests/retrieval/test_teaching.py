@@ -424,10 +424,21 @@ def test_map_is_not_measured_on_rows_that_the_model_has_learned_from(digits: Dig
     assert lesson.note == "the model has learned from every labelled item: their mAP would say nothing about others"
 
 
-def test_a_word_where_a_row_number_is_expected_gets_a_sentence(gallery):
+def test_an_id_that_is_not_there_gets_a_sentence(gallery):
     X, _ = gallery
     teacher = Teacher(Index.build(Cosine().fit(X), X))
-    for act in (lambda: teacher.mark("bottle-3", 5, True), lambda: teacher.mark(3, "bottle-5", True)):
-        with pytest.raises(LikewiseError, match="expected row numbers"):
+    for act in (lambda: teacher.mark("bottle-3", 5, True), lambda: teacher.mark(3, "bottle-3", True)):
+        with pytest.raises(LikewiseError, match="the index has no item with the id 'bottle-3'"):
             act()
     assert teacher.events == []
+
+
+def test_marks_and_labels_take_ids_that_are_text(gallery):
+    X, _ = gallery
+    ids = [f"doc-{row}" for row in range(len(X))]
+    teacher = Teacher(Index.build(Cosine().fit(X), X, ids))
+    teacher.mark("doc-3", ["doc-5", "doc-7"], True)
+    teacher.label("doc-9", "nine")
+    mark, label = teacher.events
+    assert [ref.id for ref in (*mark.queries, *mark.items, *label.items)] == ["doc-3", "doc-5", "doc-7", "doc-9"]
+    assert all(ref.hash is None for ref in (*mark.queries, *mark.items))

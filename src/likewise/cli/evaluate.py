@@ -15,6 +15,7 @@ from likewise.cli.options import (
     FeatureName,
     LabelColumn,
     Labels,
+    MetadataColumns,
     check_writable,
     labelled,
     load_model,
@@ -29,6 +30,7 @@ def evaluate(
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,
+    metadata: MetadataColumns = None,
     gallery: Annotated[
         str | None,
         typer.Option("--gallery", "--train", metavar="DATA", help="Rank these rows instead of the queries' own."),
@@ -76,13 +78,14 @@ def evaluate(
     fitted = load_model(model := Path(first))
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
-    table = load_rows(data, labels, label_column, features, width)
+    table = load_rows(data, labels, label_column, features, None, metadata, width=width)
     if queries is not None and gallery is None and isinstance(table.X, np.memmap):
         _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
         return
     asked, ranked = labelled(table), None
     if gallery is not None:
-        ranked = labelled(load_rows(gallery, gallery_labels, label_column, features, width))
+        reading = (label_column, features, None, metadata)
+        ranked = labelled(load_rows(gallery, gallery_labels, *reading, width=width))
     _note_unseen_classes(fitted, asked)
     with working(f"measuring {asked.X.shape[0]:,} queries"):
         learned, raw = _measure(fitted, asked, ranked, options)

@@ -22,6 +22,7 @@ def fit(
     labels: options.Labels = None,
     label_column: options.LabelColumn = None,
     features: options.FeatureName = None,
+    metadata: options.MetadataColumns = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -123,12 +124,13 @@ def fit(
     options.check_writable(checkpoint, *inputs, option="--checkpoint")
     if relevance is None:
         model = _model(method := method or "anchored", asked, whole)
-        rows = options.training_rows(model, options.load_rows(data, labels, label_column, features), memory_limit, dask)
+        table = options.load_rows(data, labels, label_column, features, None, metadata)
+        rows = options.training_rows(model, table, memory_limit, dask)
     else:
         rows = options.related_rows(data, gallery, features, relevance, unstored)
         model = _model(method := method or related.usual_method(rows, asked, whole), asked, whole)
     seconds, stopped = _fit(model, rows)
-    metrics = {} if test is None else _measured(model, test, label_column, features)
+    metrics = {} if test is None else _measured(model, test, label_column, features, None, metadata)
     model.save(output, metrics)
     _report(_summary(model, method, rows, output, seconds, metrics), as_json)
     if stopped:
@@ -201,8 +203,8 @@ def _fit(model: Any, rows: options.TrainingRows) -> tuple[float, bool]:
     return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
 
 
-def _measured(model: Any, test: str, label_column: str | None, features: str | None) -> dict[str, float]:
-    table = options.labelled(options.load_table(test, None, label_column, features, model.n_features_in_))
+def _measured(model: Any, test: str, *reading: str | None) -> dict[str, float]:
+    table = options.labelled(options.load_table(test, None, *reading, width=model.n_features_in_))
     with working("measuring"):
         return {"mAP": model.score(table.X, table.y), "n_test": float(table.X.shape[0])}
 

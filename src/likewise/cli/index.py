@@ -10,7 +10,17 @@ import typer
 
 from likewise.cli.console import emit_json, note, say, working
 from likewise.cli.kinds import kind_of, model_first
-from likewise.cli.options import AsJson, FeatureName, LabelColumn, Labels, check_writable, load_model, load_table
+from likewise.cli.options import (
+    AsJson,
+    FeatureName,
+    IdColumn,
+    LabelColumn,
+    Labels,
+    MetadataColumns,
+    check_writable,
+    load_model,
+    load_table,
+)
 from likewise.errors import LikewiseError
 from likewise.reporting.words import plural
 
@@ -34,6 +44,8 @@ def index(
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,
+    id_column: IdColumn = None,
+    metadata: MetadataColumns = None,
     approximate: Annotated[
         str | None, typer.Option(metavar="KIND", help="hnsw, ivf, or auto to choose by size. [dim]Default: exact.[/]")
     ] = None,
@@ -53,6 +65,9 @@ def index(
     gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
     only once the new one is complete.
 
+    Of a .csv or .parquet file, the column id (or --id) holds the ids, and all columns that are no features are kept as
+    metadata: likewise search --where and the page filter by them, and the page shows them.
+
     A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the
     vectors are held in memory.
 
@@ -68,6 +83,8 @@ def index(
     \b
       likewise index photos.features -o photos.index
       likewise index photos.likewise photos.features -o photos.index
+      likewise index docs.likewise docs.parquet -o docs.index --id doc_id
+      likewise index shoes.csv --metadata price,size -o shoes.index
       likewise index model.likewise items.parquet -o items.index --approximate hnsw
       likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
@@ -81,7 +98,7 @@ def index(
         check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
     model, gallery = _told_apart(first, second)
-    rows = _gallery(gallery, (labels, label_column, features))
+    rows = _gallery(gallery, (labels, label_column, features, id_column, metadata))
     built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours))
     with working(f"writing {output}"):
         built.save(output)
@@ -133,7 +150,7 @@ def _built(model: Any, rows: Any, gallery: str, approximate: str | None, neighbo
 def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:
     labels = [] if built.labels is None else [label for label in built.labels if label is not None]
     if built.extractor is None:
-        note("the gallery did not come from images: search it by row, not by picture")
+        note("the gallery did not come from images: search it by --id or --row, not by picture")
     return {
         "index": str(output),
         "n_items": len(built),
@@ -141,6 +158,7 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
         "width": built.vectors.shape[1],
         "n_labelled": len(labels),
         "n_labels": len(set(labels)),
+        "metadata": {} if built.metadata is None else built.metadata.kinds,
         "approximate": built.approximate,
         "recall": built.recall,
         "neighbours": 0 if built.neighbours is None else built.neighbours.k,
@@ -156,4 +174,6 @@ def _sentence(summary: dict[str, Any]) -> str:
         text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
     if summary["neighbours"]:
         text += f"\neach vector smoothed by its {summary['neighbours']} nearest neighbours"
+    if summary["metadata"]:
+        text += "\nmetadata: " + ", ".join(f"{name} ({kind})" for name, kind in summary["metadata"].items())
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])

@@ -34,6 +34,14 @@ FeatureName = Annotated[
     str | None,
     Option("--features", metavar="NAME", help="Parquet column or .npz key of the features, if there are several."),
 ]
+IdColumn = Annotated[str | None, Option("--id", metavar="COLUMN", help="Column of the ids. [dim]Default: id.[/]")]
+MetadataColumns = Annotated[
+    str | None,
+    Option("--metadata", metavar="A,B,…", help="Columns of numbers that are no features; text never is one."),
+]
+Where = Annotated[
+    str | None, Option("--where", metavar="CONDITION", help="Only items that pass, such as 'price < 20'.")
+]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 AtMostWrong = Annotated[
     str | None,
@@ -50,6 +58,9 @@ def load_table(
     labels: Path | None = None,
     label_column: str | None = None,
     features: str | None = None,
+    id_column: str | None = None,
+    metadata: str | None = None,
+    *,
     width: int | None = None,
     names: bool = True,
 ) -> Any:
@@ -59,7 +70,9 @@ def load_table(
 
     expect_rows(source)
     with working(f"reading {source}"):
-        table = read_table(source, labels=labels, label_column=label_column, features=features, names=names)
+        beside = [] if metadata is None else [name.strip() for name in metadata.split(",") if name.strip()]
+        reading: dict[str, Any] = {"labels": labels, "label_column": label_column, "features": features}
+        table = read_table(source, **reading, names=names, id_column=id_column, metadata=beside)
     for text in table.notes:
         note(text)
     return table if width is None else widened(table, width)
@@ -227,13 +240,13 @@ def related_rows(data: str, gallery: str | None, features: str | None, relevance
     items = table if gallery is None else load_table(gallery, features=features)
     known = read_relevance(
         relevance,
-        query_ids=table.names,
-        item_ids=items.names,
+        query_ids=table.ids or table.names,
+        item_ids=items.ids or items.names,
         shape=(table.X.shape[0], items.X.shape[0]),
         unstored=unstored,
     )
     for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
-        if rows.names is None:
+        if rows.ids is None and rows.names is None:
             note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
     return TrainingRows(table.X, known, table.source, table.X.shape, gallery=None if gallery is None else items.X)
 

@@ -11,20 +11,23 @@ from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, printable, results, working
 from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, AtMostWrong, Root, TextModel, TokenizerFile, check_writable, share
+from likewise.cli.options import AsJson, AtMostWrong, Root, TextModel, TokenizerFile, Where, check_writable, share
 from likewise.cli.wording import by_words, is_phrase, wording
 from likewise.errors import LikewiseError
 
 _MOST_INPUT = 200 * 2**20
+_MOST_CELL = 80  # characters of a title in the table
 
 
 class _Query(NamedTuple):
-    """A name, and an image (path or bytes), a row of the index, or words, which may be beside the others."""
+    """A name, and an image (path or bytes), a row or id of the index, or raw features; words alone or beside them."""
 
     name: str
     image: Any = None
     row: int | None = None
     words: Any = None
+    id: str | None = None
+    vector: Any = None
 
 
 def search(
@@ -35,6 +38,11 @@ def search(
         list[str] | None, Argument(metavar="[IMAGE|WORDS]...", help="Image files, words, or -.", show_default=False)
     ] = None,
     row: Annotated[list[int] | None, Option(metavar="N", help="Search by a row of the index.")] = None,
+    id_: Annotated[list[str] | None, Option("--id", metavar="ID", help="Search by an item, by its id.")] = None,
+    vector: Annotated[
+        list[str] | None, Option(metavar="NUMBERS", help="Search by raw features, such as [0.1, 0.5, …].")
+    ] = None,
+    where: Where = None,
     but: Annotated[list[str] | None, Option(metavar="WORDS", help="Words that shall fit too.")] = None,
     not_: Annotated[list[str] | None, Option("--not", metavar="WORDS", help="Words that shall not fit.")] = None,
     weight: Annotated[float, Option(metavar="W", help="Weight of words against a picture.")] = 1.0,
@@ -50,9 +58,13 @@ def search(
 ) -> None:
     """Find the items of an index most similar to a picture, or that words describe.
 
-    A query is an image file, or several; - reads one image, or a list of paths, from standard input; --row N uses a row
-    of the index, which is excluded from its own results. --before ranks by the cosine of the raw features instead,
-    without learning.
+    A query is an image file, or several; - reads one image, or a list of paths, from standard input; --id or --row N
+    uses an item of the index, which is excluded from its own results; --vector takes raw features. --before ranks by
+    the cosine of the raw features instead, without learning.
+
+    --where ranks only the items that pass a condition on the columns of the index: comparisons (== != < <= > >=), in
+    [...], is null, contains, startswith, endswith, and, or, not. A column whose name is no plain word stands between
+    backticks.
 
     What is no file is words: likewise search photos.index "a dog on a beach" (extra words; features of
     efficientnet-lite0, or --text onnx:FILE with --tokenizer FILE, the text tower of the features' model). --but and
@@ -68,6 +80,7 @@ def search(
       likewise search photos.index cat.jpg
       likewise search photos.index cat.jpg dog.jpg -k 20 --json
       likewise search photos.index --row 17 --row 230 --open
+      likewise search docs.index --id doc-7108 --where 'price < 20 and topic == "space"'
       likewise search photos.index cat.jpg -k 500 --at-most-wrong 10%
       likewise search photos.index "a dog on a beach" --not "a cat"
       likewise search photos.index beach.jpg --but sunset --weight 0.5
@@ -75,22 +88,28 @@ def search(
       find . -name '*.jpg' | likewise search photos.index -
       curl -s $URL | likewise search photos.index -
     """
+    from likewise.retrieval.filters import where_mask
+
     check_writable(sheet, index, *(images or []), option="--sheet")
     at_most = None if at_most_wrong is None else share(at_most_wrong)
     if before and at_most is not None:
         raise LikewiseError("--before and --at-most-wrong exclude each other: raw features are not calibrated")
-    queries = [_with_words(query, but or [], not_ or [], weight) for query in _queries(images or [], row or [])]
+    examples = _queries(images or [], row or [], id_ or [], vector or [])
+    queries = [_with_words(query, but or [], not_ or [], weight) for query in examples]
     if any(query.words is not None for query in queries) and (before or at_most is not None):
         raise LikewiseError("words go without --before and --at-most-wrong, which need a picture or a row")
     with working(f"searching {index}"):
         loaded = open_index(index, root)
+        queries = [q if q.id is None else q._replace(row=loaded.items.row_of_text(q.id)) for q in queries]
         check_writable(sheet, loaded.root, option="--sheet")
-        rankings = list(_rankings(loaded, queries, k, before, at_most, (text, tokenizer)))
+        passing = None if where is None else where_mask(loaded.items, [where])
+        rankings = list(_rankings(loaded, queries, k, before, at_most, (text, tokenizer), passing))
     if as_json:
         emit_json([_as_json(loaded, *both) for both in zip(queries, rankings, strict=True)])
     else:
+        none = "no result is sure enough" if passing is None or passing.any() else "nothing passes the filter"
         for query, ranking in zip(queries, rankings, strict=True):
-            _print_table(loaded, query, ranking)
+            _print_table(loaded, query, ranking, none)
     if open_ or sheet is not None:
         path = _write_sheet(loaded, queries, [ranking.rows for ranking in rankings], sheet)
         if open_:
@@ -98,8 +117,10 @@ def search(
         note(f"pictures in {path}")
 
 
-def _queries(images: list[str], rows: list[int]) -> list[_Query]:
+def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[str]) -> list[_Query]:
     """All queries in order; `-` stands for what is on standard input."""
+    from likewise.retrieval.search import pasted_vector
+
     queries: list[_Query] = []
     for word in images:
         if word == "-":
@@ -111,8 +132,12 @@ def _queries(images: list[str], rows: list[int]) -> list[_Query]:
         else:
             raise LikewiseError(f"{word} does not exist")
     queries += [_Query(f"row {row}", row=row) for row in rows]
+    queries += [_Query(name, id=name) for name in ids]
+    queries += [_Query("your vector", vector=pasted_vector(text)) for text in vectors]
     if not queries:
-        raise LikewiseError("nothing to search by: give an image file, words, - for standard input, or --row N")
+        raise LikewiseError(
+            "nothing to search by: give an image file, words, - for standard input, --id, --row or --vector"
+        )
     return queries
 
 
@@ -157,7 +182,13 @@ class _Ranking(NamedTuple):
 
 
 def _rankings(
-    index: Any, queries: list[_Query], k: int, before: bool, at_most_wrong: float | None, towers: tuple[Any, Any]
+    index: Any,
+    queries: list[_Query],
+    k: int,
+    before: bool,
+    at_most_wrong: float | None,
+    towers: tuple[Any, Any],
+    where: Any = None,
 ) -> Iterator[_Ranking]:
     images = [query.image for query in queries if query.image is not None]
     embedded = iter(index.embed(images) if images else ())
@@ -165,23 +196,37 @@ def _rankings(
     for query in queries:
         raw = _raw(index, query, embedded)
         if words is not None and query.words is not None:
-            found = words.search(query.words, k, raw, () if query.row is None else [query.row])
-            yield _Ranking(found.rows, found.scores, by_name=found.by_name)
+            yield _worded(words, query, k, raw, where)
             continue
         if query.row is not None:
-            rows, scores = index.search_rows([query.row], k, raw=before)
+            rows, scores = index.search_rows([query.row], k, raw=before, where=where)
         elif before:
-            rows, scores = index.search_raw(raw, k)
+            rows, scores = index.search_raw(raw, k, where=where)
         else:
-            rows, scores = index.search_vectors(index.query_vectors(raw), k)
+            rows, scores = index.search_vectors(index.query_vectors(raw), k, where=where)
         yield _Ranking(rows[0], scores[0]) if before else _sure(index, raw, rows, scores, at_most_wrong)
+
+
+def _worded(words: Any, query: _Query, k: int, raw: Any, where: Any) -> _Ranking:
+    """What words find; a filter ranks all items first."""
+    own = () if query.row is None else [query.row]
+    if where is None:
+        found = words.search(query.words, k, raw, own)
+        return _Ranking(found.rows, found.scores, by_name=found.by_name)
+    found = words.search(query.words, len(where), raw, own)
+    kept = where[found.rows].nonzero()[0][:k]
+    return _Ranking(found.rows[kept], found.scores[kept], by_name=found.by_name[kept])
 
 
 def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
     """Raw features of the example of a query, (1, d); None if it has words alone."""
     if query.row is not None:
         return index.raw[query.row : query.row + 1]
-    return None if query.image is None else next(embedded)[None]
+    if query.vector is None:
+        return None if query.image is None else next(embedded)[None]
+    from likewise.retrieval.search import query_vector
+
+    return query_vector(query.vector, index.model.n_features_in_)[None]
 
 
 def _sure(index: Any, raw: Any, rows: Any, scores: Any, at_most_wrong: float | None) -> _Ranking:
@@ -219,17 +264,24 @@ def _hit(index: Any, row: Any, score: Any, probability: float | None) -> dict[st
         "probability": None if probability is None else round(probability, 4),
         "label": None if index.labels is None else index.labels[row],
         "path": None if path is None else str(path),
+        **({} if index.metadata is None else {"metadata": _values(index.metadata, int(row))}),
     }
 
 
-def _print_table(index: Any, query: _Query, ranking: _Ranking) -> None:
+def _values(metadata: Any, row: int) -> dict[str, Any]:
+    from likewise.retrieval.cards import shown_value
+
+    return {name: shown_value(value) for name, value in metadata.rows([row])[0].items()}
+
+
+def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
     if ranking.novelty is not None and ranking.novelty > 1:
         results().print(f"{printable(query.name)} is unlike anything the model learned from", markup=False)
     if not len(ranking.rows):
-        results().print(f"{printable(query.name)}: no result is sure enough", markup=False)
+        results().print(f"{printable(query.name)}: {none}", markup=False)
         return
     grid = Grid(title=Text(printable(query.name)), title_justify="left")
     is_sure = ranking.probabilities is not None
@@ -237,17 +289,26 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking) -> None:
         grid.add_column(name, justify="right")
     numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
     shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
-    columns = [name for name, informative in shown.items() if informative]
-    for name in columns:
+    columns, beside = [name for name, informative in shown.items() if informative], _beside(index)
+    for name in (*columns, *beside):
         grid.add_column(name, overflow="fold")
     if is_worded := ranking.by_name is not None:
         grid.add_column("matched by")
     for place, hit in enumerate(_hits(index, ranking), start=1):
-        cells = [Text("" if hit[name] is None else printable(str(hit[name]))) for name in columns]
+        found = [*(hit[name] for name in columns), *(hit["metadata"][name] for name in beside)]
+        cells = [Text("" if value is None else printable(str(value)[:_MOST_CELL])) for value in found]
         likely = [_percent(hit["probability"])] if is_sure else []
         matched = ["name" if hit["by_name"] else "content"] if is_worded else []
         grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells, *matched)
     results().print(grid)
+
+
+def _beside(index: Any) -> list[str]:
+    """Columns of metadata that are shown in a table: the title, or else the text, and up to two fields."""
+    from likewise.retrieval.cards import card_layout
+
+    layout = card_layout(index.items)
+    return [name for name in (layout.title or layout.text, *layout.fields[:2]) if name is not None]
 
 
 def _percent(probability: float) -> str:

@@ -51,9 +51,17 @@ def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows:
     if isinstance(source, FeatureStore):
         return _from_store(source)
     if isinstance(source, Table):
-        return GalleryRows(_checked(source.X), as_items(source, source.X.shape[0]))
+        items = as_items(source, source.X.shape[0])
+        return GalleryRows(_checked(source.X), items, _root(items, Path(source.source)))
     raw = spooled(source, probe) if is_blocks(source) else _checked(source)
     return GalleryRows(raw, as_items(None, len(raw)))
+
+
+def _root(items: Items, source: Path) -> Path | None:
+    """The folder that the paths of a table are relative to: its own, or else the present one."""
+    some = next((path for path in (() if items.paths is None else items.paths) if path), None)
+    folders = (source.parent.resolve(), Path.cwd())
+    return None if some is None else next((folder for folder in folders if (folder / some).is_file()), None)
 
 
 def _from_store(store: FeatureStore) -> GalleryRows:

@@ -1,5 +1,6 @@
 """Which item is which in a gallery that changes: files and rows by their content, other items by the user's own ids."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
@@ -12,6 +13,7 @@ from likewise.tables.store import escape
 from likewise.utils.arrays import row_hashes
 
 _SAME = 0.99  # cosine of the features of a picture before and after a small edit; other pictures rarely reach .9
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ROW = "row:"  # before the hash of a row of numbers; that of a file has nothing before it
 
 
@@ -55,10 +57,14 @@ class Identities:
 
     @cached_property
     def keys(self) -> list[str]:
-        """A short name for each row, the same in every index that has the item: for addresses."""
+        """A short name for each row, the same in every index that has the item: for addresses.
+
+        An id that reads well in an address is its own name.
+        """
         items = self.items
         if items.own_ids:
-            codes = [_digest(str(name)) for name in items.ids.tolist()]
+            names = [str(name) for name in items.ids.tolist()]
+            codes = [name if _PLAIN.fullmatch(name) else _digest(name) for name in names]
         else:
             of_rows = self._row_codes[0].tolist() if items.hashes is None or not all(items.hashes) else None
             hashes = [None] * len(items) if items.hashes is None else items.hashes
@@ -67,7 +73,9 @@ class Identities:
 
     @cached_property
     def row_of_key(self) -> dict[str, int]:
-        return {key: row for row, key in enumerate(self.keys)}
+        """The row of each key; also of the keys that own ids had in addresses of earlier versions."""
+        earlier = [_digest(str(name)) for name in self.items.ids.tolist()] if self.items.own_ids else []
+        return {key: row for keys in (earlier, self.keys) for row, key in enumerate(keys)}
 
     def _rows(self, content: str) -> list[int]:
         """Rows with this content, in order."""

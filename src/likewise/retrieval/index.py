@@ -13,6 +13,7 @@ import numpy as np
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.retrieval import confidence, search
+from likewise.retrieval.filters import rows_where
 from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
 from likewise.retrieval.identity import Identities
 from likewise.retrieval.items import Items, as_items
@@ -25,8 +26,9 @@ from likewise.retrieval.smoothed_gallery import (
     smoothed_gallery,
     with_base_part,
 )
-from likewise.retrieval.storage import found_extractor, has_feedback, read_index, write_index
+from likewise.retrieval.storage import has_feedback, live_extractor, read_index, write_index
 from likewise.retrieval.taught import Taught, innermost
+from likewise.tables.columns import Columns
 
 
 class Index:
@@ -41,6 +43,7 @@ class Index:
     neighbours : Neighbours or None
         The number of neighbours that smooth each vector, and their weighting; None if vectors are plain.
     ids : (n,) array: row numbers, unless the items carry ids of their own
+    metadata : Columns or None, the other columns that the items came with
     labels : (n,) array of objects, None where a label is unknown; None if no label is known
     paths : (n,) array of picture paths relative to `root`, or None
     extractor : dict or None
@@ -126,9 +129,9 @@ class Index:
             labels[innermost(model).learned_from(found.raw)] = None
         smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
         index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
-        if index.approximate:
-            two_widths = model.n_features_in_ != index.raw.shape[1]  # no row of the gallery can be a query
-            as_query = index.vectors.__getitem__ if two_widths else index._query_vectors
+        if index.approximate:  # if queries have another width, no row of the gallery can be one
+            one_width = model.n_features_in_ == index.raw.shape[1]
+            as_query = index._query_vectors if one_width else index.vectors.__getitem__
             index.recall = search.sampled_recall(index.engine, as_query)
         return index
 
@@ -161,6 +164,11 @@ class Index:
         """Paths of the pictures, relative to `root`."""
         return self.items.paths
 
+    @property
+    def metadata(self) -> Columns | None:
+        """The other columns of the items."""
+        return self.items.metadata
+
     def rows_of(self, ids: Any) -> np.ndarray:
         """Rows of the given ids."""
         return self.items.rows_of(ids)
@@ -173,15 +181,20 @@ class Index:
 
     # -- searching ----------------------------------------------------------------------------------------------------
 
-    def search(self, queries: Any, k: int = 10, *, probability: bool = False) -> tuple[np.ndarray, ...]:
-        """Ids and scores, both (n, k), best first, for raw query rows; `probability` adds how likely each matches."""
-        rows, scores = self.search_vectors(self.query_vectors(queries), k)
+    def search(self, queries: Any, k: int = 10, *, probability: bool = False, where: Any = None) -> tuple[Any, ...]:
+        """Ids and scores, both (n, k), best first, for raw query rows; `probability` adds how likely each matches.
+
+        `where` ranks only the items that pass a condition on their columns, such as 'price < 20'.
+        """
+        rows, scores = self.search_vectors(self.query_vectors(queries), k, where=where)
         found = (self.ids[rows], scores)
         return (*found, confidence.probabilities(self, queries, rows)) if probability else found
 
-    def matches(self, queries: Any, at_most_wrong: float = 0.1, k: int | None = None) -> list[confidence.Matches]:
+    def matches(
+        self, queries: Any, at_most_wrong: float = 0.1, k: int | None = None, *, where: Any = None
+    ) -> list[confidence.Matches]:
         """The first k results of each raw query row, cut so that on average no more are wrong; there may be none."""
-        rows, scores = self.search_vectors(self.query_vectors(queries), len(self) if k is None else k)
+        rows, scores = self.search_vectors(self.query_vectors(queries), len(self) if k is None else k, where=where)
         return confidence.matches(self, queries, rows, scores, at_most_wrong)
 
     def query_vectors(self, queries: Any) -> np.ndarray:
@@ -196,42 +209,39 @@ class Index:
             near = Approximate(self.plain_vectors, engine.kind, engine.index)
         return with_base_part(Q, self._smoothed.queries(base_part(self.model, Q), near))
 
-    def search_vectors(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for query vectors from `query_vectors`."""
-        Q = search.query_vectors(Q, self.vectors.shape[1])
-        return search.best_rows(self.engine, Q, result_count(k, len(self)))
+    def search_vectors(self, Q: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and scores for query vectors from `query_vectors`; with `where`, exact also if the index is not."""
+        Q, among = search.query_vectors(Q, self.vectors.shape[1]), rows_where(self.items, where)
+        k = result_count(k, len(self) if among is None else len(among))
+        engine = self.engine if among is None else search.Among(self.vectors, among)
+        return search.best_rows(engine, Q, k) if k else search.nothing(len(Q))
 
-    def search_raw(self, queries: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def search_raw(self, queries: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for raw query rows by the cosine of raw features, without the model."""
-        Q = query_rows(queries, self.raw.shape[1])
-        return search.cosine_rows(Q, self.raw, self.norms, result_count(k, len(self)))
+        Q, among = query_rows(queries, self.raw.shape[1]), rows_where(self.items, where)
+        k = result_count(k, len(self) if among is None else len(among))
+        return search.cosine_rows(Q, self.raw, self.norms, k, among) if k else search.nothing(len(Q))
 
     def search_rows(
-        self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False
+        self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False, where: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores for rows of the gallery as queries; `own` includes the query itself in its results.
 
         `raw` ranks by the cosine of raw features, without the model.
         """
         rows = search.row_numbers(rows, len(self))
-        k = min(result_count(k, len(self)), len(self) - (not own))
-        if k == 0:
-            return np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0), np.float32)
+        k = result_count(k, len(self)) + (not own)
         if raw:
-            found = self.search_raw(self.raw[rows], k + (not own))
+            found = self.search_raw(self.raw[rows], k, where=where)
         else:
-            found = self.search_vectors(self._query_vectors(rows), k + (not own))
-        return found if own else search.without(rows, *found)
+            found = self.search_vectors(self._query_vectors(rows), k, where=where)
+        return found if own else search.others(rows, *found, k - 1)
 
     def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Query side of gallery rows, which are valid row numbers."""
         if self.model.symmetric:
             return self.vectors[rows]
-        if self.model.n_features_in_ != self.raw.shape[1]:
-            raise LikewiseError(
-                f"queries have {self.model.n_features_in_} numbers and the gallery {self.raw.shape[1]}: "
-                "a row of the gallery cannot be a query"
-            )
+        search.check_one_width(self.model.n_features_in_, self.raw.shape[1])
         return self.model._query_side(in_float(self.raw[rows]))
 
     @property
@@ -250,16 +260,9 @@ class Index:
 
     def image_extractor(self) -> Any:
         """The extractor saved with the index, ready to use."""
-        if self.extractor_file is None:
-            raise LikewiseError(
-                "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
-            )
         with self._lock:
             if self._live_extractor is None:
-                from likewise.features import load_extractor
-
-                self._live_extractor = load_extractor(found_extractor(self))
-                self._live_extractor.prepare()
+                self._live_extractor = live_extractor(self)
         return self._live_extractor
 
     # -- changing -----------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""The items of a gallery: ids, labels where known, paths, content hashes and dates of pictures."""
+"""The items of a gallery: ids, labels where known, paths, content hashes and dates of pictures, and metadata."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from likewise.errors import FileFormatError, LikewiseError
+from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.tables import Table
+from likewise.tables.columns import Columns
 from likewise.tables.store import escape, printable
+
+log = logging.getLogger("likewise")
 
 _ID = ("id", "ids")
 _LABEL = ("label", "labels", "y", "target", "class")
@@ -25,7 +29,8 @@ _PATH = ("path", "paths", "file", "name", "names")
 class Items:
     """Unique ids; labels (object, None where unknown), paths, content hashes and dates, each None if no item has one.
 
-    `numbered` says that the ids are row numbers, given for want of others: they change with the gallery.
+    `numbered` says that the ids are row numbers, given for want of others: they change with the gallery. `metadata`
+    holds all other columns that the items came with, None if there were none.
     """
 
     ids: np.ndarray
@@ -34,6 +39,7 @@ class Items:
     hashes: np.ndarray | None = None
     dates: np.ndarray | None = None
     numbered: bool = False
+    metadata: Columns | None = None
 
     def __post_init__(self) -> None:
         ids = self.ids.tolist()
@@ -57,6 +63,11 @@ class Items:
         )
         return not self.numbered and not named
 
+    def row_of_text(self, text: str) -> int:
+        """The row of an id as somebody types it."""
+        name: Any = int(text) if self.ids.dtype.kind == "i" and text.strip().removeprefix("-").isdecimal() else text
+        return int(self.rows_of([name])[0])
+
     def rows_of(self, ids: Any) -> np.ndarray:
         """Rows of the given ids."""
         wanted = _plain([ids] if isinstance(ids, str | int) else ids)
@@ -68,13 +79,19 @@ class Items:
     def take(self, rows: np.ndarray) -> Items:
         """The items of the given rows."""
         taken: dict[str, Any] = {name: None if p is None else p[rows] for name, p in self.columns().items()}
-        return replace(self, **taken)
+        return replace(self, **taken, metadata=None if self.metadata is None else self.metadata.take(rows))
 
     def plus(self, other: Items) -> Items:
         """These items followed by `other`."""
         ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
         rest = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
-        return replace(self, ids=ids, **rest, numbered=self.numbered and other.numbered)
+        numbered = self.numbered and other.numbered
+        return replace(self, ids=ids, **rest, numbered=numbered, metadata=self._joined_metadata(other))
+
+    def _joined_metadata(self, other: Items) -> Columns | None:
+        if self.metadata is None and other.metadata is None:
+            return None
+        return (self.metadata or Columns.none()).plus(other.metadata, len(self), len(other))
 
     def labels_from(self, other: Items) -> list[Any]:
         """Labels of these items as `other` has them, own ones where it has not the item."""
@@ -139,11 +156,31 @@ def as_items(items: Any, n: int, start: int = 0) -> Items:
             _labels(columns.get("labels")),
             _column(columns.get("paths")),
             numbered=ids is None,
+            metadata=_metadata(items, columns),
         )
     for name, part in found.columns().items():
         if part is not None and len(part) != n:
             raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one per row of the gallery")
+    if found.metadata is not None and len(found.metadata) != n:
+        raise LikewiseError(
+            f"items has {len(found.metadata)} rows of metadata; expected {n}, one per row of the gallery"
+        )
     return found
+
+
+def _metadata(items: Any, taken: dict[str, Any]) -> Columns | None:
+    """The columns that are no id, label or path under that very name."""
+    if isinstance(items, Table):
+        return None if items.metadata is None else items.metadata()
+    rest = {name: values for name, values in taken.get("rest", {}).items() if not isinstance(values, str)}
+    if not rest:
+        return None
+    try:
+        made = Columns.of(rest)
+    except MissingExtraError as error:
+        log.warning("%s; without it these columns are not kept: %s", error, ", ".join(rest))
+        return None
+    return made if made.names else None
 
 
 def _columns(items: Any) -> dict[str, Any]:
@@ -151,22 +188,36 @@ def _columns(items: Any) -> dict[str, Any]:
     if items is None:
         return {}
     if isinstance(items, Table):
-        return {"labels": items.y, "paths": items.names}
+        return {"ids": items.ids, "labels": items.y, "paths": items.paths}
+    if hasattr(items, "to_pydict"):  # an Arrow table, whose `columns` are not their names
+        return _columns(dict(zip(items.column_names, map(list, items.to_pydict().values()), strict=True)))
     if isinstance(items, Mapping) or hasattr(items, "columns"):
-        return {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
+        found = {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
+        return {**{ours: column for ours, (column, _) in found.items()}, "rest": _rest(items, found)}
     if isinstance(items, str | bytes) or not isinstance(items, Sequence | np.ndarray):
         raise LikewiseError(f"items is {type(items).__name__}; expected ids, a table, or columns id, label and path")
     first = items[0] if len(items) else None
     if isinstance(first, Mapping):
         return _columns({key: [item.get(key) for item in items] for item in items for key in item})
     if hasattr(first, "_asdict"):  # named tuples, such as the items of a feature store
-        return _columns([item._asdict() for item in items])
+        return {**_columns([item._asdict() for item in items]), "rest": {}}
     return {"ids": items}
 
 
-def _found(table: Any, names: Sequence[str]) -> Any:
-    keys = {str(key).lower(): key for key in (table.columns if hasattr(table, "columns") else table)}
-    return next((list(table[keys[name]]) for name in names if name in keys), None)
+def _found(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """The column with one of these names, and its name; None for both if there is none."""
+    keys = {str(key).lower(): key for key in _keys(table)}
+    return next(((list(table[keys[name]]), keys[name]) for name in names if name in keys), (None, None))
+
+
+def _keys(table: Any) -> list[Any]:
+    return list(table.columns if hasattr(table, "columns") else table)
+
+
+def _rest(table: Any, found: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The other columns, and those that have a name of their own for the id, the label or the path."""
+    built_in = {ours[:-1]: name for ours, (_, name) in found.items()}
+    return {str(name): table[name] for name in _keys(table) if built_in.get(str(name).lower()) != name}
 
 
 def _labels(values: Any) -> np.ndarray | None:

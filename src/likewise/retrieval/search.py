@@ -57,6 +57,20 @@ class Approximate:
         return np.asarray(self.index.search(Q, k)[1])
 
 
+class Among:
+    """Inner products with some of the rows: a filter is applied before ranking, and its answers are exact."""
+
+    def __init__(self, V: np.ndarray, rows: np.ndarray) -> None:
+        self.V, self.rows = V, rows
+
+    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
+        """Rows of the k highest float32 scores, in no particular order."""
+        return _largest(Q, self.V, None, k, self.rows)
+
+
+Engine = Exact | Approximate | Among
+
+
 def check_approximate(index: Any, n: int, width: int) -> None:
     """Raise ValueError unless a faiss index from a file is one of n vectors, and leads to no others."""
     import faiss
@@ -77,13 +91,13 @@ def check_approximate(index: Any, n: int, width: int) -> None:
         raise ValueError("it names vectors that are not there")
 
 
-def best_rows(engine: Exact | Approximate, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best rows for each query and their scores, best first, ties in row order.
 
     Candidates are scored again in float64. If the last candidate ties with the k-th, rows beyond it may tie too, and
     more candidates are requested.
     """
-    n = len(engine.V)
+    n = len(engine.rows if isinstance(engine, Among) else engine.V)
     Q = np.ascontiguousarray(Q, dtype=np.float32)
     found, values = np.empty((len(Q), k), np.int64), np.empty((len(Q), k), np.float32)
     open_, width = np.arange(len(Q)), min(n, k + SLACK)
@@ -97,7 +111,7 @@ def best_rows(engine: Exact | Approximate, Q: np.ndarray, k: int) -> tuple[np.nd
     return found, values
 
 
-def _rescored(engine: Exact | Approximate, Q: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+def _rescored(engine: Engine, Q: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     rows = engine.candidates(Q, width)
     scores = np.empty(rows.shape)
     step = max(1, _BLOCK // (16 * width * Q.shape[1]))
@@ -120,28 +134,44 @@ def _rounding_bound(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return 4 * np.finfo(np.float32).eps * np.sqrt(Q.shape[1]) * size
 
 
-def cosine_rows(Q: np.ndarray, X: np.ndarray, norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k rows of X with the highest cosines, best first; X may be on disk and is not copied as a whole."""
+def cosine_rows(
+    Q: np.ndarray, X: np.ndarray, norms: np.ndarray, k: int, among: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k rows of X, or those `among` them, with the highest cosines, best first; X may be on disk."""
     Q = np.asarray(Q, np.float32)
     Q = Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), _TINY)
     norms = np.maximum(norms, _TINY)
-    rows = _largest(Q, X, 1 / norms, min(len(X), k + SLACK))
+    rows = _largest(Q, X, 1 / norms, min(len(X) if among is None else len(among), k + SLACK), among)
     scores = np.einsum("qkd,qd->qk", X[rows].astype(np.float64), Q.astype(np.float64)) / norms[rows]
     rows, scores = _by_score(rows, scores)
     return rows[:, :k], scores[:, :k].astype(np.float32)
 
 
-def _largest(Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int) -> np.ndarray:
-    """Rows of the k largest Q @ (scale · X).T, by blocks of queries."""
-    X = X if X.dtype == np.float32 else np.asarray(X, np.float32)
-    step = max(1, _BLOCK // len(X))
+def _largest(
+    Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int, among: np.ndarray | None = None
+) -> np.ndarray:
+    """Rows of the k largest Q @ (scale · X).T, by blocks of queries; only rows `among` these."""
+    if among is None:
+        X = X if X.dtype == np.float32 else np.asarray(X, np.float32)
+    elif scale is not None:
+        scale = scale[among]
+    step = max(1, _BLOCK // max(1, len(X) if among is None else len(among)))
     found = np.empty((len(Q), k), np.int64)
     for i in range(0, len(Q), step):
-        S = Q[i : i + step] @ X.T
+        S = Q[i : i + step] @ X.T if among is None else _products(Q[i : i + step], X, among)
         if scale is not None:
             S *= scale.astype(np.float32)
         found[i : i + step] = top_columns(S, k, ordered=False)
-    return found
+    return found if among is None else among[found]
+
+
+def _products(Q: np.ndarray, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Q @ X[rows].T without a copy of all those rows."""
+    S = np.empty((len(Q), len(rows)), np.float32)
+    step = max(1, _BLOCK // X.shape[1])
+    for i in range(0, len(rows), step):
+        np.matmul(Q, np.asarray(X[rows[i : i + step]], np.float32).T, out=S[:, i : i + step])
+    return S
 
 
 def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -198,6 +228,24 @@ def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.n
     return rows[~drop].reshape(shape), scores[~drop].reshape(shape)
 
 
+def others(own: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first k results of each list without the query's own row.
+
+    Where a filter leaves one query fewer results than another, its list ends with rows of -1.
+    """
+    is_own = rows == own[:, None]
+    order = np.argsort(is_own, axis=1, kind="stable")
+    rows, scores = np.where(is_own, -1, rows), np.where(is_own, np.float32(-np.inf), scores)
+    rows, scores = np.take_along_axis(rows, order, axis=1)[:, :k], np.take_along_axis(scores, order, axis=1)[:, :k]
+    kept = (rows >= 0).any(axis=0)
+    return rows[:, kept], scores[:, kept]
+
+
+def nothing(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """No results for n queries."""
+    return np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+
+
 class NotFoundError(LikewiseError):
     """A row, an id, a label or a picture that is not in the index."""
 
@@ -212,12 +260,41 @@ def query_rows(queries: Any, width: int) -> np.ndarray:
     return in_float(Q)
 
 
+def pasted_vector(text: str) -> np.ndarray:
+    """Numbers as somebody pastes them: a JSON list, or separated by commas, semicolons or blanks."""
+    inner = text.strip()
+    inner = inner[1:-1] if inner[:1] == "[" and inner[-1:] == "]" else inner
+    words = inner.replace(",", " ").replace(";", " ").split()
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError as error:
+        raise LikewiseError(f"vector is {text[:40]!r}; expected numbers such as [0.1, 0.5]") from error
+
+
+def query_vector(values: Any, width: int) -> np.ndarray:
+    """Raw features of one query: finite numbers, as many as the model takes."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.shape != (width,):
+        raise LikewiseError(f"vector has {vector.size} numbers; expected {width}")
+    if not np.isfinite(vector.astype(np.float32)).all():
+        raise LikewiseError("vector has NaN or infinity; expected finite numbers")
+    return vector.astype(np.float32)
+
+
 def query_vectors(Q: Any, width: int) -> np.ndarray:
     """Query vectors; a single one is made two-dimensional."""
     Q = np.atleast_2d(np.asarray(Q))
     if Q.ndim != 2 or Q.shape[1] != width:
         raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {width}")
     return np.asarray(Q)
+
+
+def check_one_width(queries: int, gallery: int) -> None:
+    """Raise if a row of the gallery cannot be a query."""
+    if queries != gallery:
+        raise LikewiseError(
+            f"queries have {queries} numbers and the gallery {gallery}: a row of the gallery cannot be a query"
+        )
 
 
 def row_numbers(rows: Any, n: int) -> np.ndarray:

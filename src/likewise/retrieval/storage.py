@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -30,6 +30,7 @@ from likewise.retrieval.items import Items
 from likewise.retrieval.neighbours import Neighbours
 from likewise.retrieval.search import check_approximate
 from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part
+from likewise.tables.columns import Columns
 from likewise.tables.npy import mapped
 from likewise.utils.files import atomic_write, locked, sync
 
@@ -42,10 +43,11 @@ _VERSION = re.compile(rf"{_PREFIX}[0-9a-f]{{12}}")
 MODEL = "model.likewise"
 RAW, _VECTORS, _ITEMS = "raw.npy", "vectors.npy", "items.json"
 LESSONS = "lessons"
+_METADATA = "metadata.arrow"
 _APPROXIMATE = "approximate.faiss"
 _SAMPLE = 100  # pictures looked for when an index is told where they are
 _SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
-_PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, EXTRACTOR, _APPROXIMATE, META}
+_PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, _METADATA, EXTRACTOR, _APPROXIMATE, META}
 _FAISS_LIMITS = threading.Lock()
 _TRIES = 1000  # an index replaced that often while it is read is more than busy
 
@@ -134,6 +136,8 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         _write_array(version / _SMOOTHED, index._smoothed.vectors)
         _write_array(version / _REACH, index._smoothed.reach)
     atomic_write(version / _ITEMS, index.items.to_json())
+    if index.items.metadata is not None:
+        atomic_write(version / _METADATA, index.items.metadata.write)
     if index.extractor_file is not None:
         shutil.copyfile(index.extractor_file, version / EXTRACTOR)
     if index.approximate:
@@ -241,6 +245,19 @@ def found_extractor(index: Index) -> Path:
     return Path(parts["extractor_file"])
 
 
+def live_extractor(index: Index) -> Any:
+    """The extractor saved with an index, ready to use."""
+    if index.extractor_file is None:
+        raise LikewiseError(
+            "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
+        )
+    from likewise.features import load_extractor
+
+    made = load_extractor(found_extractor(index))
+    made.prepare()
+    return made
+
+
 def _read_current(folder: Path, read: Callable[[Path], Result]) -> Result:
     """What `read` makes of the current version, even if versions are replaced and removed meanwhile."""
     for _ in range(_TRIES):
@@ -296,6 +313,8 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
     model = load_model(version / MODEL)
     raw, vectors = _matrix(version / RAW), np.array(_matrix(version / _VECTORS), np.float32)
     items = _read_items(version)
+    if _METADATA in facts["files"]:
+        items = replace(items, metadata=Columns.open(version / _METADATA, len(items)))
     if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
         raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
     _check_width(version, model, raw, vectors.shape[1])

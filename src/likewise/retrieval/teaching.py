@@ -102,10 +102,11 @@ class Teacher:
     def mark(self, queries: Any, items: Any, right: bool | None, who: str = "") -> Event:
         """Mark items right or wrong for queries, or (None) take their marks off, in one step.
 
-        A query is a row of the index, or the raw numbers of something else; `queries` is one of them or a list.
+        A query is a row of the index, an id that is text, or the raw numbers of something else; `queries` is one of
+        them or a list. Items are rows, or ids that are text.
         """
         rows, numbers = self._queries(queries if isinstance(queries, list) else [queries])
-        wanted = row_numbers(items, len(self.index)).tolist()
+        wanted = self._rows(items).tolist()
         if set(rows) & set(wanted):
             raise LikewiseError(f"item {next(iter(set(rows) & set(wanted)))} is the query itself; mark another")
         outside = {outside_name(x): x for x in numbers}
@@ -136,13 +137,18 @@ class Teacher:
 
     def _queries(self, queries: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
         """Rows of the index, and numbers from outside."""
-        rows = [int(row_numbers(query, len(self.index))[0]) for query in queries if not np.ndim(query)]
+        rows = [int(self._rows(query)[0]) for query in queries if not np.ndim(query)]
         width = self.index.raw.shape[1]
         numbers = [query_rows(query, width)[0].astype(np.float32) for query in queries if np.ndim(query)]
         return rows, numbers
 
+    def _rows(self, items: Any) -> np.ndarray:
+        """Row numbers of items, which are rows or ids that are text."""
+        named = isinstance(items, str) or (np.ndim(items) == 1 and len(items) and isinstance(items[0], str))
+        return self.index.rows_of(items) if named else row_numbers(items, len(self.index))
+
     def _references(self, rows: Any) -> tuple[ItemRef, ...]:
-        numbers = row_numbers(rows, len(self.index)).tolist() if np.size(rows) else []
+        numbers = self._rows(rows).tolist() if np.size(rows) else []
         return tuple(map(self.untaught.identities.reference, numbers))
 
     # -- learning -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Tables in NumPy's files and in Parquet."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +10,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import FileFormatError, LikewiseError, optional
+from likewise.tables.columns import Columns, kept_fields
 from likewise.tables.npy import Archive, explained, mapped
-from likewise.tables.table import LABEL_NAMES, NAME_NAMES, Table, check_width, checked_rows, named_column, tidy_labels
+from likewise.tables.table import (
+    ID_NAMES,
+    LABEL_NAMES,
+    NAME_NAMES,
+    Table,
+    check_width,
+    checked_ids,
+    checked_rows,
+    named_column,
+    sole_label,
+    tidy_labels,
+    without_built_in,
+)
 
 _FEATURE_KEYS = ("X", "features", "embeddings", "x", "data")
-_NAME_KEYS = ("names", "paths", "files", "ids")
+_NAME_KEYS = ("names", "paths", "files")
 # Of the archives of scipy.sparse.save_npz, in all its formats.
 _SPARSE_KEYS = {"format", "shape", "data", "_is_array", "indices", "indptr", "offsets", "coords", "row", "col"}
 
@@ -37,7 +53,7 @@ def _from_archive(path: Path, archive: Archive, features: str | None, label_colu
     y = _labels(path, archive, ndims, label_column)
     notes: list[str] = []
     X = checked_rows(archive.read(rows or ""), f"{path}[{rows}]", notes)
-    return Table(X, y, _names(archive, len(X)), str(path), notes)
+    return Table(X, y, _names(archive, len(X)), str(path), notes, _ids(path, archive, len(X)))
 
 
 def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Table:
@@ -55,7 +71,8 @@ def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Tabl
         found.check_format(full_check=True)  # places outside of the matrix would be read and written, too
     X = checked_rows(sp.csr_array(found), str(path), [])
     ndims = {key: len(archive.header(key).shape) for key in archive.keys if key not in _SPARSE_KEYS}
-    return Table(X, _labels(path, archive, ndims, label_column), _names(archive, X.shape[0]), str(path))
+    y, n = _labels(path, archive, ndims, label_column), X.shape[0]
+    return Table(X, y, _names(archive, n), str(path), ids=_ids(path, archive, n))
 
 
 def _most_rows(size: int) -> int:
@@ -96,6 +113,11 @@ def _names(archive: Archive, n: int) -> list[str] | None:
     return None
 
 
+def _ids(path: Path, archive: Archive, n: int) -> list[Any] | None:
+    key = next((key for key in ID_NAMES if key in archive.keys and archive.header(key).shape == (n,)), None)
+    return None if key is None else checked_ids(archive.read(key).tolist(), key, path)
+
+
 def _listed(ndims: dict[str, int]) -> str:
     return ", ".join(f"{key} ({ndim}-D)" for key, ndim in ndims.items()) or "nothing"
 
@@ -103,56 +125,130 @@ def _listed(ndims: dict[str, int]) -> str:
 _EMBEDDING_NAMES = ("embedding", "embeddings", "features", "vector", "x")
 
 
-def read_parquet(path: Path, features: str | None = None, label_column: str | None = None) -> Table:
-    """Rows, labels and names from a Parquet file; text in it that is not UTF-8 is found only when it is used."""
+def read_parquet(
+    path: Path,
+    features: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    metadata: Sequence[str] = (),
+) -> Table:
+    """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for."""
     with explained(path, "Parquet"):
-        return _from_parquet(path, features, label_column)
+        return _from_parquet(path, features, label_column, id_column, metadata)
 
 
-def _from_parquet(path: Path, features: str | None, label_column: str | None) -> Table:
-    frame = parquet_frame(path)
-    if frame.num_rows == 0:
-        raise LikewiseError(f"{path} is empty: it has columns and no rows")
-    label = named_column(path, frame.column_names, label_column)
-    name = named_column(path, frame.column_names, None, NAME_NAMES)
+def _from_parquet(
+    path: Path, features: str | None, label_column: str | None, id_column: str | None, metadata: Sequence[str]
+) -> Table:
+    schema = parquet_schema(path)
+    columns = list(schema.names)
+    known = {
+        "label": named_column(path, columns, label_column),
+        "id": named_column(path, columns, id_column, ID_NAMES),
+        "path": named_column(path, columns, None, NAME_NAMES),
+    }
+    for column in metadata:
+        named_column(path, columns, column)
     notes: list[str] = []
-    X = checked_rows(_rows(path, frame, features, {label, name}, notes), str(path), notes)
-    y = None if label is None else tidy_labels(frame[label].to_pylist())
-    names = None if name is None else [str(value) for value in frame[name].to_pylist()]
-    return Table(X, y, names, str(path), notes)
+    rows, is_list = _feature_columns(path, schema, features, {*known.values(), *metadata}, notes)
+    if known["label"] is None:
+        known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
+    frame = parquet_frame(path, [*rows, *(column for column in known.values() if column is not None)])
+    X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)
+    y, ids, names = (None if name is None else frame[name].to_pylist() for name in known.values())
+    kept = without_built_in([column for column in columns if column not in rows], known)
+    return Table(
+        X,
+        None if y is None else tidy_labels(y),
+        None if names is None else ["" if name is None else str(name) for name in names],
+        str(path),
+        notes,
+        None if ids is None else checked_ids(ids, known["id"] or "id", path),
+        partial(_parquet_columns, path, kept) if kept_fields(_selected(schema, kept))[0] else None,
+        known["path"],
+    )
 
 
-def parquet_frame(path: Path) -> Any:
-    """The Arrow table in a Parquet file."""
+def _only_text(path: Path, schema: Any, taken: set[str | None]) -> str | None:
+    """The label, where it is the only text column that is no title and no prose, and its values repeat."""
+    texts = [field.name for field in schema if field.name not in taken and _is_text(field.type)]
+    found = sole_label(texts)
+    if found is None:
+        return None
+    values = parquet_frame(path, [found])[found]
+    return found if len(values.unique()) < len(values) else None
+
+
+def _selected(schema: Any, names: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([field for field in schema if field.name in names])
+
+
+def _parquet_columns(path: Path, names: list[str]) -> Columns:
+    """Columns of a Parquet file, batch by batch."""
+    with _readable(path) as parquet, parquet.ParquetFile(path) as file:
+        chosen = None if any("." in name for name in names) else names  # a dot would lead into a nested column
+        return Columns.spooled(file.iter_batches(10_000, columns=chosen), _selected(file.schema_arrow, names))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Any]:
+    """pyarrow.parquet; what it raises on a damaged file becomes one sentence."""
     pq, pa = (optional(name, f"reading {path}", "parquet") for name in ("pyarrow.parquet", "pyarrow"))
     try:
-        return pq.read_table(path)
+        yield pq
     except (pa.ArrowException, OSError) as error:
         raise FileFormatError(f"{path} is not a Parquet file, or it is damaged: {error}") from error
 
 
-def _rows(path: Path, frame: Any, features: str | None, taken: set[str | None], notes: list[str]) -> np.ndarray:
-    """The embedding column if there is one, the numeric columns otherwise."""
-    columns = [column for column in frame.column_names if column not in taken]
+def parquet_schema(path: Path) -> Any:
+    """The columns of a Parquet file that has rows, and their types."""
+    with _readable(path) as parquet, parquet.ParquetFile(path) as file:
+        if file.metadata.num_rows == 0:
+            raise LikewiseError(f"{path} is empty: it has columns and no rows")
+        return file.schema_arrow
+
+
+def parquet_frame(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """The Arrow table in a Parquet file, or some of its columns."""
+    with _readable(path) as parquet:
+        if columns is None or any("." in name for name in columns):
+            return parquet.read_table(path)
+        return parquet.read_table(path, columns=list(dict.fromkeys(columns)))
+
+
+def _feature_columns(
+    path: Path, schema: Any, features: str | None, taken: set[str | None], notes: list[str]
+) -> tuple[list[str], bool]:
+    """The embedding column if there is one, and True; the numeric columns otherwise."""
+    columns = [column for column in schema.names if column not in taken]
     if features is not None:
-        return _embeddings(path, frame, named_column(path, frame.column_names, features) or "")
-    lists = [column for column in columns if _holds_lists(frame.schema.field(column).type)]
+        return [named_column(path, list(schema.names), features) or ""], True
+    lists = [column for column in columns if _holds_lists(schema.field(column).type)]
     usual = [column for column in lists if column.lower() in _EMBEDDING_NAMES]
     if len(lists) == 1 or len(usual) == 1:
-        return _embeddings(path, frame, (usual or lists)[0])
+        return [(usual or lists)[0]], True
     if lists:
         raise LikewiseError(f"{path} has the embedding columns {', '.join(lists)}: name one with --features")
-    return _numeric(path, frame, columns, notes)
-
-
-def _numeric(path: Path, frame: Any, columns: list[str], notes: list[str]) -> np.ndarray:
-    numeric = [column for column in columns if _is_numeric(frame.schema.field(column).type)]
+    numeric = [column for column in columns if _is_numeric(schema.field(column).type)]
     if not numeric:
         raise LikewiseError(f"{path} has no embedding column and no numeric one: it has {', '.join(columns)}")
     left_out = [column for column in columns if column not in numeric]
     if left_out:
         notes.append(f"{path}: not used as features: {', '.join(left_out)}")
-    return np.column_stack([frame[column].to_numpy().astype(np.float64) for column in numeric])
+    return numeric, False
+
+
+def _numeric(frame: Any, columns: list[str]) -> np.ndarray:
+    return np.column_stack([frame[column].to_numpy().astype(np.float64) for column in columns])
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as pt
+
+    kind = kind.value_type if pt.is_dictionary(kind) else kind
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def _embeddings(path: Path, frame: Any, column: str) -> np.ndarray:

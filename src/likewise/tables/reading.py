@@ -3,7 +3,7 @@
 import os
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -16,7 +16,7 @@ from likewise.tables.arrays import read_npy, read_npz, read_parquet
 from likewise.tables.npy import mapped
 from likewise.tables.store import FeatureStore, is_store, read_rows
 from likewise.tables.table import Table, check_width, checked_rows, named_column, tidy_labels
-from likewise.tables.text import opened, read_csv, rows_of
+from likewise.tables.text import CsvOptions, opened, read_csv, rows_of
 from likewise.utils.files import StrPath
 
 _PAIRS = ("features", "X", "embeddings")
@@ -31,6 +31,8 @@ def read_table(
     label_column: str | None = None,
     features: str | None = None,
     names: bool = True,
+    id_column: str | None = None,
+    metadata: Sequence[str] = (),
 ) -> Table:
     """Read rows and labels from `source`.
 
@@ -41,7 +43,10 @@ def read_table(
     labels : a file of labels, one per row, used in place of those in `source`
     label_column : the column or key that holds the labels, if it is not called label, y, target or class
     features : the column or key that holds the features, where there is a choice
-    names : False leaves out the names of the rows of a feature store, which take more memory than their labels
+    names : False leaves out the names of the rows of a feature store, which take more memory than their labels, and
+        the columns of a CSV that are no features
+    id_column : the column that holds the ids, if it is not called id
+    metadata : columns of numbers that are no features, of a CSV, or of a Parquet file without a column of lists
 
     Examples
     --------
@@ -52,15 +57,22 @@ def read_table(
     ((2, 2), ['cat', 'dog'])
     """
     # A label column that belongs to the labels file is not looked for in the data.
-    table = _read(source, None if labels is not None else label_column, features, names)
+    table = _read(source, None if labels is not None else label_column, features, names, (id_column, metadata))
     if labels is None:
         return table
     return replace(table, y=read_labels(labels, label_column))
 
 
-def _read(source: StrPath, label_column: str | None, features: str | None, names: bool) -> Table:
+def _read(
+    source: StrPath,
+    label_column: str | None,
+    features: str | None,
+    names: bool,
+    beside: tuple[str | None, Sequence[str]],
+) -> Table:
+    options = CsvOptions(None, *beside, keep=names)
     if os.fspath(source) == "-":
-        return read_csv(standard_input(), "standard input", label_column)
+        return read_csv(standard_input(), "standard input", label_column, options=options)
     path = Path(source)
     if not path.exists():
         raise LikewiseError(f"{path} does not exist")
@@ -69,10 +81,12 @@ def _read(source: StrPath, label_column: str | None, features: str | None, names
     readers: dict[str, Callable[[], Table]] = {
         ".npz": lambda: read_npz(path, features, label_column),
         ".npy": lambda: read_npy(path),
-        ".csv": lambda: _read_text(path, label_column, None),
-        ".tsv": lambda: _read_text(path, label_column, "\t"),
-        ".parquet": lambda: read_parquet(path, features, label_column),
+        ".csv": lambda: _read_text(path, label_column, None, options),
+        ".tsv": lambda: _read_text(path, label_column, "\t", options),
+        ".parquet": lambda: read_parquet(path, features, label_column, *beside),
     }
+    if beside[0] is not None and path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
+        raise LikewiseError(f"{path} has no columns: an id column is one of a .csv, .tsv or .parquet file")
     if is_svmlight(path):
         return read_svmlight(path)
     if path.suffix.lower() not in readers:
@@ -87,9 +101,9 @@ def standard_input() -> TextIO:
     return sys.stdin
 
 
-def _read_text(path: Path, label_column: str | None, delimiter: str | None) -> Table:
+def _read_text(path: Path, label_column: str | None, delimiter: str | None, options: CsvOptions) -> Table:
     with opened(path) as file:
-        return read_csv(file, str(path), label_column, delimiter)
+        return read_csv(file, str(path), label_column, delimiter, options)
 
 
 def _read_folder(path: Path) -> Table:

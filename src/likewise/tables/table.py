@@ -1,35 +1,62 @@
 """A table: rows, their labels if there are any, and what each row is called."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError
+from likewise.tables.columns import Columns
 
 # What people call these columns, in the order of preference.
 LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
 _LONG_LABEL, _MOST_TEXT = 256, 1 << 28  # characters of one, bytes of all: NumPy gives each the room of the longest
 MOST_COLUMNS = 100_000_000  # one vector of that width takes 0.8 GB; a larger one is a damaged number
+PATH_NAMES = ("path", "paths", "file", "files", "filename")
+ID_NAMES = ("id", "ids")
 NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
+# What cards show first; such a column is no label, though it is text.
+TITLE_NAMES = ("title", "name", "headline", "subject")
+TEXT_NAMES = ("text", "body", "abstract", "description", "content", "summary", "document")
+URL_NAMES = ("url", "link", "href", "uri", "homepage")
+_FILE_NAME = re.compile(r"[^\s]\.[A-Za-z0-9]{2,4}$")
+_SAMPLE = 100
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and notes on the reading."""
+    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and notes on the reading.
+
+    `ids` are those of a column of ids; `metadata` reads the other columns, None if there are none. `name_column` is
+    what the column of the names is called, if that is known.
+    """
 
     X: Any
     y: np.ndarray | None = None
     names: list[str] | None = None
     source: str = "X"
     notes: list[str] = field(default_factory=list)
+    ids: list[Any] | None = None
+    metadata: Callable[[], Columns] | None = None
+    name_column: str | None = None
 
     def __post_init__(self) -> None:
         if self.y is not None and len(self.y) != self.X.shape[0]:
             raise LikewiseError(
                 f"{self.source} has {self.X.shape[0]} rows but {len(self.y)} labels: expected one per row"
             )
+
+    @property
+    def paths(self) -> list[str] | None:
+        """The names of rows, if they are names of files."""
+        column = None if self.name_column is None else self.name_column.lower()
+        if self.names is None or column is None or column in PATH_NAMES:
+            return self.names
+        some = [name for name in self.names[:_SAMPLE] if name]
+        return self.names if column == "name" and some and all(map(_FILE_NAME.search, some)) else None
 
     def unlabelled(self) -> np.ndarray:
         """True for the rows without a label; a table without any label is an error."""
@@ -59,7 +86,8 @@ class Table:
         kept = np.flatnonzero(~missing)
         names = None if self.names is None else [self.names[i] for i in kept]
         notes = [*self.notes, *self.label_notes()]
-        return replace(self, X=self.X[kept], y=tidy_labels(self.y[kept]), names=names, notes=notes)
+        y, ids = tidy_labels(self.y[kept]), None if self.ids is None else [self.ids[i] for i in kept]
+        return replace(self, X=self.X[kept], y=y, names=names, notes=notes, ids=ids, metadata=None)
 
 
 def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
@@ -68,6 +96,38 @@ def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequ
         raise LikewiseError(f"{source} has no column {asked!r}: its columns are {shortened(columns)}")
     lowered = {column.lower(): column for column in reversed(columns)}
     return asked if asked is not None else next((lowered[name] for name in usual if name in lowered), None)
+
+
+def sole_label(text_columns: Sequence[str]) -> str | None:
+    """The only text column that is no title, text or address; None if there is no such column, or several."""
+    prose = (*TITLE_NAMES, *TEXT_NAMES, *URL_NAMES)
+    left = [column for column in text_columns if column.lower() not in prose]
+    return left[0] if len(left) == 1 else None
+
+
+def checked_ids(values: Sequence[Any], column: str, source: Any) -> list[Any]:
+    """Ids that are all there and all different, whole numbers or text."""
+    ids = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    missing = next((row for row, value in enumerate(ids, start=1) if is_absent(value)), None)
+    if missing is not None:
+        raise LikewiseError(f"row {missing} of {source} has no {column!r}: expected an id in every row")
+    if len(set(ids)) != len(ids):
+        twice = next(value for value, times in Counter(ids).items() if times > 1)
+        rows = [row for row, value in enumerate(ids, start=1) if value == twice]
+        raise LikewiseError(
+            f"{source} has the {column} {twice!r} in rows {rows[0]} and {rows[1]}: expected ids that are all different"
+        )
+    return ids
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a value is None, NaN or blank."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def without_built_in(columns: Sequence[str], taken: dict[str, str | None]) -> list[str]:
+    """Columns to keep as metadata: not those that are the id, the label or the path under that very name."""
+    return [column for column in columns if column and taken.get(column.lower()) != column]
 
 
 def shortened(columns: list[str], most: int = 8) -> str:
