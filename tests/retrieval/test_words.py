@@ -25,21 +25,21 @@ def classes(words: Words, wording: Wording, k: int = EACH, **examples: object) -
 
 
 def test_a_phrase_finds_its_pictures_first(words: Words) -> None:
-    assert classes(words, Wording(("a photo of my cat",))) == ["tabby"] * EACH
+    assert classes(words, Wording.of(("a photo of my cat",))) == ["tabby"] * EACH
 
 
 def test_unwanted_words_push_away(words: Words) -> None:
-    assert set(classes(words, Wording(("food",), ("pizza",)))) == {"banana"}
-    assert "pizza" not in classes(words, Wording((), ("pizza",)), 4 * EACH)
+    assert set(classes(words, Wording.of(("food",), ("pizza",)))) == {"banana"}
+    assert "pizza" not in classes(words, Wording.of((), ("pizza",)), 4 * EACH)
 
 
 def test_words_beside_an_example_share_the_first_places_by_weight(words: Words) -> None:
     raw = words.index.raw[:1]  # a beagle
-    both = classes(words, Wording(("banana",)), 2 * EACH - 1, raw=raw, own=[0])
+    both = classes(words, Wording.of(("banana",)), 2 * EACH - 1, raw=raw, own=[0])
     assert both.count("beagle") == EACH - 1
     assert both.count("banana") == EACH
-    assert classes(words, Wording(("banana",), weight=4), EACH, raw=raw, own=[0]) == ["banana"] * EACH
-    assert classes(words, Wording(("banana",), weight=0.1), EACH - 1, raw=raw, own=[0]) == ["beagle"] * (EACH - 1)
+    assert classes(words, Wording.of(("banana",), weight=4), EACH, raw=raw, own=[0]) == ["banana"] * EACH
+    assert classes(words, Wording.of(("banana",), weight=0.1), EACH - 1, raw=raw, own=[0]) == ["beagle"] * (EACH - 1)
 
 
 def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> None:
@@ -47,10 +47,10 @@ def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> N
     labels[2] = "Grandma's garden"
     paths = [f"pets/{row}.jpg" for row in range(5 * EACH)]
     paths[9] = "garden/1.jpg"
-    found = Words(worded_index(labels, path=paths)).search(Wording(("grandma's garden",)), 3)
+    found = Words(worded_index(labels, path=paths)).search(Wording.of(("grandma's garden",)), 3)
     assert found.rows[0] == 2
     assert found.by_name.tolist() == [True, False, False]
-    found = Words(worded_index(labels, path=paths)).search(Wording(("garden",)), 3)
+    found = Words(worded_index(labels, path=paths)).search(Wording.of(("garden",)), 3)
     assert set(found.rows[:2].tolist()) == {2, 9}
 
 
@@ -58,8 +58,8 @@ def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> N
     ("make", "message"),
     [
         (lambda: Wording(), "there are no words to search by; expected wanted or unwanted ones"),
-        (lambda: Wording(("?",)), r"text='\?' has no words"),
-        (lambda: Wording(("dog",), weight=0), "weight=0; expected a number above 0"),
+        (lambda: Wording.of(("?",)), r"text='\?' has no words"),
+        (lambda: Wording.of(("dog",), weight=0), "weight=0; expected a number above 0"),
         (lambda: text_side(worded_index(), "clip.onnx", Path("t.json")), "--text clip.onnx: expected onnx:FILE"),
         (lambda: text_side(worded_index(), "onnx:a.onnx"), "--text and --tokenizer belong together"),
     ],

@@ -145,7 +145,7 @@ def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: floa
     """A query with words beside it."""
     if not but and not unwanted:
         return query
-    own = [] if query.words is None else query.words.wanted
+    own = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
     return query._replace(words=wording([*own, *but], unwanted, weight))
 
 

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from likewise.cli.console import note, working
 from likewise.cli.kinds import open_index
-from likewise.cli.options import Root
+from likewise.cli.options import Root, TextModel, TokenizerFile
 from likewise.errors import LikewiseError
 from likewise.reporting.words import plural
 
@@ -30,6 +30,8 @@ def serve(
     ] = None,
     refit: Annotated[bool, Option("--refit", help="Learn again from the labels.")] = False,
     root: Root = None,
+    text: TextModel = None,
+    tokenizer: TokenizerFile = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
@@ -53,6 +55,8 @@ def serve(
     into PATH itself. With labels (sub-folders, keywords, or a CSV of paths and labels) a similarity is learned from
     them, else pictures are compared by the cosine. Run again, it goes on where it was: new pictures come in, deleted
     ones leave.
+    With the extra words the page is searched by words too; --text onnx:FILE --tokenizer FILE is for other features
+    than those of efficientnet-lite0: the text tower that belongs to their model.
     [bold]likewise PHOTOS[/bold] is short for likewise serve PHOTOS. An index is served as it is.
 
     The page is available on this machine only. With --host, --allow-host or --proxy others can connect, and then a
@@ -69,6 +73,7 @@ def serve(
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
     from likewise.cli.photos import index_of
+    from likewise.retrieval.words import text_side
     from likewise.web import ServerSettings
     from likewise.web.monitoring import start_logging
     from likewise.web.server import listening
@@ -83,6 +88,7 @@ def serve(
     index = index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):
         loaded = open_index(index, root)
+        side = None if text is None and tokenizer is None else text_side(loaded, text, tokenizer)
     start_logging(log_level)
     items = plural(len(loaded), "item")
-    run(loaded, index, settings, not no_browser, lambda where: note(f"{items} at {where} (Ctrl-C stops)"))
+    run(loaded, index, settings, not no_browser, lambda where: note(f"{items} at {where} (Ctrl-C stops)"), side)

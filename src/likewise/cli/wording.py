@@ -18,7 +18,7 @@ def wording(wanted: Sequence[str], unwanted: Sequence[str] = (), weight: float =
     """A query in words."""
     from likewise.retrieval.words import Wording
 
-    return Wording(tuple(wanted), tuple(unwanted), weight)
+    return Wording.of(wanted, unwanted, weight)
 
 
 def by_words(index: Any, text: str | None, tokenizer: Path | None) -> Any:

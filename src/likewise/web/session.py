@@ -2,7 +2,8 @@
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +15,17 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from likewise.baselines import Cosine
+from likewise.errors import LikewiseError
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
 from likewise.retrieval.confidence import is_calibrated
 from likewise.retrieval.search import NotFoundError, check_row, top_k
 from likewise.retrieval.taught import innermost
+from likewise.retrieval.words import Phrase, Wording, Words, WordScores, has_words
 from likewise.web.catalogue import Catalogue, Facet, Filters
 from likewise.web.pictures import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.web.settings import Limits
+from likewise.words import TextSide
 
 # Weight of an unwanted example relative to a wanted one (Rocchio feedback; the classical 0.15 to 0.25 is too timid for
 # someone who has pressed "not like this").
@@ -30,7 +34,7 @@ _CACHE_BYTES = 128 * 2**20
 _ROWS = 1 << 16  # gallery rows scored at a time, so that a gallery on disk is read piece by piece
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
 _TINY = np.finfo(np.float32).tiny
-Reference = int | str  # the row of an item, or the name of an upload
+Reference = int | str | Phrase  # the row of an item, the name of an upload, or words
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
@@ -110,6 +114,8 @@ class SearchResult:
     `probabilities` are of the rows, None where they cannot be told; with a cut-off, `total` rows are above it, of which
     about `about_wrong` are wrong. `novelty` of the query above 1 says that it is unlike anything known.
 
+    `by_name` says of each row whether it has the words of the query in its label or name; None without words.
+
     `by_heart` says that the model learned from the query itself: its average precision says nothing about others.
     """
 
@@ -123,13 +129,16 @@ class SearchResult:
     probabilities: np.ndarray | None = None
     about_wrong: float | None = None
     novelty: float | None = None
+    by_name: np.ndarray | None = None
 
 
 class Session:
     """One index being searched and taught."""
 
-    def __init__(self, index: Index, limits: Limits) -> None:
+    def __init__(self, index: Index, limits: Limits, side: TextSide | None = None) -> None:
         self.index = index
+        self._side, self.has_words = side, side is not None or has_words(index)
+        self._renamed = False  # labels were given since the words were asked last
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
         # The cosine of the raw features; the rows are not copied, and stay on disk if that is where they are.
@@ -156,7 +165,7 @@ class Session:
     def set_label(self, row: int, label: str | None) -> None:
         """Change the label of an item; None removes it."""
         self.labels[row] = label
-        self._label_facet = None
+        self._label_facet, self._renamed = None, True
 
     @property
     def compares(self) -> bool:
@@ -230,7 +239,7 @@ class Session:
         """
         space = self.space(side)
         own = [ref for ref in (*like, *unlike) if isinstance(ref, int)]
-        S = space.scores(self._query(space, like, unlike)[None])
+        S, worded = self._scores(space, like, unlike)
         S[:, own] = -np.inf
         label = self._common_label(like)
         precision = self._precision(S[0], own, label)
@@ -239,14 +248,47 @@ class Session:
         total = int(np.isfinite(S).sum())
         rows, scores = top_k(S, min(offset + k, total))
         by_heart = space is not self.raw and any(self.training_rows[ref] for ref in like if isinstance(ref, int))
-        return SearchResult(space, rows[0, offset:], scores[0, offset:], label, precision, total, by_heart)
+        shown, named = rows[0, offset:], None if worded is None else worded.by_name[rows[0, offset:]]
+        return SearchResult(space, shown, scores[0, offset:], label, precision, total, by_heart, by_name=named)
+
+    def _scores(
+        self, space: Space, like: list[Reference], unlike: list[Reference]
+    ) -> tuple[np.ndarray, WordScores | None]:
+        """Scores of all items, (1, n), and what words say of them, if there are any."""
+        pictures = [[ref for ref in refs if not isinstance(ref, Phrase)] for refs in (like, unlike)]
+        S = space.scores(self._query(space, *pictures)[None]) if any(pictures) else None
+        wanted, unwanted = (tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in (like, unlike))
+        if not wanted and not unwanted:
+            assert S is not None
+            return S, None
+        worded = self.current_words().scores(Wording(wanted, unwanted), None if S is None else S[0])
+        return worded.scores[None].copy(), worded
+
+    @cached_property
+    def words(self) -> Words:
+        """Words of the index; the encoder is read on first use."""
+        with self._lock:
+            return Words(self.index, self._side)
+
+    def prepare_words(self) -> None:
+        """Read the encoder and compute the rows of all pictures, so that the first phrase does not wait for it."""
+        with suppress(LikewiseError):  # an altered package: a search by words will say so
+            self.words.similarity("a picture")
+
+    def current_words(self) -> Words:
+        """The words, with the labels of now."""
+        words = self.words
+        if self._renamed:
+            self._renamed = False
+            words.relabel(list(self.labels))
+        return words
 
     @cached_property
     def training_rows(self) -> np.ndarray:
         """Whether the model learned from each item, as booleans."""
         return np.asarray(innermost(self.index.model).learned_from(self.index.raw))
 
-    def _query(self, space: Space, like: list[Reference], unlike: list[Reference]) -> np.ndarray:
+    def _query(self, space: Space, like: Sequence[Reference], unlike: Sequence[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]
         means = [weight * self._vectors(space, refs).mean(axis=0) for weight, refs in parts if refs]
         return np.asarray(np.sum(means, axis=0), dtype=np.float32)
@@ -254,10 +296,11 @@ class Session:
     def features(self, refs: list[Reference]) -> np.ndarray:
         """Raw features of examples, (n, d)."""
         raw = self.index.raw
-        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self.upload(ref).features for ref in refs]
+        named = [ref for ref in refs if not isinstance(ref, Phrase)]
+        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self.upload(ref).features for ref in named]
         return np.array(parts).reshape(-1, raw.shape[1])
 
-    def _vectors(self, space: Space, refs: list[Reference]) -> np.ndarray:
+    def _vectors(self, space: Space, refs: Sequence[Reference]) -> np.ndarray:
         rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
         uploaded = [self.upload(ref).features for ref in refs if isinstance(ref, str)]
         of_rows = [space.queries(rows)] if rows else []

@@ -4,7 +4,7 @@ import { call } from "./api.js";
 import { STEPS, state, trying } from "./state.js";
 
 const VIEWS = ["search", "browse", "map", "duplicates"];
-const keyOf = (example) => (example.upload === undefined ? example.key : `upload:${example.upload}`);
+const keyOf = ({ text, upload, key }) => (text !== undefined ? `text:${encodeURIComponent(text)}` : upload === undefined ? key : `upload:${upload}`);
 
 export function address() {
   const parts = new URLSearchParams();
@@ -40,7 +40,8 @@ export async function read() {
 
 async function items(keys) {
   const known = new Map(keys.filter((key) => key.startsWith("upload:")).map((key) => [key, { upload: key.slice(7) }]));
-  const rest = keys.filter((key) => !known.has(key));
+  for (const key of keys) if (key.startsWith("text:") && state.status.words) known.set(key, { text: decodeURIComponent(key.slice(5)) });
+  const rest = keys.filter((key) => !known.has(key) && !key.startsWith("text:"));
   if (!rest.length) return known;
   const answer = await trying(() => call(`/api/items?limit=64&keys=${encodeURIComponent(rest.join(","))}`));
   for (const item of answer?.items ?? []) known.set(item.key, item);

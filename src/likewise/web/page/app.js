@@ -18,6 +18,7 @@ import { onSure } from "./sure.js";
 import { learn, loadMarks, mark, onChange, showStatus, undo, watch } from "./teach.js";
 import { $, plural, remember, remembered, say, state, things, trying } from "./state.js";
 import { open, wireViewer } from "./viewer.js";
+import { wireWords } from "./words.js";
 
 const VIEWS = ["search", "browse", "map", "duplicates"];
 
@@ -117,7 +118,7 @@ function acceptPictures() {
 
 const KEYS = {
   u: undo, t: learn, g: next, m: () => go(state.view === "map" ? "search" : "map"), b: () => go("browse"), d: () => go("duplicates"), s: () => go("search"),
-  "?": () => $("help").showModal(), "/": () => $("filter").focus(), escape: () => { if (state.selected.size) clearSelection(); },
+  "?": () => $("help").showModal(), "/": () => $(state.status.words && state.view === "search" ? "words" : "filter").focus(), escape: () => { if (state.selected.size) clearSelection(); },
 };
 
 const CLICKS = {
@@ -170,6 +171,7 @@ function wire() {
   onChange(redraw);
   onSure(() => { replace(); show(); });
   wireNext();
+  wireWords(() => { for (const grid of ["grid-left", "grid-right"]) $(grid).grid.reached = 0; return show(); });
   wireApply();
   wireViewer(actions);
   wireDuplicates();

@@ -33,7 +33,8 @@ function caption(made, item) {
   name.textContent = nameOf(item);
   name.title = item.folder && item.folder !== "." ? `${item.folder}/${nameOf(item)}` : nameOf(item);
   label.textContent = item.label ?? "";
-  if (item.score !== undefined) score.textContent = item.probability ? `${item.score.toFixed(2)} · ${percent(item.probability)}` : item.score.toFixed(3);
+  if (item.by_name) Object.assign(score, { textContent: "by name", title: "The words are in its label, file or folder name" });
+  else if (item.score !== undefined) score.textContent = item.probability ? `${item.score.toFixed(2)} · ${percent(item.probability)}` : item.score.toFixed(3);
 }
 
 // While scrolling fast, pictures that have left again are not asked for.
@@ -62,6 +63,7 @@ function spoken(item, place) {
   const parts = [`${place + 1}: ${nameOf(item)}`];
   if (item.label) parts.push(item.label);
   if (item.score !== undefined) parts.push(`similarity ${item.score.toFixed(3)}`);
+  if (item.by_name) parts.push("matched by name");
   if (item.probability) parts.push(`matches with ${percent(item.probability)}`);
   if (item.relevant === true) parts.push("same label as the query");
   return parts.join(", ");

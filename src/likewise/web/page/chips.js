@@ -10,10 +10,10 @@ export function chips(include, exclude) {
 
 function chip(example, wanted, include, exclude) {
   const name = nameOf(example);
-  const image = make("img", { src: pictureOf(example), alt: `${wanted ? "Like" : "Not like"}: ${name}`, width: 92, height: 92, title: name });
+  const image = example.text !== undefined ? make("span", { className: "said", title: name }, `“${name}”`) : make("img", { src: pictureOf(example), alt: `${wanted ? "Like" : "Not like"}: ${name}`, width: 92, height: 92, title: name });
   const sign = button(wanted ? "like" : "not like", { className: "sign", "aria-label": wanted ? `Like ${name}; press for not like` : `Not like ${name}; press for like` });
   sign.addEventListener("click", () => include(example, !wanted));
   const gone = button("×", { className: "remove", "aria-label": `Remove ${name}` });
   gone.addEventListener("click", () => exclude(example));
-  return make("li", { className: wanted ? "chip" : "chip not" }, image, sign, gone);
+  return make("li", { className: `chip${wanted ? "" : " not"}${example.text === undefined ? "" : " words"}` }, image, sign, gone);
 }

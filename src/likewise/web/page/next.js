@@ -4,14 +4,14 @@ import { call, query } from "./api.js";
 import { fill, refreshCards } from "./cards.js";
 import { refreshLabels } from "./labels.js";
 import { showStatus } from "./teach.js";
-import { $, nameOf, plural, say, state, things, trying } from "./state.js";
+import { $, nameOf, pictures, plural, say, state, things, trying } from "./state.js";
 
 let shown = ""; // the concept that suggestions are for
 let turn = 0;
 
 // The query, or else the label that is filtered by; without either, all that was taught.
 function concept() {
-  const [example] = state.like;
+  const [example] = pictures(state.like);
   if (example) return example.upload === undefined ? { row: example.row } : { upload: example.upload };
   return state.filter.label ? { label: state.filter.label } : {};
 }

@@ -5,9 +5,10 @@ import { call, query, upload } from "./api.js";
 import { card } from "./cards.js";
 import { chips } from "./chips.js";
 import { filtered, filters } from "./filters.js";
-import { $, make, nameOf, number, markKey, refOf, say, state, things, trying } from "./state.js";
+import { $, make, nameOf, number, markKey, pictures, refOf, say, state, things, trying } from "./state.js";
 import { cutOff, hideSure, showSure } from "./sure.js";
 import { VirtualGrid } from "./virtual.js";
+import { showWords } from "./words.js";
 
 let turn = 0; // responses to an older query are dropped
 const found = { left: null, right: null };
@@ -49,18 +50,19 @@ function anew() {
 }
 
 // Both columns only where the learned ranking differs from the raw one.
-export const comparing = () => Boolean(state.status.compare);
+export const comparing = () => Boolean(state.status.compare) && pictures([...state.like, ...state.unlike]).length > 0;
 
 export async function show() {
   const mine = ++turn;
   chips(include, exclude);
+  showWords();
   $("columns").hidden = !asking();
   $("start").hidden = asking();
   if (!asking()) hideSure();
   $("filter-field").hidden = Object.keys(state.labels).length === 0;
   document.title = asking() ? `${nameOf(state.like[0] ?? state.unlike[0])} · likewise` : "likewise";
   if (!asking()) return begin();
-  $("columns").classList.toggle("no-query", state.like.length === 0);
+  $("columns").classList.toggle("no-query", pictures(state.like).length === 0);
   $("columns").classList.toggle("single", !comparing());
   for (const grid of [left, right]) grid.list.classList.add("waiting");
   const got = await Promise.all([comparing() ? left.reload() : null, right.reload()]);
@@ -82,7 +84,7 @@ function draw() {
   const { right: after, left: before } = found;
   for (const grid of [left, right]) grid.list.classList.remove("waiting");
   for (const made of right.cards.values()) if (made.item) markNew(made);
-  $("title-right").textContent = comparing() ? "Learned" : "Most similar";
+  $("title-right").textContent = comparing() ? "Learned" : pictures(state.like).length ? "Most similar" : "What fits best";
   if (comparing()) precision($("ap-left"), before);
   precision($("ap-right"), comparing() || after.average_precision !== null ? after : { average_precision: null });
   $("legend").hidden = after.label === null;

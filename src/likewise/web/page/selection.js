@@ -1,7 +1,7 @@
 // Several pictures at once: pick, range, all shown, lasso; and the bar that says what can be done with them.
 
 import { refreshCards } from "./cards.js";
-import { $, number, say, state, things } from "./state.js";
+import { $, number, pictures, say, state, things } from "./state.js";
 
 const MOST = 5000; // what one request can name
 let anchor = null; // the last card picked, where a range begins
@@ -56,7 +56,7 @@ export function showSelection() {
   $("selection").hidden = n === 0;
   document.body.classList.toggle("selecting", n > 0);
   $("selected-count").textContent = `${things(n)} selected`;
-  const query = state.like.length > 0 && state.view === "search";
+  const query = pictures(state.like).length > 0 && state.view === "search";
   $("selected-right").hidden = $("selected-wrong").hidden = !query;
 }
 

@@ -7,7 +7,7 @@ export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most one in so man
 export const state = {
   status: {},           // the last response of /api/status
   view: "search",       // search, browse, map or duplicates
-  like: [], unlike: [], // examples: items or {upload}
+  like: [], unlike: [], // examples: items, {upload} or {text}
   side: "raw",          // what the left column shows
   filter: { label: "", folder: "", month: "" },
   labels: {},           // label to count
@@ -16,11 +16,12 @@ export const state = {
   sure: 0,              // at most one in so many results wrong; 0 shows all
 };
 
-export const refOf = (example) => (example.upload === undefined ? { row: example.row } : { upload: example.upload });
-export const markKey = (example) => (example.upload === undefined ? String(example.row) : `u${example.upload}`);
+export const pictures = (examples) => examples.filter((example) => example.text === undefined);
+export const refOf = ({ text, upload, row }) => (text !== undefined ? { text } : upload === undefined ? { row } : { upload });
+export const markKey = ({ text, upload, row }) => (text !== undefined ? `t${text}` : upload === undefined ? String(row) : `u${upload}`);
 export const pictureOf = (example, size = "small") => (example.upload === undefined
   ? `/api/items/${example.row}/picture?size=${size}&v=${state.status.boot}` : `/api/uploads/${example.upload}`);
-export const nameOf = (item) => item.name ?? (item.upload === undefined ? `item ${item.row}` : "your picture");
+export const nameOf = (item) => item.text ?? item.name ?? (item.upload === undefined ? `item ${item.row}` : "your picture");
 
 export function say(text, kind = "") {
   const line = $("status");

@@ -8,7 +8,9 @@ let waiting = 0;
 // What a search request says of the cut-off; nothing where there is none.
 export const cutOff = () => (on() ? { at_most_wrong: 1 / state.sure } : {});
 
-const on = () => state.sure > 0 && state.status.calibrated && state.like.length > 0;
+// Words have no cut-off: what their scores mean was not measured.
+const possible = () => state.status.calibrated && state.like.length > 0 && [...state.like, ...state.unlike].every((example) => example.text === undefined);
+const on = () => state.sure > 0 && possible();
 
 export function hideSure() {
   $("sure").hidden = $("unknown").hidden = true;
@@ -16,7 +18,7 @@ export function hideSure() {
 
 // Shows the slider and returns what the status line says of the results; undefined without a cut-off.
 export function showSure(answer) {
-  $("sure").hidden = !state.status.calibrated || state.like.length === 0;
+  $("sure").hidden = !possible();
   draw();
   unknown(answer.novelty);
   const text = on() ? found(answer) : undefined;

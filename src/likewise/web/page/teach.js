@@ -6,7 +6,7 @@ import { focusLast } from "./keys.js";
 import { onLabel, refreshLabels } from "./labels.js";
 import { showLesson } from "./lesson.js";
 import { clearSelection } from "./selection.js";
-import { $, markKey, nameOf, plural, refOf, say, state, things, trying } from "./state.js";
+import { $, markKey, nameOf, pictures, plural, refOf, say, state, things, trying } from "./state.js";
 import { refreshViewer } from "./viewer.js";
 
 let redraw = null; // set by app.js: draws the present view again
@@ -32,12 +32,13 @@ export function showStatus(status) {
 
 // Mark items right or wrong for the query; the same mark again takes it off.
 export async function mark(items, right) {
-  if (!state.like.length) return say("Search by a picture first: a mark belongs to a query.", "wrong");
+  const examples = pictures(state.like);
+  if (!examples.length) return say(state.like.length ? "Words are taught by labels: give these pictures one." : "Search by a picture first: a mark belongs to a query.", "wrong");
   const value = items.every((item) => markOf(item.row) === right) ? null : right;
-  const body = { query: state.like.map(refOf), items: items.map((item) => item.row), right: value };
+  const body = { query: examples.map(refOf), items: items.map((item) => item.row), right: value };
   const answer = await trying(() => call("/api/marks", body));
   if (!answer) return undefined;
-  for (const example of state.like) for (const item of items) setMark(`${markKey(example)}>${item.row}`, value);
+  for (const example of examples) for (const item of items) setMark(`${markKey(example)}>${item.row}`, value);
   refreshCards();
   refreshViewer();
   showStatus(answer);
@@ -134,7 +135,7 @@ function takeEntry({ queries, uploads, items, right }) {
 }
 
 async function refreshExamples() {
-  for (const example of [...state.like, ...state.unlike]) {
+  for (const example of pictures([...state.like, ...state.unlike])) {
     if (example.upload === undefined) Object.assign(example, await trying(() => call(`/api/items/${example.row}`)));
   }
 }

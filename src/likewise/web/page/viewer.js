@@ -1,7 +1,7 @@
 // The picture view: large, with its name and what can be done with it; arrows and swipes lead to the next.
 
 import { markOf } from "./cards.js";
-import { $, nameOf, percent, pictureOf, say, state, trying } from "./state.js";
+import { $, nameOf, percent, pictureOf, pictures, say, state, trying } from "./state.js";
 
 const dialog = $("viewer");
 let list = null;
@@ -44,7 +44,7 @@ export function refreshViewer(label) {
   if (!item) return;
   if (label !== undefined) { item.label = label; fact("label", label); }
   const mark = item.answer ? item.said : markOf(item.row);
-  $("viewer-marks").hidden = !item.answer && (state.like.length === 0 || item.score === undefined);
+  $("viewer-marks").hidden = !item.answer && (pictures(state.like).length === 0 || item.score === undefined);
   $("viewer-right").setAttribute("aria-pressed", mark === true);
   $("viewer-wrong").setAttribute("aria-pressed", mark === false);
   dialog.dataset.mark = mark === undefined ? "" : mark ? "right" : "wrong";

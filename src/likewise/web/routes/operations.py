@@ -40,6 +40,7 @@ def status(request: Request, who: Who) -> dict[str, Any]:
         "labels": len(session.codes()[0]),
         "pictures": session.has_pictures,
         "uploads": index.extractor is not None,
+        "words": session.has_words,
         "model": type(index.model).__name__,
         "compare": session.compares,
         "folders": len(session.catalogue.folder_facet.names),

@@ -62,7 +62,7 @@ search.add_api_route(
 
 @search.post("/search", summary="Items similar to some examples and dissimilar to others")
 def search_by_examples(session: CurrentSession, response: Response, query: schemas.SearchRequest) -> SearchResponse:
-    """Examples are items or uploads; those in `unlike` push away."""
+    """Examples are items, uploads or words; those in `unlike` push away."""
     response.headers.update(NO_STORE)
     began = time.perf_counter()
     like, unlike = query.references
@@ -92,11 +92,12 @@ async def upload_picture(request: Request, response: Response) -> schemas.Upload
 
 def _response(session: Session, found: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
     hits: list[schemas.Hit] = []
-    likely = [None] * len(found.rows) if found.probabilities is None else found.probabilities.tolist()
-    for row, score, p in zip(found.rows.tolist(), found.scores.tolist(), likely, strict=True):
+    likely, named = (_or_none(part, len(found.rows)) for part in (found.probabilities, found.by_name))
+    for row, score, p, name in zip(found.rows.tolist(), found.scores.tolist(), likely, named, strict=True):
         label = session.labels[row]
         relevant = None if found.label is None or label is None else label == found.label
-        hits.append({**item_response(session, row), "score": score, "probability": p, "relevant": relevant})
+        facts = {"score": score, "probability": p, "relevant": relevant, "by_name": name}
+        hits.append({**item_response(session, row), **facts})  # type: ignore[typeddict-item]
     return SearchResponse(
         side=side,
         version=found.space.version,
@@ -109,3 +110,7 @@ def _response(session: Session, found: SearchResult, side: schemas.Side, began: 
         novelty=found.novelty,
         hits=hits,
     )
+
+
+def _or_none(values: Any, n: int) -> list[Any]:
+    return [None] * n if values is None else values.tolist()
