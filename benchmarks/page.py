@@ -1,10 +1,11 @@
-"""The page on a large library, in a real browser: the first page, scrolling to the end, and a lasso that labels.
+"""The page on a large library, in a real browser: the first page, scrolling, a lasso that labels, two who teach.
 
-    python -m benchmarks.page INDEX [--starts N]
+    python -m benchmarks.page INDEX [--starts N] [--seconds N]
 
 INDEX is a folder written by `likewise index`; a copy of it is served by `likewise serve` in a process of its own. The
 first page counts as there when every picture in the window is drawn. Scrolling goes a window at a time and counts cards
-that are missing or blank once the page is at rest. The lasso goes around the middle of the map.
+that are missing or blank once the page is at rest. The lasso goes around the middle of the map. Two
+browsers mark results at once, one of them presses Learn now and then, and both must see every mark of the other.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ DRAWN = """() => {
   return cards.length > 3 && cards.every((card) => !card.classList.contains('blank'))
     && pictures.every((picture) => picture.complete && picture.naturalWidth);
 }"""
+COUNT = "document.getElementById('count').textContent"
+READY = "!document.querySelector('.grid.waiting') && document.querySelectorAll('#grid-right .card').length > 12"
 PLACES = "[...document.querySelectorAll('#browse-grid .card:not(.blank)')].map((card) => +card.dataset.row)"
 
 
@@ -67,7 +70,7 @@ def scrolled(page: Any, n_items: int) -> tuple[int, float]:
         seen.update(page.evaluate(PLACES))
         bottom = page.evaluate("scrollY + innerHeight >= document.documentElement.scrollHeight - 2")
         page.evaluate("scrollBy({ top: innerHeight, behavior: 'instant' })")
-        page.wait_for_timeout(10)
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return n_items - len(seen), time.perf_counter() - began
 
 
@@ -94,10 +97,32 @@ def lassoed(page: Any, label: str) -> tuple[int, float]:
     return n, time.perf_counter() - began
 
 
+def together(pages: list[Any], address: str, seconds: float) -> tuple[int, int, list[str]]:
+    """Marks that two browsers made at once, entries of the journal, and what each page says of their number."""
+    before, made, number = len(asked(address, "/api/feedback")), 0, 0
+    keys = [item["key"] for item in asked(address, "/api/items?limit=200")["items"]]
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for page in pages:
+            page.goto(f"{address}/#search?like={keys[number]}")
+        for page in pages:
+            wait(page, f"location.hash.includes('{keys[number]}') && {READY}")
+        number += 1
+        for place in range(2, 12):
+            page = pages[place % 2]
+            page.focus(f"#grid-right .card:nth-child({place}) .pic")
+            page.keyboard.press("r")
+            made += 1
+    for page in pages:
+        wait(page, f"{COUNT}.startsWith('{before + made} ')", 20)
+    return made, len(asked(address, "/api/feedback")) - before, [page.evaluate(COUNT) for page in pages]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("index", type=Path)
     parser.add_argument("--starts", type=int, default=5, help="how often the first page is opened")
+    parser.add_argument("--seconds", type=float, default=60, help="how long two browsers teach at once")
     words = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
@@ -122,8 +147,8 @@ def main() -> None:
             print(f"scrolled to the end in {seconds:.1f} s; {missing:,} items never shown (goal 0)", flush=True)
             count, seconds = lassoed(page, "from the middle")
             print(f"lasso: {count:,} items (goal {GOAL_LASSO}) labelled in {seconds:.2f} s")
-            given = asked(address, "/api/feedback")
-            print(f"the journal has {sum(len(event['items']) for event in given):,} labelled items")
+            made, kept, counts = together([page, new_page()], address, words.seconds)
+            print(f"two browsers: {made} marks in {words.seconds:g} s, {kept} in the journal; the pages say {counts}")
 
 
 if __name__ == "__main__":
