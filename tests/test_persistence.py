@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 import likewise
-from likewise import SLR
+from likewise import SLR, AnchoredSLR
 from likewise.base import SimilarityModel
 from likewise.baselines import LDA, Cosine, Kernelised, RidgeOneHot
 from likewise.errors import FileFormatError, LikewiseError
@@ -96,12 +96,20 @@ def test_an_unknown_model_inside_a_model_gets_a_sentence(tmp_path):
         likewise.load(tmp_path / "m")
 
 
-@pytest.mark.parametrize("width", [1, 3, None])
-def test_a_card_whose_width_is_not_that_of_its_mean_gets_a_sentence(tmp_path, width):
-    tensors, card = read_tensors(Cosine(centre=True).fit(np.eye(5)).save(tmp_path / "m"))
+@pytest.mark.parametrize(
+    ("model", "width", "words"),
+    [
+        (Cosine(centre=True), 1, r"mean_ has shape \(5,\), but n_features_in_ is 1"),
+        (Cosine(), None, r"mean_ has shape \(5,\), but n_features_in_ is None"),
+        (Kernelised("ridge", n_landmarks=9), 1, r"rows of 1 columns do not go with an array of shape \(5,\)"),
+        (AnchoredSLR("linear", scaling="standard"), 1, r"rows of 1 columns do not go with an array of shape \(5,\)"),
+    ],
+)
+def test_a_width_that_is_not_that_of_the_arrays_gets_a_sentence(tmp_path, model, width, words):
+    tensors, card = read_tensors(model.fit(*planted(60, 5, 3)).save(tmp_path / "m"))
     card["state"]["n_features_in_"] = width
     write_tensors(tmp_path / "m", tensors, card)
-    with pytest.raises(FileFormatError, match=rf"m is damaged: .* has shape \(5,\), but n_features_in_ is {width}"):
+    with pytest.raises(FileFormatError, match=f"m is damaged: its card does not fit .*: {words}"):
         likewise.load(tmp_path / "m")
 
 

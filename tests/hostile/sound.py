@@ -60,6 +60,8 @@ def write_every_model(folder: Path) -> None:
 def read_every_model(folder: Path) -> None:
     for path in folder.iterdir():
         model, rows = load(path), np.load(SAVED / "rows.npz")["X"][:2].astype(np.float32)
+        if hasattr(model, "gram_") and not hasattr(model, "components_"):
+            continue  # as it is between two blocks of rows
         assert np.isfinite(model.transform(rows) if path.stem == "map" else model.similarity(rows)).all()
 
 

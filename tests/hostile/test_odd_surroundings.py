@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from likewise import load
 from likewise.data import Relevance, read_relevance
 from likewise.errors import LikewiseError
 from likewise.features import FeatureStore
@@ -22,16 +21,7 @@ from likewise.paper.cells import Cell, CellJournal, Done
 from likewise.persistence import write_tensors
 from likewise.retrieval import Index, update_library
 from likewise.tables import read_table
-
-SOURCE = str(Path(__file__).parents[2] / "src")
-
-
-def likewise(*words: Any, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": SOURCE, "PYTHONIOENCODING": "utf-8:strict", "OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "likewise", *map(str, words)], capture_output=True, env=environment, **options
-    )
-
+from tests.hostile.forks import in_a_fork, likewise
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Names of bytes
@@ -131,24 +121,21 @@ CLAIMS = {"a card": _card, ".npy": _npy, ".npz": _npz, "svmlight": _svm, "a labe
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_tiny_file_takes_no_huge_memory(tmp_path: Path, name: str) -> None:
     path = CLAIMS[name](tmp_path)
-    code = (
-        "import resource, sys\n"
-        "from likewise import load\nfrom likewise.tables import read_table\nfrom likewise.errors import LikewiseError\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "path = sys.argv[1]\n"
-        "try: (load if path.endswith('.likewise') else read_table)(path)\n"
-        "except LikewiseError as error: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE, "OPENBLAS_NUM_THREADS": "1"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
-    )
+
+    def work() -> None:
+        before, pages = _most_memory(), int(Path("/proc/self/statm").read_text().split()[0])
+        room = pages * resource.getpagesize() + (3 << 30)
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+        with pytest.raises(LikewiseError):
+            load(path) if path.suffix == ".likewise" else read_table(path)
+        assert _most_memory() - before < 300 << 20
+
+    done = in_a_fork(work)
     assert done.returncode == 0, done.stderr
-    assert done.stdout, "it was read"
-    assert int(done.stdout.split()[0]) < 300_000  # kB
+
+
+def _most_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def test_a_row_of_two_trillion_is_no_matrix(tmp_path: Path) -> None:
@@ -167,7 +154,12 @@ def test_a_row_of_two_trillion_is_no_matrix(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("fit", "-", "-o", "m.likewise"), ("doctor", "-"), ("compare", "-")])
 def test_a_closed_standard_input_is_a_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = likewise(*words, cwd=tmp_path, preexec_fn=lambda: os.close(0))
+    def first() -> None:
+        os.chdir(tmp_path)
+        os.close(0)
+        sys.stdin = None  # type: ignore[assignment]
+
+    done = likewise(*words, first=first)
     assert done.returncode == 2
     assert b"standard input is closed" in done.stderr
     assert b"Traceback" not in done.stderr

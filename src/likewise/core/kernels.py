@@ -16,7 +16,7 @@ from likewise.core.labels import class_sums, draw_landmarks, sample_rows
 from likewise.core.truncated_whitening import reduced_rows
 from likewise.core.whitening import add_gram, check_room, fixed_signs, mirrored
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import dense, is_foreign, like, namespace, to_host, unit_rows, wide
+from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
 
@@ -51,7 +51,7 @@ class Scaling:
         if self.shift is None:
             return unit_rows(X)
         rows = dense(X)
-        rows = (rows - like(self.shift, rows)) * like(self.factor, rows)
+        rows = minus(rows, like(self.shift, rows)) * like(self.factor, rows)
         return unit_rows(namespace(rows).concat([rows, namespace(rows).ones_like(rows[:, :1])], axis=1))
 
     def write_onnx(self, graph: Graph, rows: str) -> str:
@@ -96,7 +96,9 @@ class Features:
             return _rbf(X @ landmarks.T, squared_lengths(X), squared_lengths(landmarks), self.gamma)
         held = not is_foreign(X) and X.dtype == self.landmarks.dtype
         centre, landmarks, squares = self._about_centre if held else _about_centre(like(self.landmarks, X))
-        rows = landmarks if X is self.landmarks else X - centre  # one array times its own transpose is half the work
+        rows = (
+            landmarks if X is self.landmarks else minus(X, centre)
+        )  # one array times its own transpose is half the work
         return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
 
     @cached_property

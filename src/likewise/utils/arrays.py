@@ -70,6 +70,13 @@ def dense(X: Any) -> Any:
     return X.toarray() if sp.issparse(X) else X
 
 
+def minus(rows: Any, columns: Any) -> Any:
+    """Rows less one number for each column; of rows with one column alone, NumPy would make as many as there are."""
+    if rows.shape[1:] != columns.shape:
+        raise LikewiseError(f"rows of {rows.shape[1]} columns do not go with an array of shape {tuple(columns.shape)}")
+    return rows - columns
+
+
 def like(values: Any, X: Any) -> Any:
     """Values of the host, or already there, in the library, precision and device of X."""
     if not is_foreign(X):
