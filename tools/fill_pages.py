@@ -6,7 +6,8 @@
 A page names its source in comments, which no reader sees:
 
     <!-- results: comparisons rows=cosine;AnchoredSLR columns=digits -->     a table, or some of it, up to <!-- end -->
-    from <!-- result: photo_story before -->.635<!-- end -->                 one figure in a sentence
+    from <!-- result: photo-story before -->.635<!-- end -->                 one figure in a sentence
+    by <!-- result: comparisons cosine;digits -->66.5<!-- end --> %          one cell of a table
     <!-- all results -->                                                     every file, with its command and date
     <!-- choosing -->                                                        src/likewise/doctor/choosing.toml
 """
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 CHOOSING = ROOT / "src" / "likewise" / "doctor" / "choosing.toml"
 _TABLE = re.compile(r"(<!-- (results: .+?|all results|choosing) -->\n).*?(\n<!-- end -->)", re.DOTALL)
-_FIGURE = re.compile(r"(<!-- result: (\S+) (\S+) -->).*?(<!-- end -->)", re.DOTALL)
+_FIGURE = re.compile(r"(<!-- result: (\S+) (.+?) -->).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> list[Path]:
@@ -38,7 +39,16 @@ def result(name: str) -> dict[str, Any]:
 def filled(text: str) -> str:
     """The page as it follows from its files."""
     text = _TABLE.sub(lambda found: found[1] + "\n" + _block(found[2]) + "\n" + found[3], text)
-    return _FIGURE.sub(lambda found: found[1] + str(result(found[2])["figures"][found[3]]) + found[4], text)
+    return _FIGURE.sub(lambda found: found[1] + _figure(result(found[2]), found[3]) + found[4], text)
+
+
+def _figure(stored: dict[str, Any], key: str) -> str:
+    """A figure by its name, or a cell of a table by row;column, without what the table says beside it."""
+    if "table" not in stored:
+        return str(stored["figures"][key])
+    row, column = key.split(";")
+    cell = _row(stored["table"]["rows"], row)[stored["table"]["columns"].index(column)]
+    return cell.strip("*= ").split(" ±")[0]
 
 
 def _block(what: str) -> str:
