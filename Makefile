@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test lint docs sbom soak fuzz kills bench bench-scale browser exiftool clean
+.PHONY: demo pictures test test-again lint docs sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -29,8 +29,13 @@ pictures:
 # Tests write thousands of small files and sync each of them: in memory, where there is enough of it.
 SCRATCH := $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -gt 4000000 ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 # One BLAS thread in each test process: two processes with two threads each only wait for each other.
+PYTEST := $(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 test: $(VENV)/.installed-dev browser exiftool lint
-	$(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+	$(PYTEST) -n $(PYTEST_WORKERS) --dist worksteal
+
+# The tests that failed, once more and one after the other: what fails then is not the machine's load.
+test-again: $(VENV)/.installed-dev
+	$(PYTEST) --last-failed --last-failed-no-failures none
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
