@@ -32,7 +32,7 @@ def embeddings() -> np.ndarray:
     return np.random.default_rng(0).standard_normal((N, 6)).astype(np.float32)
 
 
-def write_parquet(path: Path, **changed: list[Any]) -> Path:
+def write_parquet(path: Path, /, **changed: list[Any]) -> Path:
     """The documents with their embeddings as a Parquet file of several row groups."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -50,9 +50,9 @@ def index_part(rng: Rng, files: Files) -> Files:
     meta = next(name for name in files if name.endswith("meta.json") and "version-" in name)
     version = meta.rsplit("/", 1)[0]
     parts = [name for name in files if name.startswith(version) or name == "CURRENT"]
-    faiss = [name for name in parts if name.endswith(".faiss")]
+    favoured = [name for name in parts if name.endswith((".faiss", ".arrow"))]
     name = _any_of(rng, sorted(parts))
-    name = faiss[0] if faiss and rng.random() < 0.5 else name
+    name = favoured[0] if favoured and rng.random() < 0.5 else name
     files = {**files, name: _part(rng, name, files[name])}
     if name not in (meta, "CURRENT") and rng.random() < 0.9:
         facts = json.loads(files[meta])

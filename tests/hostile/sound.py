@@ -67,6 +67,8 @@ def read_every_model(folder: Path) -> None:
 
 def write_index(folder: Path, approximate: Any = False, neighbours: int = 2) -> None:
     items = {"id": [f"i{n}" for n in range(24)], "label": Y, "path": [f"p/{n}.png" for n in range(24)]}
+    beside = {"price": [None, *range(23)], "text": [f"text {n}" for n in range(24)], "sold": [True, False] * 12}
+    items |= {} if approximate else beside
     Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, neighbours=neighbours).save(folder)
 
 
@@ -75,6 +77,9 @@ def read_index(folder: Path) -> None:
     index.search(X[:2], 3)
     index.search_rows([0, 1], 3, raw=True)
     assert len(index.identities.keys) == len(index)
+    if index.metadata is not None:
+        assert len(index.metadata.rows(range(len(index)))) == len(index)
+        index.search(X[:2], 3, where=" or ".join(f"`{name}` is null" for name in index.metadata.names) or None)
 
 
 def read_taught(folder: Path) -> None:
@@ -156,7 +161,9 @@ def read_clicks(folder: Path) -> None:
 
 def read_tables(folder: Path) -> None:
     for path in folder.iterdir():
-        read_table(path)
+        table = read_table(path)
+        if table.metadata is not None:
+            table.metadata()
 
 
 def write_images(folder: Path) -> None:

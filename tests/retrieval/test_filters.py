@@ -13,6 +13,7 @@ from tests.documents import N, columns, embeddings, write_parquet
 from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
 from likewise.retrieval import Feedback, Index, Teacher
+from likewise.retrieval.exports import export
 from likewise.retrieval.filters import ItemColumns, rows_where
 from likewise.retrieval.items import as_items
 
@@ -127,6 +128,21 @@ def test_the_journal_names_the_ids(folder: Path) -> None:
     assert "doc-7108" in json.dumps(line)
     assert "doc-7111" in json.dumps(line)
     teacher.undo()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_an_export_has_the_ids_and_all_metadata_in_their_types(folder: Path, tmp_path: Path, ending: str) -> None:
+    index = Index.load(folder)
+    path = export(index, tmp_path / f"out.{ending}")
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(path) if ending == "parquet" else pa.ipc.open_file(path).read_all()
+    found = table.to_pydict()
+    assert found["id"] == columns()["id"]
+    assert {name: found[name] for name in index.metadata.names} == index.metadata.table.to_pydict()
+    if ending == "parquet":  # and back again
+        again = Index.build(index.model, path)
+        assert again.metadata.table.to_pydict() == index.metadata.table.to_pydict()
+        assert again.ids.tolist() == index.ids.tolist()
 
 
 def test_items_of_a_data_frame_keep_their_other_columns() -> None:

@@ -261,7 +261,7 @@ def visiting(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
     yield go
     for context in contexts:
         context.close()
-    assert problems == []
+    assert problems == [], problems
 
 
 def _ours(url: str, address: str) -> bool:

@@ -130,5 +130,5 @@ def test_a_large_upload_without_a_length_is_refused_when_it_becomes_too_large(cl
 
 
 def test_a_large_json_body_is_refused(client: Any) -> None:
-    answer = client.post("/api/search", content=b" " * 70_000, headers={"content-type": "application/json"})
+    answer = client.post("/api/search", content=b" " * 600_000, headers={"content-type": "application/json"})
     assert answer.status_code == 413

@@ -30,6 +30,10 @@ def serve(
     ] = None,
     refit: Annotated[bool, Option("--refit", help="Learn again from the labels.")] = False,
     root: Root = None,
+    show: Annotated[
+        str | None,
+        Option(metavar="A,B,…", help="Columns of metadata on cards, such as title,text. [dim]Default: chosen.[/]"),
+    ] = None,
     text: TextModel = None,
     tokenizer: TokenizerFile = None,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
@@ -70,6 +74,7 @@ def serve(
       likewise serve PHOTOS --labels none -o elsewhere/photos.index
       likewise serve photos.index --port 8080 --no-browser
       likewise serve photos.index --root /media/disk/photos
+      likewise serve docs.index --show title,text,price
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
     from likewise.cli.photos import index_of
@@ -83,7 +88,8 @@ def serve(
     if token is not None and not 12 <= len(token) <= 128:
         raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
-    settings = ServerSettings(host, port, token, hosts, not no_rate_limit, proxies=proxies)
+    shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
+    settings = ServerSettings(host, port, token, hosts, not no_rate_limit, proxies=proxies, show=shown)
     listening(host, port).close()  # a port in use is said before minutes of work
     index = index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):

@@ -48,7 +48,7 @@ def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) 
 
 
 def to_parquet(index: Index, path: str | os.PathLike[str]) -> Path:
-    """A Parquet file of `id`, `vector` (a list of fixed size) and metadata, written in row groups."""
+    """A Parquet file of `id`, `vector` (a list of fixed size), label, path and all metadata, written in row groups."""
     parquet = optional("pyarrow.parquet", "the Parquet export", "parquet")
     return _streamed(index, path, parquet.ParquetWriter)
 
@@ -59,12 +59,22 @@ def to_arrow(index: Index, path: str | os.PathLike[str]) -> Path:
 
 
 def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
+    import pyarrow as pa
+
     columns = schema(layout_of(index))
+    beside: Any = None if index.metadata is None else index.metadata.table
+    names = [] if beside is None else [name for name in beside.column_names if name not in columns.names]
+    whole = pa.schema([*columns, *(beside.schema.field(name) for name in names)])
 
     def write(file: BinaryIO) -> None:
-        with writer(file, columns) as made:
+        start = 0
+        with writer(file, whole) as made:
             for rows in batches(index, _BATCH):
-                made.write_batch(record_batch(rows, columns))
+                table = pa.Table.from_batches([record_batch(rows, columns)])
+                for name in names:
+                    table = table.append_column(whole.field(name), beside.column(name).slice(start, len(rows)))
+                made.write_table(table)
+                start += len(rows)
 
     return atomic_write(path, write)
 

@@ -276,7 +276,7 @@ def query_vector(values: Any, width: int) -> np.ndarray:
     vector = np.asarray(values, dtype=np.float64)
     if vector.shape != (width,):
         raise LikewiseError(f"vector has {vector.size} numbers; expected {width}")
-    if not np.isfinite(vector.astype(np.float32)).all():
+    if not (np.abs(vector) <= np.finfo(np.float32).max).all():  # false for NaN, too
         raise LikewiseError("vector has NaN or infinity; expected finite numbers")
     return vector.astype(np.float32)
 

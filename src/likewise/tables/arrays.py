@@ -187,7 +187,7 @@ def _selected(schema: Any, names: Sequence[str]) -> Any:
 
 def _parquet_columns(path: Path, names: list[str]) -> Columns:
     """Columns of a Parquet file, batch by batch."""
-    with _readable(path) as parquet, parquet.ParquetFile(path) as file:
+    with explained(path, "Parquet"), _readable(path) as parquet, parquet.ParquetFile(path) as file:
         chosen = None if any("." in name for name in names) else names  # a dot would lead into a nested column
         return Columns.spooled(file.iter_batches(10_000, columns=chosen), _selected(file.schema_arrow, names))
 

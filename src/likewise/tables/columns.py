@@ -89,13 +89,12 @@ class Columns:
         try:
             found = pa.ipc.open_file(pa.py_buffer(self._source)).read_all()
             found.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise FileFormatError(f"the metadata of the index is damaged: {str(error).splitlines()[0]}") from error
-        strange = [field.name for field in found.schema if _target(field.type) != field.type]
-        if strange or len(set(found.column_names)) < len(found.column_names) or self._n not in (None, found.num_rows):
-            raise FileFormatError(
-                f"the metadata of the index is damaged: {found.num_rows} rows of {found.schema.names}"
-            )
+            names, strange = found.column_names, [field for field in found.schema if _target(field.type) != field.type]
+            if strange or len(set(names)) < len(names) or self._n not in (None, found.num_rows):
+                raise ValueError(f"{found.num_rows} rows of {names}")
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise FileFormatError(f"the metadata of the index is damaged: {reason}") from error
         return found
 
     def __len__(self) -> int:

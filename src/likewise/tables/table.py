@@ -50,13 +50,12 @@ class Table:
             )
 
     @property
-    def paths(self) -> list[str] | None:
-        """The names of rows, if they are names of files."""
+    def paths(self) -> list[str | None] | None:
+        """The names of rows, if they are names of files; None for a row without one."""
         column = None if self.name_column is None else self.name_column.lower()
-        if self.names is None or column is None or column in PATH_NAMES:
-            return self.names
-        some = [name for name in self.names[:_SAMPLE] if name]
-        return self.names if column == "name" and some and all(map(_FILE_NAME.search, some)) else None
+        some = [name for name in (self.names or [])[:_SAMPLE] if name]
+        is_file = column is None or column in PATH_NAMES or (column == "name" and all(map(_FILE_NAME.search, some)))
+        return [name or None for name in self.names] if self.names is not None and is_file else None
 
     def unlabelled(self) -> np.ndarray:
         """True for the rows without a label; a table without any label is an error."""

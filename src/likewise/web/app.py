@@ -64,7 +64,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
     app.state.token, app.state.throttle, app.state.folder = token, throttle, folder
-    _set_state(app, Session(index, settings.limits, side), folder, metrics)
+    _set_state(app, Session(index, settings.limits, side, settings.show), folder, metrics)
     app.state.shown_root = _root(index, settings)
     is_local = app.state.shown_root is not None
     app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)

@@ -1,5 +1,6 @@
-"""What the page says of each item (key, file name, folder, date), and the facets it can be filtered by."""
+"""What the page says of each item (key, file name, folder, date, card), and the facets it can be filtered by."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -7,23 +8,35 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from likewise.retrieval import Index
+from likewise.retrieval.cards import card_layout
+from likewise.retrieval.conditions import columns_of, parsed
 from likewise.retrieval.search import NotFoundError
 from likewise.tables.store import escape
+from likewise.web.column_facets import ColumnFacets
+from likewise.web.media import MediaKind, media_kind
 
 _SAMPLE = 50  # files looked for to see whether the folder of the pictures is there
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Wanted labels, folders and months: any of each, and all three at once; an empty list wants everything."""
+    """Wanted labels, folders and months: any of each, and all three at once; an empty list wants everything.
+
+    `where` has conditions on the columns of the items, which must all hold.
+    """
 
     labels: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     months: list[str] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
 
     def without(self, name: str) -> "Filters":
         """The other filters, for the counts that a facet shows."""
         return Filters(**{**vars(self), name: []})
+
+    def without_column(self, name: str) -> "Filters":
+        """The filters but for the conditions that speak of this column alone."""
+        return Filters(**{**vars(self), "where": [text for text in self.where if columns_of(parsed(text)) != {name}]})
 
 
 class Facet:
@@ -49,13 +62,19 @@ class Facet:
 
 
 class Catalogue:
-    """File names, folders, dates and stable keys of the items of an index."""
+    """File names, folders, dates and stable keys of the items of an index, and what their cards show.
 
-    def __init__(self, index: Index) -> None:
+    `show` names the columns of a card; without it they are chosen.
+    """
+
+    def __init__(self, index: Index, show: Sequence[str] = ()) -> None:
         self.index = index
+        self.layout = card_layout(index.items, show)
+        self.columns = ColumnFacets(index.items)
         known = [None] * len(index) if index.paths is None else index.paths.tolist()
         paths = [None if path is None else escape(path) for path in known]  # bytes that are not UTF-8 have no JSON
         ids = index.ids.tolist()
+        self.kinds: list[MediaKind] = [media_kind(path) for path in paths]
         self.names = [str(ids[row]) if path is None else PurePath(path).name for row, path in enumerate(paths)]
         self.folders = [None if path is None else PurePath(path).parent.as_posix() for path in paths]
         dates = index.items.dates

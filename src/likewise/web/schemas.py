@@ -5,11 +5,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
+from likewise.retrieval.conditions import MOST_CHARACTERS
 from likewise.retrieval.words import Phrase
 from likewise.web.catalogue import Filters
+from likewise.web.column_facets import ColumnFacet
+from likewise.web.media import MediaKind
+from likewise.web.session import ById, ByVector, Given
 
 Side = Literal["raw", "learned", "previous"]
-Reference = int | str | Phrase
 Row = Annotated[int, Field(ge=0, le=2**31 - 1, description="Row number of an item in the index, from 0.")]
 AtMostWrong = Annotated[
     float | None, Field(gt=0, lt=1, description="Results end where more than this share would be wrong on average.")
@@ -59,42 +62,59 @@ class Picture(StrictModel):
         return self.upload if self.row is None else self.row  # type: ignore[return-value]
 
 
+Id = Annotated[str | int, Field(description="Id of an item.")]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
+
+
 class Example(StrictModel):
-    """What to search by: an item by its row, an upload by its name, or words."""
+    """What to search by: an item by its row or its id, an upload by its name, raw features, or words."""
 
     row: Row | None = None
     upload: Annotated[str, StringConstraints(max_length=64)] | None = None
     text: Words | None = None
     weight: Annotated[float, Field(gt=0, le=100, description="Of words, against a picture or other words.")] = 1.0
+    id: Id | None = None
+    vector: Vector | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if sum(given is not None for given in (self.row, self.upload, self.text)) != 1:
-            raise ValueError("give one of row, upload and text")
+        if sum(one is not None for one in (self.row, self.id, self.upload, self.vector, self.text)) != 1:
+            raise ValueError("give one of row, id, upload, vector and text")
         return self
 
     @property
-    def reference(self) -> Reference:
-        """The row number, the name of the upload, or the words."""
+    def reference(self) -> Given:
+        """The row number, the id, the name of the upload, the raw features, or the words."""
         if self.text is not None:
             return Phrase(self.text, self.weight)
+        if self.id is not None:
+            return ById(str(self.id))
+        if self.vector is not None:
+            return ByVector(self.vector)
         return self.upload if self.row is None else self.row  # type: ignore[return-value]
 
 
 Name = Annotated[str, StringConstraints(max_length=1000)]
+Condition = Annotated[
+    str, StringConstraints(max_length=MOST_CHARACTERS), Field(description='Such as price < 20 and topic == "space".')
+]
+
+
 Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}$")]
 
 
 class Filtered(StrictModel):
-    """Only items with one of these labels, in one of these folders, and of one of these months."""
+    """Only items with one of these labels, in one of these folders, of one of these months, that pass conditions."""
 
     labels: list[Name] = Field(default_factory=list, max_length=64)
     folders: list[Name] = Field(default_factory=list, max_length=64)
     months: list[Month] = Field(default_factory=list, max_length=64)
+    where: Condition | Annotated[list[Condition], Field(max_length=32)] = Field(default_factory=list)
 
     @property
     def filters(self) -> Filters:
-        return Filters(self.labels, self.folders, self.months)
+        where = [self.where] if isinstance(self.where, str) else self.where
+        return Filters(self.labels, self.folders, self.months, where)
 
 
 class RowSearchRequest(BaseModel):
@@ -114,7 +134,7 @@ class Examples(Filtered):
     side: Side = "learned"
 
     @property
-    def references(self) -> tuple[list[Reference], list[Reference]]:
+    def references(self) -> tuple[list[Given], list[Given]]:
         """Wanted and unwanted examples."""
         return [example.reference for example in self.like], [example.reference for example in self.unlike]
 
@@ -127,13 +147,17 @@ class SearchRequest(Examples):
     at_most_wrong: AtMostWrong = None
     text: Words | None = Field(None, description="Short for {text: …} in like.")
     without: Words | None = Field(None, alias="not", description="Short for {text: …} in unlike.")
+    id: Id | None = Field(None, description="Short for {id: …} in like.")
+    vector: Vector | None = Field(None, description="Short for {vector: …} in like.")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
         self.like += [] if self.text is None else [Example(text=self.text)]
+        self.like += [] if self.id is None else [Example(id=self.id)]
+        self.like += [] if self.vector is None else [Example(vector=self.vector)]
         self.unlike += [] if self.without is None else [Example(text=self.without)]
         if not self.like and not self.unlike:
-            raise ValueError("give at least one example in like or unlike, or text")
+            raise ValueError("give at least one example in like or unlike, or text, an id or a vector")
         return self
 
 
@@ -161,6 +185,15 @@ class DistinctRequest(StrictModel):
     items: Annotated[list[Row], Field(min_length=2, max_length=1000)]
 
 
+class CardResponse(TypedDict):
+    """What is shown of an item that has metadata."""
+
+    title: str | None
+    text: Annotated[str | None, Field(description="The first of it; in full at /api/items/{row}.")]
+    url: Annotated[str | None, Field(description="Only http and https.")]
+    fields: list[tuple[str, str | int | float | bool]]
+
+
 class ItemResponse(TypedDict):  # a TypedDict is validated in a third of the time of a model
     """An item of the index."""
 
@@ -171,6 +204,8 @@ class ItemResponse(TypedDict):  # a TypedDict is validated in a third of the tim
     folder: Annotated[str | None, Field(description="Relative to the folder of all pictures.")]
     date: str | None
     label: str | None
+    kind: MediaKind
+    card: CardResponse | None
 
 
 class Hit(ItemResponse):
@@ -212,6 +247,7 @@ class FacetsResponse(BaseModel):
     labels: dict[str, int]
     folders: dict[str, int]
     months: dict[str, int]
+    columns: list[ColumnFacet]
 
 
 class DuplicatesResponse(BaseModel):
@@ -346,6 +382,12 @@ class MapResponse(BaseModel):
     rows: list[int] | None
     codes: list[int] = Field(description="Position of the item's label in `labels`, -1 without one.")
     labels: list[str]
+
+
+class VectorRequest(StrictModel):
+    """Raw features to search by."""
+
+    vector: Vector
 
 
 class UploadResponse(BaseModel):

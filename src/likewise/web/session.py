@@ -4,7 +4,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from likewise.errors import LikewiseError
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
 from likewise.retrieval.confidence import is_calibrated
-from likewise.retrieval.search import NotFoundError, check_row, top_k
+from likewise.retrieval.filters import where_mask
+from likewise.retrieval.search import NotFoundError, check_one_width, check_row, query_vector, top_k
 from likewise.retrieval.taught import innermost
 from likewise.retrieval.words import Phrase, Wording, Words, WordScores, has_words
 from likewise.web.catalogue import Catalogue, Facet, Filters
@@ -34,7 +35,6 @@ _CACHE_BYTES = 128 * 2**20
 _ROWS = 1 << 16  # gallery rows scored at a time, so that a gallery on disk is read piece by piece
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
 _TINY = np.finfo(np.float32).tiny
-Reference = int | str | Phrase  # the row of an item, the name of an upload, or words
 Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 
@@ -75,6 +75,7 @@ class Space:
         """Query vectors of raw feature rows."""
         if self.query_vectors is not None:
             return np.asarray(self.query_vectors(X), dtype=np.float32)
+        check_one_width(X.shape[1], self.G.shape[1])
         return np.asarray(normalize(X), dtype=np.float32)
 
     def scores(self, Q: np.ndarray) -> np.ndarray:
@@ -98,11 +99,29 @@ def learned_space(index: Index, version: int = 0) -> Space:
 
 @dataclass(frozen=True)
 class Upload:
-    """An uploaded picture: its raw features, a thumbnail, and its width and height."""
+    """An uploaded picture: its raw features, a thumbnail, and its width and height; or features alone."""
 
     features: np.ndarray
-    picture: Picture
-    size: tuple[int, int]
+    picture: Picture | None = None
+    size: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class ById:
+    """An example by its id, as somebody types it."""
+
+    id: str
+
+
+@dataclass(frozen=True)
+class ByVector:
+    """An example by its raw features."""
+
+    values: list[float]
+
+
+Reference = int | str | Upload | Phrase  # the row of an item, the name of an upload, what was sent, or words
+Given = Reference | ById | ByVector
 
 
 @dataclass(frozen=True)
@@ -135,7 +154,7 @@ class SearchResult:
 class Session:
     """One index being searched and taught."""
 
-    def __init__(self, index: Index, limits: Limits, side: TextSide | None = None) -> None:
+    def __init__(self, index: Index, limits: Limits, side: TextSide | None = None, show: Sequence[str] = ()) -> None:
         self.index = index
         self._side, self.has_words = side, side is not None or has_words(index)
         self._renamed = False  # labels were given since the words were asked last
@@ -147,8 +166,9 @@ class Session:
         self.previous: Space | None = None
         labels = [None] * len(index) if index.labels is None else index.labels
         self.labels = [None if label is None else str(label) for label in labels]
-        self.has_pictures = index.paths is not None and any(path is not None for path in index.paths[:1000])
-        self.catalogue = Catalogue(index)
+        self.catalogue = Catalogue(index, show)
+        self.has_pictures = "picture" in self.catalogue.kinds
+        self._passing: LRUCache[str, np.ndarray] = LRUCache(32)
         self._label_facet: Facet | None = None
         self.decoders = PictureDecoders(limits)
         self._lock = threading.Lock()
@@ -166,6 +186,7 @@ class Session:
         """Change the label of an item; None removes it."""
         self.labels[row] = label
         self._label_facet, self._renamed = None, True
+        self._passing.clear()
 
     @property
     def compares(self) -> bool:
@@ -194,7 +215,43 @@ class Session:
     def kept(self, filters: Filters) -> np.ndarray:
         """Whether each item passes the filters, as booleans."""
         masks = [facet.mask(wanted) for name, facet in self.facets().items() if (wanted := getattr(filters, name))]
-        return np.logical_and.reduce([np.ones(len(self), dtype=bool), *masks])
+        passing = [self._passes(condition) for condition in filters.where]
+        return np.logical_and.reduce([np.ones(len(self), dtype=bool), *masks, *passing])
+
+    def _passes(self, condition: str) -> np.ndarray:
+        """Whether each item passes a condition; `label` is what it is labelled now."""
+        known = self._passing.get(condition)
+        if known is None:
+            labels = np.array([*self.labels, None], dtype=object)[:-1]  # None keeps it one-dimensional and of objects
+            known = where_mask(replace(self.index.items, labels=labels), [condition])
+            self._passing[condition] = known
+        return known
+
+    def resolved(self, like: Sequence[Given], unlike: Sequence[Given]) -> tuple[list[Reference], list[Reference]]:
+        """Examples with ids as rows, and vectors checked."""
+        return [self._resolved(one) for one in like], [self._resolved(one) for one in unlike]
+
+    def _resolved(self, one: Given) -> Reference:
+        if isinstance(one, ById):
+            return self.row_of(one.id)
+        return self._vector(one.values) if isinstance(one, ByVector) else one
+
+    def row_of(self, name: str) -> int:
+        """The row of an id as somebody types it."""
+        try:
+            return self.index.items.row_of_text(name)
+        except LikewiseError as error:
+            raise NotFoundError(str(error)) from error
+
+    def _vector(self, values: list[float]) -> Upload:
+        return Upload(query_vector(values, self.index.model.n_features_in_))
+
+    def add_vector(self, values: list[float]) -> str:
+        """Keep raw features to search by, under a new name; a picture's name has no dot."""
+        upload, name = self._vector(values), f"vector.{secrets.token_urlsafe(9)}"
+        with self._lock:
+            self._uploads[name] = upload
+        return name
 
     @cachedmethod(lambda self: self._pictures, lock=lambda self: self._lock)
     def picture(self, row: int, size: str) -> Picture:
@@ -219,6 +276,9 @@ class Session:
             if name not in self._uploads:
                 raise NotFoundError("this picture is no longer available; upload it again")
             return self._uploads[name]
+
+    def _sent(self, ref: str | Upload) -> Upload:
+        return self.upload(ref) if isinstance(ref, str) else ref
 
     def space(self, side: str) -> Space:
         """The space of a side; before the first lesson "previous" is the learned one."""
@@ -296,13 +356,13 @@ class Session:
     def features(self, refs: list[Reference]) -> np.ndarray:
         """Raw features of examples, (n, d)."""
         raw = self.index.raw
-        named = [ref for ref in refs if not isinstance(ref, Phrase)]
-        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self.upload(ref).features for ref in named]
+        sent = [ref for ref in refs if not isinstance(ref, Phrase)]
+        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self._sent(ref).features for ref in sent]
         return np.array(parts).reshape(-1, raw.shape[1])
 
     def _vectors(self, space: Space, refs: Sequence[Reference]) -> np.ndarray:
         rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
-        uploaded = [self.upload(ref).features for ref in refs if isinstance(ref, str)]
+        uploaded = [self._sent(ref).features for ref in refs if isinstance(ref, str | Upload)]
         of_rows = [space.queries(rows)] if rows else []
         return np.concatenate([*of_rows, *([space.embed(np.array(uploaded))] if uploaded else [])])
 

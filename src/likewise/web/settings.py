@@ -11,7 +11,7 @@ class Limits:
     """Limits on what a client may request, all far above what the page needs."""
 
     upload_bytes: int = 20 * 2**20  # a large photograph
-    json_bytes: int = 64 * 2**10
+    json_bytes: int = 512 * 2**10  # a query of 16,384 numbers
     pixels: int = 50_000_000  # 150 MB once decoded
     picture_bytes: int = 640 * 2**20  # memory to decode a picture in,
     picture_seconds: int = 10  # and the time
@@ -44,6 +44,7 @@ class ServerSettings:
     rate_limited: bool = True
     limits: Limits = field(default_factory=Limits)
     proxies: tuple[str, ...] = ()
+    show: tuple[str, ...] = ()  # columns of a card; without any they are chosen
 
     def __post_init__(self) -> None:
         for proxy in self.proxies:

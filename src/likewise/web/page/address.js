@@ -11,6 +11,7 @@ export function address() {
   if (state.like.length) parts.set("like", state.like.map(keyOf).join(","));
   if (state.unlike.length) parts.set("not", state.unlike.map(keyOf).join(","));
   for (const [name, value] of Object.entries(state.filter)) if (value) parts.set(name, value);
+  if (Object.keys(state.columns).length) parts.set("columns", JSON.stringify(state.columns));
   if (state.sure) parts.set("sure", state.sure);
   if (state.side !== "raw") parts.set("side", state.side);
   const text = parts.toString().replaceAll("%2C", ",").replaceAll("%3A", ":").replaceAll("%2F", "/");
@@ -34,8 +35,20 @@ export async function read() {
   state.view = VIEWS.includes(view) ? view : "search";
   [state.like, state.unlike] = [like, unlike].map((keys) => keys.map((key) => known.get(key)).filter(Boolean));
   for (const name of Object.keys(state.filter)) state.filter[name] = parts.get(name) ?? "";
+  state.columns = columns(parts.get("columns"));
   state.sure = STEPS.includes(Number(parts.get("sure"))) ? Number(parts.get("sure")) : 0;
   state.side = parts.get("side") === "previous" && state.status.previous ? "previous" : "raw";
+}
+
+// Filters by column, of an address that anybody may have written.
+function columns(text) {
+  try {
+    return Object.fromEntries(Object.entries(JSON.parse(text ?? "{}")).map(([name, { kind, values, low, high, contains }]) => [name, {
+      kind: String(kind), values: (values ?? []).map(String), low: String(low ?? ""), high: String(high ?? ""), contains: String(contains ?? ""),
+    }]));
+  } catch {
+    return {};
+  }
 }
 
 async function items(keys) {

@@ -27,7 +27,7 @@ export function upload(file) {
 // Parameters of an address, with those of the filters.
 export function query(parts, filters = {}) {
   const all = new URLSearchParams(parts);
-  for (const [name, values] of Object.entries(filters)) for (const value of values) all.append(name.slice(0, -1), value);
+  for (const [name, values] of Object.entries(filters)) for (const value of values) all.append(name === "where" ? name : name.slice(0, -1), value);
   return all.toString();
 }
 

@@ -6,19 +6,20 @@ import { openApply, wireApply } from "./apply.js";
 import { allMatching, openBrowse } from "./browse.js";
 import { openDuplicates, wireDuplicates } from "./duplicates.js";
 import { exportResults, exportSelection } from "./exports.js";
-import { changed as filterChanged, clearFilter, loadFacets, tokens, typed } from "./filters.js";
+import { changed as filterChanged, clearFilter, loadFacets, tokens, typed, typedCondition } from "./filters.js";
 import { actions, listen } from "./keys.js";
 import { askLabel, hint, refreshLabels, tray } from "./labels.js";
 import { follow, introduce } from "./live.js";
 import { openMap, refreshMap, relabelMap, startMap } from "./map.js";
 import { whatNext, wireNext } from "./next.js";
-import { include, right, searchBy, show, surprise, uploadAll } from "./search.js";
+import { askFor, include, pasted, right, searchBy, show, surprise, uploadAll } from "./search.js";
 import { clearSelection, pick, range, select, selectedItems, selection, showSelection } from "./selection.js";
 import { onSure } from "./sure.js";
 import { learn, loadMarks, mark, onChange, showStatus, undo, watch } from "./teach.js";
-import { $, plural, remember, remembered, say, state, things, trying } from "./state.js";
+import { $, noFilter, plural, remember, remembered, say, state, things, trying } from "./state.js";
 import { open, wireViewer } from "./viewer.js";
 import { wireWords } from "./words.js";
+import { speakOfItems } from "./faces.js";
 
 const VIEWS = ["search", "browse", "map", "duplicates"];
 
@@ -68,6 +69,7 @@ async function redraw() {
 async function fromAddress() {
   await read();
   $("filter").value = state.filter.label;
+  $("where").value = state.filter.where;
   $("side").value = state.side;
   if (state.filter.month) await loadFacets();
   const { view } = state;
@@ -97,7 +99,12 @@ function acceptPictures() {
   $("file").addEventListener("change", (event) => { take(event.target.files); event.target.value = ""; });
   addEventListener("paste", (event) => {
     const files = [...event.clipboardData.files].filter((file) => file.type.startsWith("image/"));
-    if (files.length) { event.preventDefault(); take(files); }
+    if (files.length) { event.preventDefault(); take(files); return; }
+    const text = event.clipboardData.getData("text/plain");
+    if (event.target.closest?.("input, textarea, dialog") || !pasted(text)) return;
+    event.preventDefault();
+    go("search", false);
+    askFor(text);
   });
   addEventListener("dragover", (event) => {
     const ours = event.dataTransfer.types.includes("text/x-likewise-row");
@@ -156,6 +163,8 @@ function wire() {
   for (const [id, work] of Object.entries(CLICKS)) $(id).addEventListener("click", () => work());
   $("side").addEventListener("change", (event) => { state.side = event.target.value; replace(); show(); });
   $("filter").addEventListener("change", typed);
+  $("where").addEventListener("change", typedCondition);
+  $("ask").addEventListener("submit", (event) => { event.preventDefault(); if ($("ask-input").value.trim()) askFor($("ask-input").value); });
   filterChanged.addEventListener("filter", () => { push(); redraw(); });
   $("results").addEventListener("searched", (event) => { tray(event.detail.hits); showSelection(); });
   for (const event of ["focusin", "click"]) addEventListener(event, hint);
@@ -182,8 +191,8 @@ function wire() {
 
 function home(event) {
   event.preventDefault();
-  Object.assign(state, { like: [], unlike: [], filter: { label: "", folder: "", month: "" } });
-  $("filter").value = "";
+  Object.assign(state, { like: [], unlike: [], filter: noFilter(), columns: {} });
+  $("filter").value = $("where").value = $("ask-input").value = "";
   go("search", false);
   push();
   redraw();
@@ -200,11 +209,13 @@ function about(status) {
     $("missing-root").textContent = status.missing.root;
     $("missing-hint").textContent = status.missing.hint;
   }
-  if (status.uploads) return;
-  $("drop").classList.add("off");
-  $("file").disabled = true;
-  $("drop").querySelector("b").textContent = "Search by any item below";
-  $("drop-hint").textContent = "This index was built from numbers, so pictures cannot be uploaded.";
+  $("where-field").hidden = !status.columns.length;
+  $("ask").hidden = $("drop").hidden = false;
+  $("where").placeholder = `a condition on ${status.columns.join(", ")}`;
+  document.body.classList.toggle("brief", !status.texts);
+  if (!status.pictures) { document.body.classList.add("words"); speakOfItems(); }
+  if (status.uploads) $("ask").hidden = true;
+  else $("drop").hidden = $("file").disabled = true;
 }
 
 async function start() {

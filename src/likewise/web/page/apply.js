@@ -4,7 +4,8 @@ import { call } from "./api.js";
 import { filters } from "./filters.js";
 import { focusLast, last } from "./keys.js";
 import { everything, showStatus } from "./teach.js";
-import { $, button, make, nameOf, number, percent, pictureOf, plural, refOf, say, state, things, trying } from "./state.js";
+import { $, button, make, nameOf, number, percent, plural, refOf, say, state, things, trying } from "./state.js";
+import { face } from "./faces.js";
 
 const dialog = $("apply");
 const DEFAULT = 10;
@@ -75,7 +76,7 @@ function sentence() {
 
 function unsure(item) {
   const made = button("", { className: "take", "aria-pressed": "false", "aria-label": `Take out ${nameOf(item)}, ${percent(item.probability)}` });
-  made.append(make("img", { src: pictureOf(item), alt: "", width: 84, height: 84, loading: "lazy" }), make("span", {}, percent(item.probability)));
+  made.append(face(item, 84, ""), make("span", {}, percent(item.probability)));
   made.addEventListener("click", () => {
     if (!out.delete(item.row)) out.add(item.row);
     made.setAttribute("aria-pressed", String(out.has(item.row)));

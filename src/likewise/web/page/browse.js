@@ -3,7 +3,7 @@
 import { call, query } from "./api.js";
 import { card } from "./cards.js";
 import { filtered, filters, loadFacets } from "./filters.js";
-import { $, number, say, state, things, trying } from "./state.js";
+import { $, number, say, state, aThing, things, trying } from "./state.js";
 import { VirtualGrid } from "./virtual.js";
 
 const MOST = 5000;
@@ -19,7 +19,7 @@ export async function openBrowse() {
   $("browse-none").hidden = total > 0;
   $("browse-all").hidden = total === 0;
   $("clear-filter").hidden = !filtered();
-  say(total ? "Space opens a picture, Enter searches by it, X selects it." : "");
+  say(total ? `Space opens ${aThing()}, Enter searches by it, X selects it.` : "");
 }
 
 // All that pass the filter, as far as one request can name them.

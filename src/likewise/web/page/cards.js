@@ -1,6 +1,7 @@
 // One picture in a grid: caption, frame, marks, selection.
 
-import { $, make, markKey, nameOf, percent, pictureOf, state } from "./state.js";
+import { $, markKey, nameOf, percent, pictureOf, state } from "./state.js";
+import { face, isPicture, link, player, words } from "./faces.js";
 
 const template = $("card");
 const BUTTONS = ["right", "wrong", "add", "name", "find"];
@@ -17,7 +18,8 @@ export function card(item, place) {
   const picture = made.querySelector(".pic");
   picture.tabIndex = -1;
   picture.setAttribute("aria-label", spoken(item, place));
-  image(picture.firstElementChild, pictureOf(item));
+  if (isPicture(item)) image(picture.firstElementChild, pictureOf(item));
+  else worded(made, item);
   caption(made, item);
   for (const name of BUTTONS) {
     const button = made.querySelector(`.${name}`);
@@ -28,9 +30,20 @@ export function card(item, place) {
   return made;
 }
 
+// What is no picture stands in its place: words, sound or film.
+function worded(made, item) {
+  made.classList.add("words");
+  made.querySelector(".pic").replaceChildren(...words(item));
+  const plays = player(item);
+  made.classList.toggle("media", plays !== null);
+  if (plays) made.querySelector(".frame").append(plays);
+  const leads = link(item);
+  if (leads) made.querySelector(".caption").append(leads);
+}
+
 function caption(made, item) {
   const [name, label, score] = ["file", "label", "score"].map((part) => made.querySelector(`.caption .${part}`));
-  name.textContent = nameOf(item);
+  name.textContent = isPicture(item) ? nameOf(item) : item.card?.title === item.name ? "" : item.name ?? ""; // the title stands above
   name.title = item.folder && item.folder !== "." ? `${item.folder}/${nameOf(item)}` : nameOf(item);
   label.textContent = item.label ?? "";
   if (item.by_name) Object.assign(score, { textContent: "by name", title: "The words are in its label, file or folder name" });
@@ -61,6 +74,7 @@ function again(element) {
 
 function spoken(item, place) {
   const parts = [`${place + 1}: ${nameOf(item)}`];
+  if (item.card?.text) parts.push(item.card.text.slice(0, 160));
   if (item.label) parts.push(item.label);
   if (item.score !== undefined) parts.push(`similarity ${item.score.toFixed(3)}`);
   if (item.by_name) parts.push("matched by name");
@@ -107,4 +121,4 @@ export function fill(list, items) {
   list.querySelector(".pic")?.setAttribute("tabindex", "0");
 }
 
-export const thumb = (item, size = 64) => make("img", { src: pictureOf(item), alt: nameOf(item), width: size, height: size, loading: "lazy" });
+export const thumb = (item, size = 64) => face(item, size);

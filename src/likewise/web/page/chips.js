@@ -1,6 +1,7 @@
 // The examples of the query.
 
-import { $, button, make, nameOf, pictureOf, state } from "./state.js";
+import { $, button, make, nameOf, state } from "./state.js";
+import { face } from "./faces.js";
 
 export function chips(include, exclude) {
   const all = [...state.like.map((e) => [e, true]), ...state.unlike.map((e) => [e, false])];
@@ -10,7 +11,8 @@ export function chips(include, exclude) {
 
 function chip(example, wanted, include, exclude) {
   const name = nameOf(example);
-  const image = example.text !== undefined ? make("span", { className: "said", title: name }, `“${name}”`) : make("img", { src: pictureOf(example), alt: `${wanted ? "Like" : "Not like"}: ${name}`, width: 92, height: 92, title: name });
+  const image = example.text !== undefined ? make("span", { className: "said", title: name }, `“${name}”`)
+    : Object.assign(face(example, 92, `${wanted ? "Like" : "Not like"}: ${name}`), { title: name });
   const sign = button(wanted ? "like" : "not like", { className: "sign", "aria-label": wanted ? `Like ${name}; press for not like` : `Not like ${name}; press for like` });
   sign.addEventListener("click", () => include(example, !wanted));
   const gone = button("×", { className: "remove", "aria-label": `Remove ${name}` });

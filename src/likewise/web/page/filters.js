@@ -1,7 +1,8 @@
 // The filter: label, folder and month or year, shared by search, browse and surprise.
 
 import { call, query } from "./api.js";
-import { $, button, make, number, say, state, trying } from "./state.js";
+import { columnFacets, columnTokens, conditions, onColumns } from "./columns.js";
+import { $, button, make, noFilter, number, say, state, trying } from "./state.js";
 
 const FEW = 14; // entries of a facet shown at first
 const open = new Set(); // facets shown in full
@@ -13,10 +14,11 @@ export const changed = new EventTarget(); // "filter" when somebody chose anothe
 export function filters() {
   const { label, folder, month } = state.filter;
   const wanted = month.length === 4 ? months.filter((name) => name.startsWith(month)) : [month];
-  return { labels: label ? [label] : [], folders: folder ? [folder] : [], months: month ? wanted : [] };
+  return { labels: label ? [label] : [], folders: folder ? [folder] : [], months: month ? wanted : [], where: conditions() };
 }
 
-export const filtered = () => Object.values(state.filter).some(Boolean);
+export const filtered = () => Object.values(state.filter).some(Boolean) || Object.keys(state.columns).length > 0;
+onColumns(() => changed.dispatchEvent(new Event("filter")));
 
 export async function loadFacets() {
   if (state.filter.month && !months.length) await loadMonths();
@@ -32,23 +34,24 @@ async function loadMonths() {
 export function choose(name, value) {
   state.filter[name] = state.filter[name] === value ? "" : value;
   if (name === "label") $("filter").value = state.filter.label;
+  if (name === "where") $("where").value = state.filter.where;
   changed.dispatchEvent(new Event("filter"));
 }
 
 export function clearFilter() {
-  state.filter = { label: "", folder: "", month: "" };
-  $("filter").value = "";
+  Object.assign(state, { filter: noFilter(), columns: {} });
+  $("filter").value = $("where").value = "";
   changed.dispatchEvent(new Event("filter"));
 }
 
 function draw(found) {
   if (!state.filter.month) months = Object.keys(found.months);
   const parts = [facet("folder", "Folders", named(found.folders)), facet("month", "Dates", dates(found.months)),
-    facet("label", "Labels", named(found.labels).sort((a, b) => b[2] - a[2]))].filter(Boolean);
+    facet("label", "Labels", named(found.labels).sort((a, b) => b[2] - a[2])), ...columnFacets(found.columns, loadFacets)].filter(Boolean);
   const focus = document.activeElement?.closest?.("#facets") ? document.activeElement.dataset : null;
   $("facets").replaceChildren(...parts);
   $("facets-box").hidden = parts.length === 0;
-  if (focus) $("facets").querySelector(`[data-name="${focus.name}"][data-value="${CSS.escape(focus.value)}"]`)?.focus();
+  if (focus) [...$("facets").querySelectorAll("[data-name]")].find(({ dataset }) => dataset.name === focus.name && dataset.value === focus.value)?.focus();
 }
 
 const named = (counts) => Object.entries(counts).map(([name, count]) => [name, name === "." ? "(top folder)" : name, count]);
@@ -88,10 +91,11 @@ function entry(name, value, text, count) {
 
 // The filter in force, each part with a button to take it off.
 export function tokens() {
-  const words = { label: (value) => value, folder: (value) => (value === "." ? "top folder" : value), month: (value) => (value.length > 4 ? spelled(value) : value) };
-  const parts = Object.entries(state.filter).filter(([, value]) => value).map(([name, value]) => {
-    const made = button(`${words[name](value)} ×`, { className: "token", "aria-label": `Take off the filter ${words[name](value)}` });
-    made.addEventListener("click", () => choose(name, value));
+  const words = { where: (value) => value, label: (value) => value, folder: (value) => (value === "." ? "top folder" : value), month: (value) => (value.length > 4 ? spelled(value) : value) };
+  const own = Object.entries(state.filter).filter(([, value]) => value).map(([name, value]) => [words[name](value), () => choose(name, value)]);
+  const parts = [...own, ...columnTokens()].map(([text, off]) => {
+    const made = button(`${text} ×`, { className: "token", "aria-label": `Take off the filter ${text}` });
+    made.addEventListener("click", off);
     return made;
   });
   $("tokens").replaceChildren(...parts);
@@ -105,5 +109,10 @@ export function typed(event) {
     return;
   }
   state.filter.label = name;
+  changed.dispatchEvent(new Event("filter"));
+}
+
+export function typedCondition(event) {
+  state.filter.where = event.target.value.trim();
   changed.dispatchEvent(new Event("filter"));
 }

@@ -3,7 +3,8 @@
 import { call } from "./api.js";
 import { actions, focusLast, last } from "./keys.js";
 import { selectedItems } from "./selection.js";
-import { $, button, make, nameOf, pictureOf, state, things, trying } from "./state.js";
+import { $, button, make, nameOf, state, aThing, thing, things, trying } from "./state.js";
+import { face } from "./faces.js";
 
 let give = null; // set by teach.js: (items, label) => Promise
 
@@ -14,8 +15,8 @@ export function askLabel(items) {
   const dialog = $("label-dialog");
   const one = items.length === 1 ? items[0] : null;
   const common = new Set(items.map((item) => item.label ?? ""));
-  $("label-title").textContent = one ? "Label this picture" : `Label ${things(items.length)}`;
-  $("label-pictures").replaceChildren(...items.slice(0, 5).map((item) => make("img", { src: pictureOf(item), alt: "", width: 72, height: 72 })));
+  $("label-title").textContent = one ? `Label this ${thing()}` : `Label ${things(items.length)}`;
+  $("label-pictures").replaceChildren(...items.slice(0, 5).map((item) => face(item, 72, "")));
   $("label-input").value = common.size === 1 ? [...common][0] : "";
   $("label-none").hidden = !items.some((item) => item.label);
   dialog.returnValue = "cancel";
@@ -74,7 +75,7 @@ function target(name, fresh = false) {
 
 async function apply(items, name, fresh) {
   if (!items.length) {
-    $("tray-hint").textContent = "Choose a picture first";
+    $("tray-hint").textContent = `First choose what to label`;
     return;
   }
   if (fresh) { askLabel(items); return; }
@@ -85,7 +86,7 @@ async function apply(items, name, fresh) {
 export function hint() {
   const [one] = targets();
   const what = state.selected.size ? things(state.selected.size) : one ? nameOf(one) : "";
-  $("tray-hint").textContent = what ? `Label ${what}:` : "Label a picture:";
+  $("tray-hint").textContent = what ? `Label ${what}:` : `Label ${aThing()}:`;
 }
 
 $("label-cancel").addEventListener("click", () => $("label-dialog").close("cancel"));

@@ -1,7 +1,8 @@
 // Fingers, mouse and keys on the map: move, zoom, look, pick, and draw around points to select them.
 
 import { select } from "./selection.js";
-import { $, pictureOf, plural, say } from "./state.js";
+import { call } from "./api.js";
+import { $, nameOf, pictureOf, plural, say, state } from "./state.js";
 import { at, board, canvas, move, nearest, plan, showAll, view, zoom } from "./mapview.js";
 
 const fingers = new Map();
@@ -93,12 +94,23 @@ function peek(event) {
   const row = board.map.rows[place];
   if (figure.dataset.row !== String(row)) {
     figure.dataset.row = row;
-    $("peek-image").src = pictureOf({ row });
     $("peek-label").textContent = board.map.codes[place] < 0 ? "" : board.map.labels[board.map.codes[place]];
+    if (state.status.pictures) $("peek-image").src = pictureOf({ row });
+    else name(row, $("peek-label").textContent);
   }
   const box = canvas.getBoundingClientRect();
   figure.style.left = `${Math.min(event.offsetX + 16, box.width - 142)}px`;
   figure.style.top = `${Math.min(event.offsetY + 16, box.height - 176)}px`;
+}
+
+// What is no picture is peeked at by its title, once the pointer rests.
+let resting = 0;
+function name(row, label) {
+  clearTimeout(resting);
+  resting = setTimeout(async () => {
+    const item = await call(`/api/items/${row}`).catch(() => null);
+    if (item && $("peek").dataset.row === String(row)) $("peek-label").textContent = [nameOf(item), label].filter(Boolean).join(" · ");
+  }, 120);
 }
 
 export function wireMap(onChoose) {

@@ -6,7 +6,8 @@ import { actions, listen } from "./keys.js";
 import { wireMap } from "./lasso.js";
 import { board, canvas, names, plan, resize } from "./mapview.js";
 import { selection } from "./selection.js";
-import { $, button, make, nameOf, number, pictureOf, say, state, trying } from "./state.js";
+import { $, button, make, nameOf, number, pictureOf, say, state, aThing, trying } from "./state.js";
+import { isPicture, words } from "./faces.js";
 
 let side = "learned";
 
@@ -17,7 +18,7 @@ export async function openMap() {
   if (!board.map) say("Drawing the map…", "busy");
   resize();
   await load();
-  if (board.map) say("Drag to move, scroll or pinch to zoom, click a picture to see its neighbours.");
+  if (board.map) say(`Drag to move, scroll or pinch to zoom, click ${aThing()} to see its neighbours.`);
 }
 
 export async function refreshMap() {
@@ -78,7 +79,8 @@ async function choose(row) {
 
 function panel(item, hits) {
   const picture = button("", { className: "chosen", "aria-label": `Open ${nameOf(item)}` });
-  picture.append(make("img", { src: pictureOf(item, "large"), alt: "" }));
+  if (isPicture(item)) picture.append(make("img", { src: pictureOf(item, "large"), alt: "" }));
+  else { picture.classList.add("words"); picture.append(...words(item).slice(1)); }
   picture.addEventListener("click", () => actions.open(item, null));
   const go = button("Search by this", { className: "primary" });
   go.addEventListener("click", () => actions.search(item));
@@ -89,8 +91,8 @@ function panel(item, hits) {
     const card = event.target.closest(".card");
     if (card) { event.stopImmediatePropagation(); choose(card.item.row); }
   }, { capture: true });
-  const words = [make("h2", {}, nameOf(item)), ...(item.label ? [make("p", { className: "muted" }, item.label)] : [])];
-  $("map-side").replaceChildren(picture, ...words, go, grid);
+  const lines = [make("h2", {}, nameOf(item)), ...(item.label ? [make("p", { className: "muted" }, item.label)] : [])];
+  $("map-side").replaceChildren(picture, ...lines, go, grid);
 }
 
 export function startMap() {

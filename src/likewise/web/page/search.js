@@ -139,6 +139,23 @@ export async function uploadAll(files) {
   await anew();
 }
 
+// What somebody typed or pasted: numbers, or the id of an item.
+export async function askFor(text) {
+  const numbers = pasted(text);
+  if (numbers) {
+    const kept = await trying(() => call("/api/vectors", { vector: numbers }));
+    return kept && searchBy({ upload: kept.upload });
+  }
+  const some = await trying(() => call(`/api/items?${query({ id: text.trim() })}`));
+  return some?.items.length ? searchBy(some.items[0]) : undefined;
+}
+
+// Two or more numbers, as a list or with commas, semicolons or blanks between them; null for anything else.
+export function pasted(text) {
+  const parts = text.trim().replace(/^\[|\]$/g, "").split(/[\s,;]+/).filter(Boolean).map((word) => word.replace("−", "-"));
+  return parts.length > 1 && parts.every((word) => /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(word)) ? parts.map(Number) : null;
+}
+
 export async function surprise() {
   const shuffle = Math.floor(Math.random() * 2 ** 31);
   const some = await trying(() => call(`/api/items?${query({ limit: 1, shuffle }, filters())}`));

@@ -2,6 +2,8 @@
 
 export const $ = (id) => document.getElementById(id);
 
+export function noFilter() { return { label: "", folder: "", month: "", where: "" }; }
+
 export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most one in so many wrong
 
 export const state = {
@@ -9,7 +11,8 @@ export const state = {
   view: "search",       // search, browse, map or duplicates
   like: [], unlike: [], // examples: items, {upload} or {text}
   side: "raw",          // what the left column shows
-  filter: { label: "", folder: "", month: "" },
+  filter: noFilter(),
+  columns: {},          // filters by column: name to {kind, values, low, high, contains}
   labels: {},           // label to count
   marks: new Map(),     // "query>item" to true (right) or false (wrong)
   selected: new Map(),  // row to item
@@ -21,7 +24,8 @@ export const refOf = ({ text, upload, row }) => (text !== undefined ? { text } :
 export const markKey = ({ text, upload, row }) => (text !== undefined ? `t${text}` : upload === undefined ? String(row) : `u${upload}`);
 export const pictureOf = (example, size = "small") => (example.upload === undefined
   ? `/api/items/${example.row}/picture?size=${size}&v=${state.status.boot}` : `/api/uploads/${example.upload}`);
-export const nameOf = (item) => item.text ?? item.name ?? (item.upload === undefined ? `item ${item.row}` : "your picture");
+const titleOf = (item) => item.text ?? (item.kind === "picture" ? null : item.card?.title);
+export const nameOf = (item) => titleOf(item) ?? item.name ?? (item.upload === undefined ? `item ${item.row}` : item.upload.startsWith("vector.") ? "your numbers" : "your picture");
 
 export function say(text, kind = "") {
   const line = $("status");
@@ -52,7 +56,9 @@ export const button = (text, properties = {}) => make("button", { type: "button"
 export const number = (value) => value.toLocaleString("en");
 export const percent = (p) => (p > 0.995 ? "> 99 %" : p < 0.005 ? "< 1 %" : `${Math.round(100 * p)} %`); // nothing is certain
 export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
-export const things = (n) => plural(n, state.status.pictures ? "picture" : "item");
+export const thing = () => (state.status.pictures === false ? "item" : "picture"); // before the status is known, the page says picture
+export const aThing = () => (thing() === "item" ? "an item" : "a picture");
+export const things = (n) => plural(n, thing());
 
 export function remember(name, value) {
   try { localStorage.setItem(name, value); } catch { /* storage is disabled */ }

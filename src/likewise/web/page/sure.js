@@ -1,6 +1,6 @@
 // How sure the results are: the slider of the cut-off, and a query unlike anything known.
 
-import { $, STEPS, number, state, things } from "./state.js";
+import { $, STEPS, number, state, thing, things } from "./state.js";
 
 const words = (step) => (step ? `At most 1 in ${step} wrong` : "All results, however sure");
 let waiting = 0;
@@ -36,7 +36,7 @@ function found({ total, about_wrong: wrong }) {
 }
 
 function unknown(novelty) {
-  const what = state.like.length > 1 ? "These pictures are" : "This picture is";
+  const what = state.like.length > 1 ? `These ${thing()}s are` : `This ${thing()} is`;
   $("unknown").hidden = !(novelty > 1);
   $("unknown").textContent = `${what} unlike anything the model learned from: how likely ${state.like.length > 1 ? "their" : "its"} results match cannot be relied on.`;
 }

@@ -6,7 +6,7 @@ import { focusLast } from "./keys.js";
 import { onLabel, refreshLabels } from "./labels.js";
 import { showLesson } from "./lesson.js";
 import { clearSelection } from "./selection.js";
-import { $, markKey, nameOf, pictures, plural, refOf, say, state, things, trying } from "./state.js";
+import { $, markKey, nameOf, pictures, plural, refOf, say, state, aThing, thing, things, trying } from "./state.js";
 import { refreshViewer } from "./viewer.js";
 
 let redraw = null; // set by app.js: draws the present view again
@@ -33,7 +33,7 @@ export function showStatus(status) {
 // Mark items right or wrong for the query; the same mark again takes it off.
 export async function mark(items, right) {
   const examples = pictures(state.like);
-  if (!examples.length) return say(state.like.length ? "Words are taught by labels: give these pictures one." : "Search by a picture first: a mark belongs to a query.", "wrong");
+  if (!examples.length) return say(state.like.length ? `Words are taught by labels: give these ${thing()}s one.` : `Search by ${aThing()} first: a mark belongs to a query.`, "wrong");
   const value = items.every((item) => markOf(item.row) === right) ? null : right;
   const body = { query: examples.map(refOf), items: items.map((item) => item.row), right: value };
   const answer = await trying(() => call("/api/marks", body));

@@ -1,7 +1,8 @@
 // The picture view: large, with its name and what can be done with it; arrows and swipes lead to the next.
 
 import { markOf } from "./cards.js";
-import { $, nameOf, percent, pictureOf, pictures, say, state, trying } from "./state.js";
+import { isPicture, link, player, shown as shownValue, whole } from "./faces.js";
+import { $, make, nameOf, percent, pictureOf, pictures, say, state, trying } from "./state.js";
 
 const dialog = $("viewer");
 let list = null;
@@ -21,8 +22,14 @@ export function open(first, card) {
 
 function draw(next) {
   item = next;
-  $("viewer-image").src = pictureOf(item, "large");
+  const pictured = isPicture(item);
+  $("viewer-image").hidden = !pictured;
+  $("viewer-words").hidden = pictured;
+  if (pictured) $("viewer-image").src = pictureOf(item, "large");
   $("viewer-image").alt = nameOf(item);
+  $("viewer-open").hidden = !pictured;
+  described(item, item);
+  if (item.card) trying(() => whole(item)).then((full) => { if (full && item === next) described(item, full); });
   $("viewer-title").textContent = nameOf(item);
   fact("folder", item.folder === "." ? null : item.folder);
   fact("date", item.date && new Date(`${item.date}T12:00`).toLocaleDateString("en", { day: "numeric", month: "long", year: "numeric" }));
@@ -32,6 +39,19 @@ function draw(next) {
   $("viewer-copy").hidden = item.folder === null || item.folder === undefined;
   refreshViewer();
   step(1);
+}
+
+// The text and every column, as far as they are known yet.
+function described(one, { card }) {
+  const plays = one.kind === $("viewer-words").querySelector(".player")?.localName && one.row === $("viewer-words").row ? $("viewer-words").querySelector(".player") : player(one);
+  const text = card?.text ? [make("p", { className: "text" }, card.text)] : [];
+  $("viewer-words").replaceChildren(make("h3", {}, nameOf(one)), ...(plays ? [plays] : []), ...text);
+  $("viewer-words").row = one.row;
+  $("viewer-fields").replaceChildren(...(card?.fields ?? []).map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, shownValue(value)))));
+  $("viewer-fields").hidden = !card?.fields?.length;
+  const leads = link({ card });
+  $("viewer-link").replaceChildren(...(leads ? [leads] : []));
+  $("viewer-link").hidden = !leads;
 }
 
 function fact(name, text) {
@@ -56,7 +76,7 @@ export function refreshViewer(label) {
 // Have the next picture ready.
 async function step(by) {
   const other = await list?.grid?.item(place + by);
-  if (other) new Image().src = pictureOf(other, "large");
+  if (other && isPicture(other)) new Image().src = pictureOf(other, "large");
 }
 
 export async function go(by) {
@@ -93,7 +113,7 @@ export function wireViewer(actions) {
     work();
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  dialog.addEventListener("close", () => { if (list?.isConnected) list.grid?.focus(place); $("viewer-image").removeAttribute("src"); });
+  dialog.addEventListener("close", () => { if (list?.isConnected) list.grid?.focus(place); $("viewer-image").removeAttribute("src"); $("viewer-words").replaceChildren(); });
   swipes();
 }
 

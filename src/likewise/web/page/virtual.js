@@ -88,11 +88,11 @@ export class VirtualGrid {
 
   measures() {
     const style = getComputedStyle(this.list);
-    const [tile, caption] = ["--tile", "--caption"].map((name) => parseFloat(style.getPropertyValue(name)));
+    const [tile, caption, tall, least] = ["--tile", "--caption", "--tall", "--least"].map((name) => parseFloat(style.getPropertyValue(name)));
     const width = this.list.clientWidth;
-    const columns = Math.max(2, Math.floor((width + GAP) / (tile + GAP)));
+    const columns = Math.max(least || 2, Math.floor((width + GAP) / (tile + GAP)));
     const side = (width - GAP * (columns - 1)) / columns;
-    return { columns, side, height: side + caption + GAP };
+    return { columns, side, height: (tall || side) + caption + GAP };
   }
 
   // Draw the cards within a screen of the window, and the one with focus.

@@ -1,12 +1,14 @@
 """What the routes share: the state of the server, headers, and small helpers."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Header, Path, Request
 
-from likewise.web.schemas import ItemResponse
+from likewise.retrieval.cards import Card, cards
+from likewise.web.schemas import CardResponse, ItemResponse
 from likewise.web.session import Session
 from likewise.web.teaching_session import TeachingSession
 
@@ -43,8 +45,20 @@ def milliseconds_since(began: float) -> float:
     return round((time.perf_counter() - began) * 1e3, 3)
 
 
-def item_response(session: Session, row: int) -> ItemResponse:
-    """An item as JSON."""
+def item_response(session: Session, row: int, whole: bool = False) -> ItemResponse:
+    """An item as JSON; with `whole`, its card has the whole text and all columns."""
+    return item_responses(session, [row], whole)[0]
+
+
+def item_responses(session: Session, rows: Sequence[int], whole: bool = False) -> list[ItemResponse]:
+    """Items as JSON."""
+    known = session.catalogue
+    has_cards = session.index.metadata is not None
+    shown = cards(session.index.items, known.layout, rows, whole) if has_cards else [None] * len(rows)
+    return [_item(session, row, card) for row, card in zip(rows, shown, strict=True)]
+
+
+def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
     known = session.catalogue
     return {
         "row": row,
@@ -54,4 +68,10 @@ def item_response(session: Session, row: int) -> ItemResponse:
         "folder": known.folders[row],
         "date": known.dates[row],
         "label": session.labels[row],
+        "kind": known.kinds[row],
+        "card": None if card is None else _card(card),
     }
+
+
+def _card(card: Card) -> CardResponse:
+    return {"title": card.title, "text": card.text, "url": card.url, "fields": list(card.fields)}

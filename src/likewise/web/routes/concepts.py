@@ -44,7 +44,7 @@ def preview(session: CurrentSession, kept: CurrentConcepts, asked: schemas.Conce
         made = kept.of_label(asked.label, asked.at_most_wrong)
     else:
         assert asked.at_most_wrong is not None
-        made = kept.of_query(*asked.references, asked.filters, asked.at_most_wrong)
+        made = kept.of_query(*session.resolved(*asked.references), asked.filters, asked.at_most_wrong)
     return _response(session, kept, made, asked.label or "")
 
 

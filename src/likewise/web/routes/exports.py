@@ -26,7 +26,7 @@ def export(session: CurrentSession, kept: CurrentExports, query: schemas.ExportR
     if query.items:
         name, made = kept.add([session.check_row(row) for row in query.items])
     else:
-        found = session.search(*query.references, query.k, query.side, query.filters)
+        found = session.search(*session.resolved(*query.references), query.k, query.side, query.filters)
         name, made = kept.add(found.rows.tolist(), found.scores.tolist())
     return schemas.ExportResponse(export=name, items=len(made.rows), pictures=len(made.pictures), note=made.note)
 

@@ -41,6 +41,8 @@ def status(request: Request, who: Who) -> dict[str, Any]:
         "pictures": session.has_pictures,
         "uploads": index.extractor is not None,
         "words": session.has_words,
+        "columns": session.catalogue.columns.names,
+        "texts": session.catalogue.layout.text is not None,
         "model": type(index.model).__name__,
         "compare": session.compares,
         "folders": len(session.catalogue.folder_facet.names),

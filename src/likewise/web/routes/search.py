@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from likewise.web import confidence, schemas
-from likewise.web.routes.common import NO_STORE, CurrentSession, item_response, milliseconds_since
+from likewise.web.routes.common import NO_STORE, CurrentSession, item_responses, milliseconds_since
 from likewise.web.schemas import ERRORS, RowSearchRequest, SearchResponse
 from likewise.web.session import SearchResult, Session
 
@@ -62,13 +62,20 @@ search.add_api_route(
 
 @search.post("/search", summary="Items similar to some examples and dissimilar to others")
 def search_by_examples(session: CurrentSession, response: Response, query: schemas.SearchRequest) -> SearchResponse:
-    """Examples are items, uploads or words; those in `unlike` push away."""
+    """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
     response.headers.update(NO_STORE)
     began = time.perf_counter()
-    like, unlike = query.references
+    like, unlike = session.resolved(*query.references)
     page = (query.k, query.side, query.filters, query.offset, query.at_most_wrong)
     found = confidence.search(session, like, unlike, *page)
     return _response(session, found, query.side, began)
+
+
+@search.post("/vectors", status_code=201, summary="Keep raw features to search by")
+def keep_vector(session: CurrentSession, response: Response, given: schemas.VectorRequest) -> dict[str, str]:
+    """The name is that of an upload: it can be searched by, and marks can be given for it."""
+    response.headers.update(NO_STORE)
+    return {"upload": session.add_vector(given.vector)}
 
 
 @search.post("/uploads", status_code=201, summary="Upload a picture", openapi_extra=_PICTURE_BODY)
@@ -93,11 +100,12 @@ async def upload_picture(request: Request, response: Response) -> schemas.Upload
 def _response(session: Session, found: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
     hits: list[schemas.Hit] = []
     likely, named = (_or_none(part, len(found.rows)) for part in (found.probabilities, found.by_name))
-    for row, score, p, name in zip(found.rows.tolist(), found.scores.tolist(), likely, named, strict=True):
-        label = session.labels[row]
+    items = item_responses(session, found.rows.tolist())
+    for item, score, p, name in zip(items, found.scores.tolist(), likely, named, strict=True):
+        label = item["label"]
         relevant = None if found.label is None or label is None else label == found.label
         facts = {"score": score, "probability": p, "relevant": relevant, "by_name": name}
-        hits.append({**item_response(session, row), **facts})  # type: ignore[typeddict-item]
+        hits.append({**item, **facts})  # type: ignore[typeddict-item]
     return SearchResponse(
         side=side,
         version=found.space.version,
