@@ -68,7 +68,7 @@ def test_a_label_given_on_the_page_is_a_name_from_then_on(client: Any) -> None:
     ("query", "message"),
     [
         ({"text": "…", "at_most_wrong": 0.1}, "no cut-off"),
-        ({"like": [{"text": "dog", "row": 1}]}, "give one of row, upload and text"),
+        ({"like": [{"text": "dog", "row": 1}]}, "give one of row, id, upload, vector and text"),
         ({"text": "?!"}, "has no words"),
         ({"text": "a" * 300}, "at most 200 characters"),
     ],
