@@ -65,6 +65,8 @@ def test_cards_show_words_and_the_page_speaks_of_items(visit: Callable[..., Any]
     assert card.locator("a.url").get_attribute("href") == columns()["url"][row]
     assert card.locator("a.url").get_attribute("rel") == "noopener noreferrer"
     assert page.locator(".card img").count() == 0
+    box, whole = card.locator(".pic").bounding_box(), card.bounding_box()
+    assert box["width"] == whole["width"] > box["height"] > 150  # a card, wider than high
     assert "59 items ranked" in page.inner_text("#status")
     spoken = "[...document.querySelectorAll('[aria-label]')].map(one => one.ariaLabel).join()"
     assert "picture" not in page.evaluate(f"document.body.innerText + {spoken}").lower()

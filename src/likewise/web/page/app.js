@@ -213,7 +213,7 @@ function about(status) {
   $("ask").hidden = $("drop").hidden = false;
   $("where").placeholder = `a condition on ${status.columns.join(", ")}`;
   document.body.classList.toggle("brief", !status.texts);
-  if (!status.pictures) { document.body.classList.add("words"); speakOfItems(); }
+  if (!status.pictures) { document.body.classList.add("texts"); speakOfItems(); }
   if (status.uploads) $("ask").hidden = true;
   else $("drop").hidden = $("file").disabled = true;
 }

@@ -32,7 +32,7 @@ export function card(item, place) {
 
 // What is no picture stands in its place: words, sound or film.
 function worded(made, item) {
-  made.classList.add("words");
+  made.classList.add("worded");
   made.querySelector(".pic").replaceChildren(...words(item));
   const plays = player(item);
   made.classList.toggle("media", plays !== null);

@@ -80,7 +80,7 @@ async function choose(row) {
 function panel(item, hits) {
   const picture = button("", { className: "chosen", "aria-label": `Open ${nameOf(item)}` });
   if (isPicture(item)) picture.append(make("img", { src: pictureOf(item, "large"), alt: "" }));
-  else { picture.classList.add("words"); picture.append(...words(item).slice(1)); }
+  else { picture.classList.add("worded"); picture.append(...words(item).slice(1)); }
   picture.addEventListener("click", () => actions.open(item, null));
   const go = button("Search by this", { className: "primary" });
   go.addEventListener("click", () => actions.search(item));
