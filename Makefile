@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test test-again lint docs sbom soak fuzz kills bench bench-scale browser exiftool clean
+.PHONY: demo pictures test test-again lint docs release sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -50,6 +50,11 @@ lint: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-docs
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -j auto -d build/doctrees docs build/site
 	$(BIN)/python tools/check_site.py build/site
+
+# Wheel and sdist in dist/, tried in a fresh environment without the repository; licences and bill of materials in build/release.
+release: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	$(BIN)/python tools/release.py
 
 # What is installed, as a CycloneDX bill of materials.
 sbom: $(VENV)/.installed-dev
