@@ -48,7 +48,7 @@ lint: $(VENV)/.installed-dev
 # The site, in build/site: open build/site/index.html. A warning is an error, and so is a link inside the site that leads
 # nowhere or anything fetched from elsewhere. GALLERY=0 leaves the examples unrun.
 docs: $(VENV)/.installed-docs
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -j auto -d build/doctrees docs build/site
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
 	$(BIN)/python tools/check_site.py build/site
 
 # Wheel and sdist in dist/, tried in a fresh environment without the repository; licences and bill of materials in build/release.

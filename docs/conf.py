@@ -1,5 +1,6 @@
 """The site: `make docs` builds it from these pages, the docstrings, the program and `examples/`."""
 
+import logging
 import os
 import sys
 from datetime import date
@@ -7,6 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 import likewise
+
+for noisy in ("distributed", "faiss", "likewise", "lancedb"):  # the build says something only if something is wrong
+    logging.getLogger(noisy).setLevel(logging.WARNING)
 
 project, author = "likewise", "The likewise authors"
 copyright = f"{date.today().year}, the likewise authors"
