@@ -44,6 +44,13 @@ def test_ids_labels_and_metadata_come_back_from_the_folder(folder: Path) -> None
     assert index.identities.keys[8] == "doc-7108"
 
 
+def test_an_index_saved_over_itself_keeps_its_metadata(tmp_path: Path) -> None:
+    index = Index.build(Cosine().fit(X), X[:2], {"price": [1, 2]})
+    index = Index.load(index.save(tmp_path / "i"))  # its metadata is mapped from the version that is replaced
+    index.save(tmp_path / "i")
+    assert index.metadata.rows([1]) == Index.load(tmp_path / "i").metadata.rows([1]) == [{"price": 2}]
+
+
 def test_rows_that_come_and_go_take_their_metadata_along(folder: Path) -> None:
     index = Index.load(folder)
     index.remove(["doc-7100", "doc-7102"])

@@ -39,7 +39,10 @@ class ItemColumns(Mapping[str, Any]):
             return pa.array(values, pa.string()).cast(pa.date32())
         if name == "label":
             values = [None if value is None else str(value) for value in values]
-        return pa.array([_text(value) if isinstance(value, str) else value for value in values])
+        try:
+            return pa.array(values)
+        except UnicodeEncodeError:  # the name of a file may be no UTF-8
+            return pa.array([_text(value) if isinstance(value, str) else value for value in values])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -49,7 +52,7 @@ class ItemColumns(Mapping[str, Any]):
 
 
 def _text(value: str) -> str:
-    """Text that is UTF-8: the name of a file may not be."""
+    """Text that is UTF-8."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 

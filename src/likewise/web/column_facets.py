@@ -12,6 +12,7 @@ from likewise.retrieval.items import Items
 _MOST_COLUMNS = 24
 _FEW = 60  # values that are listed
 _FEW_NUMBERS = 6  # more numbers than that are a range
+_SAMPLE = 10_000
 
 
 class ColumnFacet(TypedDict):
@@ -46,8 +47,9 @@ class ColumnFacets:
         facet: ColumnFacet = {"name": name, "kind": kind, "counts": None, "low": None, "high": None}
         if self._is_label(name):
             return None  # labels have a facet of their own
-        n = pc.count_distinct(values).as_py()
-        if n <= (_FEW_NUMBERS if kind in ("number", "date") else _FEW) and n <= len(values) / 2:
+        few = _FEW_NUMBERS if kind in ("number", "date") else _FEW
+        # The first of a long column say whether it is worth counting them all.
+        if all(pc.count_distinct(part).as_py() <= min(few, len(values) / 2) for part in (values[:_SAMPLE], values)):
             return self._counted(facet, values)
         if kind in ("number", "date"):
             ends = pc.min_max(values).as_py()
@@ -66,10 +68,11 @@ class ColumnFacets:
 
     def _is_label(self, name: str) -> bool:
         labels = self._items.labels
-        if labels is None or self._items.metadata is None:
+        if labels is None or self._items.metadata is None or self._items.metadata.kinds[name] != "text":
             return False
-        values = self._items.metadata.column(name).to_pylist() if self._items.metadata.kinds[name] == "text" else []
-        return [None if label is None else str(label) for label in labels] == values
+        values = self._items.metadata.column(name)
+        known = [None if label is None else str(label) for label in labels]
+        return bool(known[:_SAMPLE] == values[:_SAMPLE].to_pylist() and known == values.to_pylist())
 
     @property
     def names(self) -> list[str]:
