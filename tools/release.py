@@ -119,7 +119,8 @@ def list_contents(programs: Path, number: str) -> None:
     run(sys.executable, "-m", "cyclonedx_py", "environment", programs / "python", "--output-reproducible", "-o", sbom)
     options = ("--from=mixed", "--format=markdown", "--with-urls")
     licences.write_text(run(sys.executable, "-m", "piplicenses", f"--python={programs / 'python'}", *options))
-    unknown = [line.split("|")[1].strip() for line in licences.read_text().splitlines() if "| UNKNOWN " in line]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in licences.read_text().splitlines()]
+    unknown = [name for name, _, licence, *_ in rows if licence == "UNKNOWN"]
     print(f"release: {licences.relative_to(ROOT)}; without a stated licence: {', '.join(unknown) or 'none'}")
 
 
