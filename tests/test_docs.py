@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from tools import fill_pages
 
 from likewise.cli import app
 from likewise.cli.demo_digits import digit_models, digits
 from likewise.cli.demonstration import demonstrate
+from tools import fill_pages
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
