@@ -64,6 +64,17 @@ def test_a_label_given_on_the_page_is_a_name_from_then_on(client: Any) -> None:
     assert [hit["by_name"] for hit in answer["hits"]] == [True, True, False]
 
 
+def test_a_lesson_teaches_the_name_to_what_is_alike(client: Any) -> None:
+    bananas = list(range(3 * EACH, 3 * EACH + 3))
+    client.post("/api/labels", json={"items": bananas, "label": "Grandma's garden"})
+    client.post("/api/labels", json={"items": [0, 1], "label": "the hill"})
+    client.post("/api/learn")
+    client.app.state.teaching.job.wait()
+    answer = found(client, text="grandma's garden", k=EACH)
+    assert {hit["row"] for hit in answer["hits"] if hit["by_name"]} == set(bananas)
+    assert classes(answer) == ["banana"] * EACH
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -21,6 +21,7 @@ from likewise.cli.options import (
     load_model,
     load_table,
 )
+from likewise.cli.wording import learn_words
 from likewise.errors import LikewiseError
 from likewise.reporting.words import plural
 
@@ -102,6 +103,7 @@ def index(
     built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours))
     with working(f"writing {output}"):
         built.save(output)
+        learn_words(built)
         written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
     emit_json(summary) if as_json else say(_sentence(summary))

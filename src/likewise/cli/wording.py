@@ -26,3 +26,11 @@ def by_words(index: Any, text: str | None, tokenizer: Path | None) -> Any:
     from likewise.retrieval.words import Words, text_side
 
     return Words(index, text_side(index, text, tokenizer))
+
+
+def learn_words(index: Any) -> None:
+    """Learn the words of an index that was saved, if it can have any: the first search by words is quick then."""
+    from likewise.retrieval.words import Words, has_words
+
+    if has_words(index):
+        _ = Words(index).gallery

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import PurePath
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,14 +13,15 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.retrieval.index import Index
 from likewise.retrieval.item_names import ItemNames
+from likewise.retrieval.item_texts import item_texts, taught_texts
 from likewise.retrieval.search import result_count, top_k
+from likewise.retrieval.word_gallery import WordGallery
 from likewise.utils.files import StrPath
 from likewise.words.base import TextSide, tidy
+from likewise.words.bridge import best_is_one
 
 EXTRACTOR, WIDTH = "efficientnet-lite0", 1280
 UNWANTED = 0.5  # what unwanted words weigh against wanted ones, as unwanted examples do
-BY_NAME = 1.0  # added to the score of an item that has the words in its label or name: these come first
-_TINY = 1e-12
 
 
 class Phrase(NamedTuple):
@@ -89,7 +89,7 @@ class Words:
         self.index = index
         self.side = started(index) if side is None else side
         self._lock = threading.Lock()
-        self._pictures: Any = None
+        self._gallery: WordGallery | None = None
         self._labels: Any = index.labels
         self._names: ItemNames | None = None
         self._scored = lru_cache(maxsize=64)(self._score)  # a page asks for the same words again and again
@@ -114,7 +114,7 @@ class Words:
         share = UNWANTED if wanted or examples is not None else 1.0
         unwanted = [(-weight * share, self._with_names(text)) for text, weight in wording.unwanted]
         parts = [*wanted, *unwanted, *([] if examples is None else [(1.0, examples)])]
-        return WordScores(np.sum([weight * _fit(scores) for weight, scores in parts], axis=0), by_name)
+        return WordScores(np.sum([weight * best_is_one(scores[None])[0] for weight, scores in parts], axis=0), by_name)
 
     def similarity(self, text: str) -> np.ndarray:
         """How well each picture fits a phrase, (n,)."""
@@ -133,42 +133,20 @@ class Words:
             self._labels, self._names = labels, None
 
     def _with_names(self, text: str) -> np.ndarray:
-        return self.similarity(text) + BY_NAME * self.by_name(text)
+        """Scores in which the items that have the words in their label or name come first."""
+        scores = self.similarity(text)
+        return scores + (scores.max() - scores.min()) * self.by_name(text)
 
     @property
-    def pictures(self) -> Any:
-        """Rows of all pictures, computed on first use."""
+    def gallery(self) -> WordGallery:
+        """The pictures as words see them, with what was learned from their texts; read or computed on first use."""
         with self._lock:
-            if self._pictures is None:
-                self._pictures = self.side.pictures(self.index.raw)
-        return self._pictures
+            if self._gallery is None:
+                self._gallery = WordGallery.of(self.index, self.side, taught_texts(self.index))
+            return self._gallery
 
     def _score(self, text: str) -> np.ndarray:
-        return np.asarray(self.pictures @ self.side.phrases([text])[0], np.float32).ravel()
-
-
-def _fit(scores: np.ndarray) -> np.ndarray:
-    """Scores on a common scale: 1 for the item that fits best, 0 for an average one."""
-    above = scores - scores.mean()
-    return np.asarray(above / max(float(above.max()), _TINY), np.float32)
-
-
-def item_texts(index: Index, labels: Any = None) -> list[list[str]]:
-    """Label, and file and folder names, of each item."""
-    labels = [None] * len(index) if labels is None else labels
-    paths = [None] * len(index) if index.paths is None else index.paths
-    ids = index.ids if index.items.own_ids else [None] * len(index)
-    return [
-        [str(part) for part in (label, name, *_parts(path)) if part is not None]
-        for label, path, name in zip(labels, paths, ids, strict=True)
-    ]
-
-
-def _parts(path: str | None) -> Sequence[str]:
-    if path is None:
-        return ()
-    whole = PurePath(path)
-    return (*whole.parts[:-1], whole.stem)
+        return self.gallery.scores(self.side.phrases([text]), self.side.sentences([text]))[0]
 
 
 def has_words(index: Index) -> bool:

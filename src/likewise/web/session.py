@@ -157,6 +157,7 @@ class Session:
     def __init__(self, index: Index, limits: Limits, side: TextSide | None = None, show: Sequence[str] = ()) -> None:
         self.index = index
         self._side, self.has_words = side, side is not None or has_words(index)
+        self._words: Words | None = None
         self._renamed = False  # labels were given since the words were asked last
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
@@ -324,11 +325,25 @@ class Session:
         worded = self.current_words().scores(Wording(wanted, unwanted), None if S is None else S[0])
         return worded.scores[None].copy(), worded
 
-    @cached_property
+    @property
     def words(self) -> Words:
-        """Words of the index; the encoder is read on first use."""
+        """Words of the index in force; the encoder is read on first use."""
         with self._lock:
-            return Words(self.index, self._side)
+            if self._words is None:
+                self._words = Words(self.learned.index or self.index, self._side)
+            return self._words
+
+    def forget_words(self) -> None:
+        """Learn the words again when they are asked for: another lesson is in force."""
+        self._words, self._renamed = None, True
+
+    def relearn_words(self) -> None:
+        """Learn the words of the index in force, after a lesson, if anybody has asked for words before."""
+        before, index = self._words, self.learned.index
+        if before is not None and index is not None:
+            now = Words(index, before.side)
+            now.similarity("a picture")
+            self._words, self._renamed = now, True
 
     def prepare_words(self) -> None:
         """Read the encoder and compute the rows of all pictures, so that the first phrase does not wait for it."""

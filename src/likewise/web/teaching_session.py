@@ -148,6 +148,7 @@ class TeachingSession:
             with self._lock:
                 if lesson.event != self._lesson:  # which another thread may have read from the journal already
                     self._take_lesson(lesson.index)
+            self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
             self.sync()
         finally:
             # The job is still running while it tells; the pages ask for the rest.
@@ -224,6 +225,7 @@ class TeachingSession:
             lessons = self.feedback.lessons
             if (lessons[-1].id if lessons else None) != (self._lesson.id if self._lesson else None):
                 self._take_lesson(in_force(self._teacher.untaught, self.feedback))
+                self.session.forget_words()
         for event in events:
             self._tell_event(event)
         self._tell_status()

@@ -21,6 +21,11 @@ class TextSide(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def identity(self) -> str:
+        """Equal for sides that make the same rows."""
+        return self.name
+
     @abstractmethod
     def phrases(self, texts: Sequence[str]) -> np.ndarray:
         """Rows of phrases, (n, r)."""

@@ -1,5 +1,6 @@
 """A text tower in ONNX beside the picture tower that made the features, such as the two of a CLIP model."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,12 +34,18 @@ class OnnxTowers(TextSide):
         self._tokenizer = _read_tokenizer(Path(tokenizer))
         self._session = _read_model(Path(model))
         self._file = Path(model)
+        self._digest = hashlib.sha256(self._file.read_bytes() + Path(tokenizer).read_bytes()).hexdigest()
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
         if unknown:
             raise LikewiseError(f"{model} has the input {unknown[0]!r}, which takes no token ids: it is no text model")
         self._ids = "input_ids" if "input_ids" in self._inputs else next(iter(self._inputs))
         self._set_length()
+
+    @property
+    def identity(self) -> str:
+        """The content of both files."""
+        return self._digest
 
     def phrases(self, texts: Sequence[str]) -> np.ndarray:
         """Unit rows of the text model."""
