@@ -1,4 +1,4 @@
-"""Small problems of every awkward kind for every estimator: `python -m tests.hostile.random_problems 5000`.
+"""Small problems of every awkward kind for every estimator: `python -m tests.hostile.random_problems 5000`, or 500-900.
 
 Each ends in a sentence or in a finite result, and the rows in another order, under other names, give the same one.
 """
@@ -219,10 +219,11 @@ def _moved(given: Problem, first: np.ndarray, number: int) -> str | None:
     return None if apart <= given.tolerance * largest else f"another order moves it by {apart / largest:.1e}"
 
 
-def main(most: int) -> int:
-    """Go through so many problems; print what is wrong and how they ended."""
+def main(which: str) -> int:
+    """Go through so many problems, or from one to another; print what is wrong and how they ended."""
     ended: Counter[str] = Counter()
-    for number in range(most):
+    first, _, end = which.rpartition("-")
+    for number in range(int(first or 0), int(end)):
         kind, wrong = outcome(number)
         ended[kind] += 1
         if wrong is not None:
@@ -240,4 +241,4 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError  #
 _SENTENCES = (ValueError, LikewiseError, FileFormatError, MissingExtraError)
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "5000"))

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def _store_before(folder: Path) -> None:
 def _rows(folder: Path) -> Any:
     """The features by path, each of its own picture."""
     store = FeatureStore.open(folder / "out")
-    for item, row in zip(store.items, store.features, strict=True):
-        assert np.array_equal(Pixels(2, n_jobs=1).transform([folder / "photos" / item.path])[0], row)
+    pictures = [np.asarray(Image.open(folder / "photos" / path)) for path in store.paths]
+    assert np.array_equal(Pixels(2, n_jobs=1).transform(pictures), store.features)
     return store.paths
 
 
@@ -77,16 +78,17 @@ def _read_store(folder: Path) -> Any:
     return store.features.tobytes(), store.paths, set(store.items), store.extractor().size
 
 
-def _index(rows: slice) -> Callable[[Path], None]:
-    def write(folder: Path) -> None:
-        G = X[rows]
-        Index.build(Cosine().fit(G), G).save(folder / "out")
+@cache
+def _built(start: int, end: int) -> Index:
+    return Index.build(Cosine().fit(X[start:end]), X[start:end])
 
-    return write
+
+def _index(start: int, end: int) -> Callable[[Path], object]:
+    return lambda folder: _built(start, end).save(folder / "out")
 
 
 def _taught(folder: Path) -> None:
-    _index(slice(0, 24))(folder)
+    _index(0, 24)(folder)
     teacher = _teacher(folder)
     teacher.mark(0, [2, 4], right=True)
     teacher.mark(0, [5], right=False)
@@ -141,7 +143,7 @@ WAYS = {
         lambda folder: Cosine(centre=True).fit(X + 1).save(folder / "out"),
         lambda folder: load(folder / "out").mean_.tobytes(),
     ),
-    "index": Way(_index(slice(0, 9)), _index(slice(9, 24)), lambda folder: Index.load(folder / "out").raw.tobytes()),
+    "index": Way(_index(0, 9), _index(9, 24), lambda folder: Index.load(folder / "out").raw.tobytes()),
     "lesson": Way(
         _taught,
         lambda folder: _teacher(folder).learn(),
@@ -151,7 +153,7 @@ WAYS = {
     "undo": Way(_taught, lambda folder: Feedback(folder / "out").undo(), _events),
     "export": Way(
         lambda folder: (folder / "out.npz").write_bytes(b"old"),
-        lambda folder: export(Index.build(Cosine().fit(X), X), folder / "out.npz"),
+        lambda folder: export(_built(0, 24), folder / "out.npz"),
         lambda folder: (folder / "out.npz").read_bytes() == b"old" or np.load(folder / "out.npz")["vectors"].tobytes(),
     ),
     "paper": Way(_cells, _more_cells, _cell_keys),

@@ -41,14 +41,21 @@ def test_no_confirmed_mark_is_lost_by_others_undos_starts_and_kills(tmp_path: Pa
                         _marking(tmp_path, who, tmp_path / f"{who}.txt")
                     finally:
                         os._exit(1)
-        time.sleep(0.25)
         victim = people[round_ % 3]
+        _await_marks(tmp_path / f"{victim}.txt", 5 + round_)
         os.kill(children[victim], signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(children.pop(victim), 0)[1]) == -signal.SIGKILL
     for child in children.values():
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     _check(tmp_path, people)
+
+
+def _await_marks(notes: Path, more: int) -> None:
+    """Until so many more steps are confirmed there."""
+    before = notes.stat().st_size if notes.exists() else 0
+    while not notes.exists() or notes.stat().st_size < before + 18 * more:  # bytes of a line
+        time.sleep(0.002)
 
 
 def _check(folder: Path, people: list[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.hostile.random_problems import ESTIMATORS, outcome, problem
 
-PER_ESTIMATOR = int(os.environ.get("LIKEWISE_RANDOM_PROBLEMS", "600")) // len(ESTIMATORS)
+PER_ESTIMATOR = int(os.environ.get("LIKEWISE_RANDOM_PROBLEMS", "400")) // len(ESTIMATORS)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -20,5 +20,6 @@ def test_a_random_problem_ends_in_a_sentence_or_in_a_finite_result_that_no_order
 
 
 def test_the_problems_are_of_both_kinds() -> None:
-    ends = [outcome(number)[0] for number in range(0, 5 * len(ESTIMATORS), 7)]
-    assert {"sentence", "finite"} == set(ends)
+    quick = list(ESTIMATORS).index("ridge")
+    ends = {outcome(number)[0] for number in range(quick, quick + 20 * len(ESTIMATORS), len(ESTIMATORS))}
+    assert ends == {"sentence", "finite"}
