@@ -63,6 +63,7 @@ def test_the_grid_has_the_right_places_and_lies_in_the_middle() -> None:
     assert starts(45, 16, 8).tolist() == [2, 10, 18, 26]
     assert starts(16, 16, 8).tolist() == [0]
     assert starts(15, 16, 8).tolist() == []
+    assert starts(40, 16, 2**63).tolist() == [12]
 
 
 def test_brightness_and_contrast_change_nothing() -> None:

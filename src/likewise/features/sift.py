@@ -49,6 +49,7 @@ def orientation_maps(grey: np.ndarray) -> np.ndarray:
 
 def starts(length: int, patch: int, step: int) -> np.ndarray:
     """First pixel of each patch along one side, the grid being centred."""
+    step = min(step, length)  # a longer one is as good: there is one patch
     n = (length - patch) // step + 1 if length >= patch else 0
     offset = (length - patch - (n - 1) * step) // 2 if n else 0
     return offset + step * np.arange(n)
