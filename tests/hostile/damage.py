@@ -8,9 +8,10 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
-from likewise.persistence import read_tensors, write_tensors
+from likewise.persistence import Card, Tensors, read_tensors, write_tensors
 from tests.hostile.mutations import Rng, changed, changed_array, changed_json, damaged
 from tests.hostile.runner import Damage, Files, scratch_folder
 
@@ -88,21 +89,26 @@ def resealed(rng: Rng, data: bytes) -> bytes:
     """A likewise file with changed tensors or card, and a checksum that is right again."""
     if rng.random() < 0.2:
         return damaged(rng, data)
+    sound, card = _unsealed(data)
+    tensors = dict(sound)
+    if tensors and rng.random() < 0.4:
+        name = _any_of(rng, sorted(tensors))
+        tensors[name] = changed_array(rng, tensors[name])
+        if rng.random() < 0.2:
+            del tensors[name]
+    else:
+        card = changed(rng, card)
+    if not isinstance(card, dict):
+        return damaged(rng, data)
     with scratch_folder() as scratch:
-        path = Path(scratch) / "sealed"
-        path.write_bytes(data)
-        tensors, card = read_tensors(path)
-        if tensors and rng.random() < 0.4:
-            name = _any_of(rng, sorted(tensors))
-            tensors[name] = changed_array(rng, tensors[name])
-            if rng.random() < 0.2:
-                del tensors[name]
-        else:
-            card = changed(rng, card)
-        if not isinstance(card, dict):
-            return damaged(rng, data)
-        write_tensors(path, tensors, card)
-        return path.read_bytes()
+        return write_tensors(Path(scratch) / "sealed", tensors, card).read_bytes()
+
+
+@cache
+def _unsealed(data: bytes) -> tuple[Tensors, Card]:
+    with scratch_folder() as scratch:
+        (Path(scratch) / "sealed").write_bytes(data)
+        return read_tensors(Path(scratch) / "sealed")
 
 
 def npy(rng: Rng, data: bytes) -> bytes:
