@@ -87,6 +87,8 @@ def check_approximate(index: Any, n: int, width: int) -> None:
         lists = found.invlists
         named = np.concatenate([faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)])
         inside = len(named) == n and found.quantizer.ntotal == lists.nlist == found.nlist
+        if not 1 <= found.nprobe <= found.nlist:
+            raise ValueError(f"it looks into {found.nprobe} of {found.nlist} lists")
     if not inside or (len(named) and not (named.min() >= 0 and named.max() < n)):
         raise ValueError("it names vectors that are not there")
 
