@@ -53,9 +53,9 @@ def _extract(folder: Path) -> None:
 
 
 def _store_before(folder: Path) -> None:
-    _pictures(folder, range(3))
+    _pictures(folder, range(2))
     _extract(folder)
-    _pictures(folder, range(3, 6))
+    _pictures(folder, range(2, 4))
 
 
 def _rows(folder: Path) -> Any:
@@ -131,7 +131,7 @@ def _cell_keys(folder: Path) -> Any:
 
 WAYS = {
     "features": Way(_store_before, _extract, _rows),
-    "features, for the first time": Way(lambda folder: _pictures(folder, range(4)), _extract, _rows),
+    "features, for the first time": Way(lambda folder: _pictures(folder, range(3)), _extract, _rows),
     "store": Way(_write_store(5), _write_store(7), _read_store),
     "store, by one without an extractor": Way(
         _write_store(5),
