@@ -1,21 +1,25 @@
-"""An index in PostgreSQL, Qdrant, LanceDB and Milvus: the same first ten, killed and resumed; and a million rows.
+"""Text embeddings in a Parquet file, learned from, and exported to PostgreSQL, Qdrant, LanceDB and Milvus.
 
-usage: LIKEWISE_DATA=DIR python -m benchmarks.stores [--rows N] [--kills N] [STORE ...]
-       python -m benchmarks.stores --million [--rows N] [--server postgresql://…]
+usage: LIKEWISE_DATA=DIR python -m benchmarks.stores [--rows N] [--kills N] [--folder DIR] [STORE ...]
+       LIKEWISE_DATA=DIR python -m benchmarks.stores --learn
+       python -m benchmarks.stores --million [--rows N] [--width N] [--server postgresql://…]
 
-STORE is postgresql, qdrant, lancedb or milvus; the first three by default. Rows are the messages of newsgroups20.npz in
-LIKEWISE_DATA, 300 numbers each, or random ones without it; they go through a Parquet file with words for ids and topics
-for labels, are learned from, indexed, and exported. An export is killed with -9 at random moments, each time at another
-batch, and run again; then the first ten of 200 queries are compared with those of `Index.search`.
+STORE is postgresql, qdrant, lancedb or milvus; all by default. Rows are the messages of newsgroups20.npz in
+LIKEWISE_DATA, 300 numbers each (an SVD of their words that sees no labels), or random ones without it; they are in a
+Parquet file with ids such as doc-7108, the heaviest words of each message as its text, and its topic. A model is
+learned from every other row. An export is killed with -9 at random moments, each time at another batch, and run again;
+then the first ten of 200 queries are compared with those of `Index.search`.
 
-`--million` exports a million vectors of 64 numbers around random centres to PostgreSQL and builds an HNSW index.
+`--learn` stops after learning and prints mAP, raw and learned, among the rows that were not learned from: each of them
+is a query that ranks the others.
+
+`--million` exports a million vectors of 128 numbers around random centres to PostgreSQL and builds an HNSW index.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,14 +35,15 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet
 import scipy.sparse as sp
-from rich.console import Console
 from rich.table import Table
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from tests.retrieval.stores.server import postgres
 
+from benchmarks.__main__ import show
 from likewise import AnchoredSLR
 from likewise.baselines import Cosine
+from likewise.metrics import mean_average_precision
 from likewise.retrieval import Index
 from likewise.retrieval.stores import Store, export_to, open_store
 
@@ -62,19 +67,25 @@ with open_store(sys.argv[2], "items") as store:
 
 
 def parquet_of_messages(path: Path, rows: int) -> None:
-    """Ids, topics and vectors in a Parquet file."""
+    """Ids, text, topics and vectors in a Parquet file."""
     file = Path(os.environ.get("LIKEWISE_DATA", "")) / "newsgroups20.npz"
-    X, y = _messages(file, rows) if file.is_file() else _random(rows, 300)
-    ids = [f"{topic}/{row}" for row, topic in enumerate(y)]
+    X, y, text = _messages(file, rows) if file.is_file() else (*_random(rows, 300), None)
+    columns = {"id": [f"doc-{row}" for row in range(len(y))], "text": text or [f"row of {topic}" for topic in y]}
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
-    pa.parquet.write_table(pa.table({"id": ids, "topic": list(y), "embedding": vectors}), path)
+    pa.parquet.write_table(pa.table({**columns, "topic": list(y), "embedding": vectors}), path)
 
 
-def _messages(file: Path, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    data = np.load(file)
-    X = sp.csr_matrix((data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"]))[:rows]
-    Z = TruncatedSVD(300, random_state=0).fit_transform(normalize(X))
-    return Z.astype(np.float32), data["classes"][data["y"][:rows]]
+def _messages(file: Path, rows: int) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Vectors, topics and the eight heaviest words of each message; topics in random order."""
+    with np.load(file) as archive:
+        data = dict(archive)
+    X = sp.csr_matrix((data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"]))
+    order = np.random.default_rng(0).permutation(X.shape[0])[:rows]
+    X = normalize(X[order])
+    parts = [slice(*X.indptr[row : row + 2]) for row in range(len(order))]
+    words = [data["vocab"][X.indices[part][np.argsort(-X.data[part])[:8]]] for part in parts]
+    Z = TruncatedSVD(300, random_state=0).fit_transform(X)
+    return Z.astype(np.float32), data["classes"][data["y"][order]], [" ".join(found) for found in words]
 
 
 def _random(rows: int, width: int, centres: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -92,10 +103,20 @@ def learned(path: Path, folder: Path) -> tuple[Index, np.ndarray]:
     table = pa.parquet.read_table(path)
     X = np.array(table["embedding"].combine_chunks().flatten()).reshape(len(table), -1)
     y = np.array(table["topic"].to_pylist())
-    model = AnchoredSLR(kernel="linear", random_state=0).fit(X[::2], y[::2])
-    index = Index.build(model, X, {"id": table["id"].to_pylist(), "label": y})
-    index.save(folder)
-    return index, X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
+    if not folder.exists():
+        began = time.perf_counter()
+        model = AnchoredSLR(kernel="linear", random_state=0).fit(X[::2], y[::2])
+        print(f"learned from {len(y[::2]):,} rows in {time.perf_counter() - began:.0f} s;", end=" ")
+        print(_held_out(model, X[1::2], y[1::2]), flush=True)
+        Index.build(model, X, {"id": table["id"].to_pylist(), "label": y}).save(folder)
+    return Index.load(folder), X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
+
+
+def _held_out(model: AnchoredSLR, X: np.ndarray, y: np.ndarray) -> str:
+    """mAP of rows that were not learned from, each against the others, by their cosine and by the model."""
+    raw, V = normalize(X), model.transform(X)
+    before, after = mean_average_precision(raw, raw, y), mean_average_precision(model.transform_query(X), V, y)
+    return f"mAP among {len(y):,} other rows: raw {before:.3f}, learned {after:.3f}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -157,27 +178,31 @@ def compared(index: Index, Q: np.ndarray, address: str) -> dict[str, object]:
 # A million
 
 
-def million(rows: int, address: str | None) -> None:
+def million(rows: int, width: int, address: str | None) -> None:
     """Export to a server that is running, or to one that ends with it."""
     with nullcontext(address) if address else postgres(SETTINGS) as place, open_store(place, "items") as store:
-        _measure(rows, store)
+        _measure(rows, width, store)
 
 
-def _measure(rows: int, store: Store) -> None:
+def _measure(rows: int, width: int, store: Store) -> None:
     """Rows per second, memory, time of the index, and recall."""
-    X, _ = _random(rows, 64, 1000)
+    X, _ = _random(rows, width, 1000)
     index = Index.build(Cosine().fit(X[:1000]), X)
     began = time.perf_counter()
     with peak_memory() as grown:
         done = export_to(index, store)
     took = time.perf_counter() - began
-    print(f"export: {done.written:,} of {rows:,} × 64 in {took:.0f} s, {done.written / took:,.0f} rows/s,", end=" ")
+    print(
+        f"export: {done.written:,} of {rows:,} × {width} in {took:.0f} s, {done.written / took:,.0f} rows/s,", end=" "
+    )
     print(f"memory of the client + {grown[0]:.0f} MB", flush=True)
     began = time.perf_counter()
     store.build_index()
     print(f"HNSW: {time.perf_counter() - began:.0f} s", flush=True)
     rng = np.random.default_rng(1)
-    Q = index.query_vectors(X[rng.integers(0, rows, QUERIES)] + rng.normal(size=(QUERIES, 64)).astype(np.float32) / 4)
+    Q = index.query_vectors(
+        X[rng.integers(0, rows, QUERIES)] + rng.normal(size=(QUERIES, width)).astype(np.float32) / 4
+    )
     began = time.perf_counter()
     found, _ = store.search(Q, K)
     took = (time.perf_counter() - began) / QUERIES
@@ -218,25 +243,33 @@ def place(kind: str, folder: Path) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stores", nargs="*", default=["postgresql", "qdrant", "lancedb"])
+    parser.add_argument("stores", nargs="*", default=["postgresql", "qdrant", "lancedb", "milvus"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--learn", action="store_true")
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--server", metavar="ADDRESS")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the Parquet file and the index there")
     asked = parser.parse_args()
     if asked.million:
-        return million(asked.rows or 1_000_000, asked.server)
-    folder = Path(tempfile.mkdtemp(prefix="stores-"))
-    try:
-        parquet_of_messages(folder / "items.parquet", asked.rows or 20_000)
+        return million(asked.rows or 1_000_000, asked.width, asked.server)
+    with tempfile.TemporaryDirectory(prefix="stores-") as scratch:
+        folder = asked.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "items.parquet").exists():
+            parquet_of_messages(folder / "items.parquet", asked.rows or 20_000)
         index, Q = learned(folder / "items.parquet", folder / "items.index")
-        shown = [_row(kind, folder, index, Q, asked.kills) for kind in asked.stores]
-        table = Table(*shown[0], title=f"{len(index):,} rows × {index.vectors.shape[1]}, {asked.kills} kills")
-        for row in shown:
-            table.add_row(*map(str, row.values()))
-        Console().print(table)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not asked.learn:
+            _export(asked.stores, folder, index, Q, asked.kills)
+
+
+def _export(stores: list[str], folder: Path, index: Index, Q: np.ndarray, kills: int) -> None:
+    shown = [_row(kind, folder, index, Q, kills) for kind in stores]
+    table = Table(*shown[0])
+    for row in shown:
+        table.add_row(*map(str, row.values()))
+    show(f"{len(index):,} rows × {index.vectors.shape[1]}, {kills} kills, {len(Q)} queries", table)
 
 
 def _row(kind: str, folder: Path, index: Index, Q: np.ndarray, kills: int) -> dict[str, object]:

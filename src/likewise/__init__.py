@@ -12,6 +12,7 @@ _WHERE = {
     "SimilarityModel": "base",
     "compare": "comparison",
     "fit_map": "mapping",
+    "from_parquet": "data.parquet",
     "load": "base",
     "merge": "data.running_sums",
     "open_rows": "data.rows",
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "compare",
     "fit_map",
+    "from_parquet",
     "load",
     "merge",
     "open_rows",
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from likewise.anchored import AnchoredSLR
     from likewise.base import SimilarityModel, load
     from likewise.comparison import compare
+    from likewise.data.parquet import from_parquet
     from likewise.data.rows import open_rows
     from likewise.data.running_sums import merge
     from likewise.mapping import fit_map

@@ -13,6 +13,7 @@ from likewise.core.engine import Engine
 from likewise.core.labels import content_order, encode_labels, in_content_order, row_weights
 from likewise.data.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.data.memory import MemoryEngine
+from likewise.data.parquet import ParquetRows
 from likewise.data.sources import BlockStream, NpyFile
 from likewise.errors import LikewiseError
 from likewise.tables.reading import read_table
@@ -152,7 +153,9 @@ def is_out_of_core(X: Any) -> bool:
         return NpyFile.of_memmap(X) is not None
     if _is_numpy(X):
         return False
-    return isinstance(X, str | os.PathLike | NpyFile | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
+    return (
+        isinstance(X, str | os.PathLike | NpyFile | ParquetRows | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
+    )
 
 
 def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

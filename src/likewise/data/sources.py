@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Protocol, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -164,7 +164,15 @@ class BlockStream:
         return f"X: row {row}"
 
 
-Source = NpyFile | BlockStream  # rows that can be read repeatedly, always in one order
+class Source(Protocol):
+    """Rows that can be read repeatedly, always in one order."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def blocks(self, block_rows: int) -> Blocks: ...
+    def take(self, rows: np.ndarray) -> np.ndarray: ...
+    def place(self, row: int) -> str: ...
 
 
 def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:

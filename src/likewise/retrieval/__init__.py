@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 _MODULES = {
     "Index": "index",
     "Feedback": "feedback",
+    "LearnedEncoder": "encoder",
     "Lesson": "teaching",
     "MilvusIndex": "milvus",
     "Neighbours": "neighbours",
@@ -14,9 +15,12 @@ _MODULES = {
     "update_library": "library",
 }
 
-__all__ = ["Feedback", "Index", "Lesson", "MilvusIndex", "Neighbours", "Taught", "Teacher", "update_library"]
+__all__ = [
+    "Feedback", "Index", "LearnedEncoder", "Lesson", "MilvusIndex", "Neighbours", "Taught", "Teacher", "update_library",
+]  # fmt: skip
 
 if TYPE_CHECKING:
+    from likewise.retrieval.encoder import LearnedEncoder
     from likewise.retrieval.feedback import Feedback
     from likewise.retrieval.index import Index
     from likewise.retrieval.library import update_library

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.lib import format as npy
 
 from likewise.base import SimilarityModel
+from likewise.data.parquet import ParquetRows
 from likewise.data.rows import is_blocks
 from likewise.data.sources import check_finite
 from likewise.errors import LikewiseError
@@ -52,7 +53,7 @@ def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows:
         return _from_store(source)
     if isinstance(source, Table):
         items = as_items(source, source.X.shape[0])
-        return GalleryRows(_checked(source.X), items, _root(items, Path(source.source)))
+        return GalleryRows(_rows_of(source.X, probe), items, _root(items, Path(source.source)))
     raw = spooled(source, probe) if is_blocks(source) else _checked(source)
     return GalleryRows(raw, as_items(None, len(raw)))
 
@@ -62,6 +63,13 @@ def _root(items: Items, source: Path) -> Path | None:
     some = next((path for path in (() if items.paths is None else items.paths) if path), None)
     folders = (source.parent.resolve(), Path.cwd())
     return None if some is None else next((folder for folder in folders if (folder / some).is_file()), None)
+
+
+def _rows_of(X: Any, probe: Callable[[np.ndarray], object]) -> np.ndarray:
+    """Rows of a table; those of a Parquet file go to a temporary file, block by block."""
+    if isinstance(X, ParquetRows):
+        return spooled(lambda: (rows for _, rows in X.blocks(_BLOCK)), probe)
+    return _checked(X)
 
 
 def _from_store(store: FeatureStore) -> GalleryRows:
