@@ -1,21 +1,24 @@
 """A lesson against the feedback of a store: Qdrant's three-parameter feedback query and Rocchio, from the same marks.
 
-usage: LIKEWISE_DATA=DIR python -m benchmarks.store_feedback STORE [--seeds N]
+usage: LIKEWISE_DATA=DIR python -m benchmarks.store_feedback [STORE ...] [--seeds N]
 
-STORE is a labelled feature store. The tasks are those of benchmarks.teaching_photos: 600 items of some 16 classes
-without labels, four concepts, the first ten marks of a user each; average precision counts items that nobody marked.
-Qdrant runs embedded; its query scores a·s(target) + Σ c·confidence^b·(s(better) − s(worse)) over all pairs of marked
-items. Marks are right or wrong, so that every confidence is 1 and b has no effect; a is 1, and c, whether the query
-itself counts as an item marked right, and whether raw or the index's own vectors are searched, are chosen on five other
-draws. Rocchio's weights are the textbook's (1, 0.75, 0.25), and its vectors are chosen in the same way.
+STORE is a labelled feature store; newsgroups20.npz is taken from LIKEWISE_DATA. The tasks are those of
+benchmarks.teaching_photos: 600 items of some 16 classes without labels, four concepts, the first ten marks of a user
+each; average precision counts items that nobody marked. Qdrant runs embedded; its query scores
+a·s(target) + Σ c·confidence^b·(s(better) − s(worse)) over all pairs of marked items. Marks are right or wrong, so that
+every confidence is 1 and b has no effect; a is 1, and c, whether the query itself counts as an item marked right, and
+whether raw or the index's own vectors are searched, are chosen on five other draws. Rocchio's weights are the
+textbook's (1, 0.75, 0.25), and its vectors are chosen in the same way.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+import os
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -23,12 +26,33 @@ from rich.table import Table
 from sklearn.preprocessing import normalize
 
 from benchmarks.__main__ import show
-from benchmarks.teaching_photos import FIRST_SEED, Marks, Task, data, rocchio, searched, task, taught, untouched_ap
+from benchmarks.teaching_photos import (
+    FIRST_SEED,
+    Marks,
+    Task,
+    newsgroups,
+    rocchio,
+    searched,
+    stored,
+    task,
+    taught,
+    untouched_ap,
+)
+from likewise.retrieval import Index
 
 CHOICES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 OTHER_SEEDS = range(FIRST_SEED - 50, FIRST_SEED - 45)
 
 Scores = Callable[[Marks], np.ndarray]
+
+
+def data(stores: list[str]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Name, rows and classes."""
+    for store in stores:
+        yield Path(store).stem, *stored(store)
+    path = Path(os.environ.get("LIKEWISE_DATA", "")) / "newsgroups20.npz"
+    if path.is_file():
+        yield "newsgroups", *newsgroups(path)
 
 
 class Collection:
@@ -39,12 +63,12 @@ class Collection:
         self.client.create_collection("items", models.VectorParams(size=Z.shape[1], distance=models.Distance.DOT))
         self.client.upsert("items", models.Batch(ids=list(range(len(Z))), vectors=self.Z.tolist()))
 
-    def scores(self, marks: Marks, c: float, with_query: bool) -> np.ndarray:
+    def scores(self, marks: Marks, c: float, with_query: bool = False, a: float = 1.0, b: float = 1.0) -> np.ndarray:
         """Scores of all rows by the feedback query."""
         right = [*marks.right, *([marks.query] if with_query else [])]
         items = [(row, 1.0) for row in right] + [(row, 0.0) for row in marks.wrong]
         feedback = [models.FeedbackItem(example=self.Z[row].tolist(), score=score) for row, score in items]
-        strategy = models.NaiveFeedbackStrategy(naive=models.NaiveFeedbackStrategyParams(a=1.0, b=1.0, c=c))
+        strategy = models.NaiveFeedbackStrategy(naive=models.NaiveFeedbackStrategyParams(a=a, b=b, c=c))
         asked = models.RelevanceFeedbackInput(target=self.Z[marks.query].tolist(), feedback=feedback, strategy=strategy)
         found = self.client.query_points(
             "items", query=models.RelevanceFeedbackQuery(relevance_feedback=asked), limit=len(self.Z)
@@ -55,16 +79,22 @@ class Collection:
         return S
 
 
-def vectors(t: Task, own: bool) -> np.ndarray:
-    return t.index.vectors if own else normalize(t.index.raw)
+def vectors(index: Index, own: bool) -> np.ndarray:
+    return index.vectors if own else normalize(index.raw)
 
 
 def by_qdrant(t: Task, own: bool, c: float, with_query: bool) -> float:
-    return untouched_ap(t, partial(Collection(vectors(t, own)).scores, c=c, with_query=with_query))
+    return untouched_ap(t, partial(collection(t.index, own).scores, c=c, with_query=with_query))
+
+
+@cache
+def collection(index: Index, own: bool) -> Collection:
+    """Filled once for all settings."""
+    return Collection(vectors(index, own))
 
 
 def by_rocchio(t: Task, own: bool) -> float:
-    Z = vectors(t, own)
+    Z = vectors(t.index, own)
     return untouched_ap(t, lambda marks: rocchio(marks, Z))
 
 
@@ -89,11 +119,11 @@ def compared(X: np.ndarray, y: np.ndarray, worst: bool, seeds: int) -> dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("store")
+    parser.add_argument("stores", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
     asked = parser.parse_args()
     grid = Table("task", "method", "mean AP", "± over draws", "draws where the lesson wins")
-    for (name, X, y), worst in product(data(asked.store), (True, False)):
+    for (name, X, y), worst in product(data(asked.stores), (True, False)):
         found = compared(X, y, worst, asked.seeds)
         for method, aps in found.items():
             wins = "" if method == "lesson" else f"{sum(np.array(found['lesson']) > aps)} of {len(aps)}"
