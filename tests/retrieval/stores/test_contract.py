@@ -6,45 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.retrieval.stores.conftest import IDS, LAYOUT, NAMES, WIDTH, N
 
 from likewise.errors import LikewiseError
 from likewise.retrieval.stores import Layout, Rows, Store, open_store
 
 Opened = Callable[[], Store]
 
-N, WIDTH = 60, 5
-LAYOUT = Layout(WIDTH, "text", {"label": "text", "price": "int", "weight": "float"})
-NAMES = [
-    "doc-7108",
-    "it's",
-    'say "hi"',
-    "back\\slash",
-    "x'); DROP TABLE likewise; --",
-    '" OR ""="',
-    "per%cent %s {id}",
-    "líne\nbreak 🐈",
-    " ",
-    "NULL",
-]
-IDS = [*NAMES, *(f"item {row}" for row in range(N - len(NAMES)))]
-
-
-@pytest.fixture
-def rows() -> Rows:
-    """Vectors of any length, so that cosine and inner product rank differently."""
-    rng = np.random.default_rng(0)
-    V = (rng.normal(size=(N, WIDTH)) * rng.uniform(0.1, 10, (N, 1))).astype(np.float32)
-    columns = {
-        "label": [None if row % 7 == 0 else f"it's {row % 3}" for row in range(N)],
-        "price": [None if row % 5 == 0 else row for row in range(N)],
-        "weight": [None if row % 4 == 0 else row / 8 for row in range(N)],
-    }
-    return Rows(IDS, V, columns)
-
 
 @pytest.fixture
 def store(opened: Opened, rows: Rows) -> Store:
-    """A table with all rows."""
+    """A table of its own with all rows."""
     made = opened()
     made.create(LAYOUT)
     made.upsert(rows.ids, rows.vectors, rows.metadata, export="one")
@@ -74,27 +46,27 @@ def test_a_new_place_has_no_table(opened: Opened) -> None:
         opened().existing_layout()
 
 
-def test_rows_are_found_by_inner_product_not_by_cosine(store: Store, rows: Rows) -> None:
+def test_rows_are_found_by_inner_product_not_by_cosine(filled: Store, rows: Rows) -> None:
     Q = np.random.default_rng(1).normal(size=(8, WIDTH)).astype(np.float32) * 3
     S = Q.astype(np.float64) @ rows.vectors.astype(np.float64).T
     best = np.argsort(-S, axis=1)[:, :10]
-    ids, scores = store.search(Q, 10)
+    ids, scores = filled.search(Q, 10)
     assert ids.tolist() == [[IDS[row] for row in found] for found in best]
     np.testing.assert_allclose(scores, np.take_along_axis(S, best, axis=1), rtol=1e-4, atol=1e-4)
     cosines = S / np.linalg.norm(rows.vectors, axis=1)
     assert (np.argsort(-cosines, axis=1)[:, :10] != best).any()
 
 
-def test_all_rows_come_back_as_they_were(store: Store, rows: Rows) -> None:
-    found = list(store.scan(batch=16))
+def test_all_rows_come_back_as_they_were(filled: Store, rows: Rows) -> None:
+    found = list(filled.scan(batch=16))
     assert max(map(len, found)) <= 16
     assert by_id(ordered(joined(found))) == by_id(rows)
-    assert by_id(ordered(store.fetch(NAMES[:5]))) == {name: by_id(rows)[name] for name in NAMES[:5]}
-    assert len(store.fetch(["no such"])) == 0
+    assert by_id(ordered(filled.fetch(NAMES[:5]))) == {name: by_id(rows)[name] for name in NAMES[:5]}
+    assert len(filled.fetch(["no such"])) == 0
 
 
-def test_the_layout_is_read_from_the_table(store: Store) -> None:
-    assert store.layout() == LAYOUT
+def test_the_layout_is_read_from_the_table(filled: Store) -> None:
+    assert filled.layout() == LAYOUT
 
 
 def test_writing_twice_changes_nothing_and_other_values_replace(store: Store, rows: Rows) -> None:
@@ -109,10 +81,10 @@ def test_writing_twice_changes_nothing_and_other_values_replace(store: Store, ro
         np.testing.assert_array_equal(vector, -rows.vectors[IDS.index(name)])
 
 
-def test_it_says_which_rows_an_export_has_written(store: Store, rows: Rows) -> None:
-    assert store.written(IDS, "one") == set(IDS)
-    assert store.written(IDS, "one' OR '1'='1") == set()
-    assert store.written(["no such", "it's"], "one") == {"it's"}
+def test_it_says_which_rows_an_export_has_written(filled: Store, rows: Rows) -> None:
+    assert filled.written(IDS, "one") == set(IDS)
+    assert filled.written(IDS, "one' OR '1'='1") == set()
+    assert filled.written(["no such", "it's"], "one") == {"it's"}
 
 
 def test_only_rows_of_other_exports_are_pruned(store: Store, rows: Rows) -> None:
@@ -151,8 +123,8 @@ def test_more_rows_than_a_batch_are_written(opened: Opened, monkeypatch: pytest.
     assert store.count() == N
 
 
-def test_more_results_than_rows_are_all_rows(store: Store, rows: Rows) -> None:
-    ids, scores = store.search(rows.vectors[0], 1000)
+def test_more_results_than_rows_are_all_rows(filled: Store, rows: Rows) -> None:
+    ids, scores = filled.search(rows.vectors[0], 1000)
     assert ids.shape == scores.shape == (1, N)
 
 
@@ -164,11 +136,11 @@ def test_an_approximate_index_finds_nearly_the_same(store: Store, rows: Rows) ->
     assert (np.diff(scores, axis=1) <= 1e-5).all()
 
 
-def test_another_width_and_other_ids_are_refused(store: Store) -> None:
+def test_another_width_and_other_ids_are_refused(filled: Store) -> None:
     with pytest.raises(LikewiseError, match="holds vectors of width 5; the rows have 6"):
-        store.create(Layout(6, "text"))
+        filled.create(Layout(6, "text"))
     with pytest.raises(LikewiseError, match=r"the ids of the table .* are words; the rows have integers"):
-        store.create(Layout(WIDTH, "int"))
+        filled.create(Layout(WIDTH, "int"))
 
 
 @pytest.mark.parametrize(
@@ -182,16 +154,16 @@ def test_another_width_and_other_ids_are_refused(store: Store) -> None:
     ],
 )
 def test_rows_that_cannot_be_written_are_said(
-    store: Store, ids: list[str], vectors: np.ndarray, metadata: dict[str, list[str]], message: str
+    filled: Store, ids: list[str], vectors: np.ndarray, metadata: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(LikewiseError, match=message):
-        store.upsert(ids, vectors, metadata)
-    assert store.count() == N
+        filled.upsert(ids, vectors, metadata)
+    assert filled.count() == N
 
 
-def test_no_results_are_refused(store: Store) -> None:
+def test_no_results_are_refused(filled: Store) -> None:
     with pytest.raises(LikewiseError, match="k=0; expected a whole number of at least 1"):
-        store.search(np.zeros((1, WIDTH)), 0)
+        filled.search(np.zeros((1, WIDTH)), 0)
 
 
 def test_a_table_whose_name_is_sql_harms_no_other(address: str, store: Store, rows: Rows) -> None:

@@ -1,0 +1,43 @@
+"""Exports in processes that are killed: forked from one that has imported everything but the databases' drivers.
+
+Drivers start threads, which do not survive a fork: each export imports its own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from likewise.retrieval.index import Index
+from likewise.retrieval.stores import export_to, open_store
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__, "likewise.anchored", "likewise.slr"])
+
+
+def killed_after(batches: int, index: Path, address: str, table: str) -> None:
+    """Export in batches of ten rows, and kill -9 the export after so many of them."""
+    here, there = _PROCESSES.Pipe()
+    export = _PROCESSES.Process(target=_export, args=(index, address, table, there))
+    export.start()
+    there.close()
+    try:
+        for _ in range(batches):
+            here.recv()
+    finally:
+        export.kill()
+        export.join()
+
+
+def _export(index: Path, address: str, table: str, told: Connection) -> None:
+    with open_store(address, table) as store:
+        type(store).batch = 10
+        upsert = store.upsert
+
+        def telling(*given: object, **options: object) -> None:
+            upsert(*given, **options)  # type: ignore[arg-type]
+            told.send(None)
+
+        store.upsert = telling  # type: ignore[method-assign]
+        export_to(Index.load(index), store)
