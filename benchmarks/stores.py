@@ -41,7 +41,7 @@ from sklearn.preprocessing import normalize
 from tests.retrieval.stores.server import postgres
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
+from likewise import AnchoredSLR, from_parquet
 from likewise.baselines import Cosine
 from likewise.metrics import mean_average_precision
 from likewise.retrieval import Index
@@ -108,7 +108,7 @@ def learned(path: Path, folder: Path) -> tuple[Index, np.ndarray]:
         model = AnchoredSLR(kernel="linear", random_state=0).fit(X[::2], y[::2])
         print(f"learned from {len(y[::2]):,} rows in {time.perf_counter() - began:.0f} s;", end=" ")
         print(_held_out(model, X[1::2], y[1::2]), flush=True)
-        Index.build(model, X, {"id": table["id"].to_pylist(), "label": y}).save(folder)
+        Index.build(model, from_parquet(path, label="topic")).save(folder)  # with ids, text and topic
     return Index.load(folder), X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
 
 

@@ -25,7 +25,7 @@ X = (2 * rng.normal(size=(4, D))[y] + rng.normal(size=(N, D))).astype(np.float32
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six row groups, the last of them shorter."""
     path = tmp_path_factory.mktemp("parquet") / "rows.parquet"
-    columns = {"id": [f"doc-{row}" for row in range(N)], "embedding": list(X), "topic": y}
+    columns = {"id": [f"doc-{row}" for row in range(N)], "embedding": list(X), "topic": y, "price": np.arange(N) / 2}
     pq.write_table(pa.table(columns), path, row_group_size=GROUP)
     return path
 
@@ -61,6 +61,8 @@ def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
     index, expected = Index.build(model, from_parquet(path, label="topic")), Index.build(model, X, {"label": y})
     np.testing.assert_array_equal(index.vectors, expected.vectors)
     assert index.labels.tolist() == y.tolist()
+    assert index.ids[:2].tolist() == ["doc-0", "doc-1"]
+    assert index.metadata.rows([3]) == [{"price": 1.5, "topic": y[3]}]
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.large_list(pa.float16()), pa.list_(pa.float32(), D)])
@@ -75,11 +77,11 @@ def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([[1.0, 2.0], [1.0]], r"row 2 of .*a\.parquet has 1 numbers in 'embedding': expected 2 numbers"),
-        ([[1.0, 2.0], None], r"row 2 of .*a\.parquet has nothing in 'embedding': expected 2 numbers"),
+        ([[1.0, 2.0], [1.0]], r"row 2 of .*a\.parquet has 1 numbers in 'embedding': expected 2"),
+        ([[1.0, 2.0], None], r"row 2 of .*a\.parquet has no embedding: expected a list of numbers"),
         (
             pa.array([[]], pa.list_(pa.float32())),
-            r"row 1 of .*a\.parquet has 0 numbers in 'embedding': expected a list of numbers",
+            r"row 1 of .*a\.parquet has no numbers in 'embedding': expected a list of numbers",
         ),
         (["a"], r"column 'embedding' of .*a\.parquet is string: expected lists of numbers"),
         ([["a"]], r"column 'embedding' of .*a\.parquet is list<.*string>: expected lists of numbers"),
@@ -98,7 +100,7 @@ def test_a_file_or_a_column_that_is_not_there_is_said(tmp_path: Path, path: Path
         from_parquet(tmp_path / "text.parquet")
     with pytest.raises(LikewiseError, match=r"none\.parquet does not exist"):
         from_parquet(tmp_path / "none.parquet")
-    with pytest.raises(LikewiseError, match=r"has no column 'vector': its columns are id, embedding, topic"):
+    with pytest.raises(LikewiseError, match=r"has no column 'vector': its columns are id, embedding, topic, price"):
         from_parquet(path, vector="vector")
     with pytest.raises(LikewiseError, match="has no column 'class'"):
         from_parquet(path, label="class")

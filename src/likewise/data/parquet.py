@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from likewise.data.sources import Blocks, read_ahead
-from likewise.errors import FileFormatError, LikewiseError, optional
-from likewise.tables.table import Table, named_column, tidy_labels
+from likewise.errors import LikewiseError
+from likewise.tables.arrays import list_rows, read_parquet, readable_parquet
+from likewise.tables.table import Table
 
 _BUFFER = 1 << 20  # bytes of a column that are read at a time: without it a whole row group is
 
 
 def from_parquet(path: str | os.PathLike[str], vector: str = "embedding", *, label: str | None = None) -> Table:
-    """Vectors in a Parquet file, which stay there, with its labels and ids: `fit` and `Index.build` take it.
+    """Vectors in a Parquet file, which stay there, with its labels, ids and metadata, for `fit` and `Index.build`.
 
     Parameters
     ----------
@@ -37,12 +38,7 @@ def from_parquet(path: str | os.PathLike[str], vector: str = "embedding", *, lab
     path = Path(path)
     if not path.is_file():
         raise LikewiseError(f"{path} does not exist")
-    rows = ParquetRows(path, vector)
-    columns = [name for name in rows.columns if name != vector]
-    wanted, name = named_column(path, columns, label), named_column(path, columns, None, ("id", "ids"))
-    found = {column: _column(path, column) for column in (wanted, name) if column is not None}
-    y = None if wanted is None else tidy_labels(found[wanted])
-    return Table(rows, y, None if name is None else list(map(str, found[name])), str(path))
+    return read_parquet(path, vector, label, opened=ParquetRows)
 
 
 class ParquetRows:
@@ -51,14 +47,12 @@ class ParquetRows:
     def __init__(self, path: Path, column: str) -> None:
         self.path, self.column = path, column
         with self._opened() as file:
-            self.columns = list(file.schema_arrow.names)
-            named_column(path, self.columns, column)
             groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             self._ends = [0, *accumulate(groups)]
-            first = next(file.iter_batches(1, columns=[column]), None)
-        if first is None:
-            raise LikewiseError(f"{path} is empty: it has columns and no rows")
-        rows = self._matrix(first.column(0), 0, None)
+            first = next(file.iter_batches(1, columns=[column]))
+        rows = list_rows(path, first.column(0), column)
+        if rows.shape[1] == 0:
+            raise LikewiseError(f"row 1 of {path} has no numbers in {column!r}: expected a list of numbers")
         self.shape, self.dtype = (self._ends[-1], rows.shape[1]), rows.dtype
 
     def blocks(self, block_rows: int) -> Blocks:
@@ -90,42 +84,14 @@ class ParquetRows:
         for group in groups:
             first = self._ends[group]
             for batch in file.iter_batches(block_rows, row_groups=[group], columns=[self.column]):
-                rows = self._matrix(batch.column(0), first, self.shape[1])
+                rows = list_rows(self.path, batch.column(0), self.column, first, self.shape[1])
                 yield slice(first, first + len(rows)), rows
                 first += len(rows)
 
-    def _matrix(self, values: Any, first: int, width: int | None) -> np.ndarray:
-        """A column of lists as a matrix; a missing or a shorter row is named."""
-        import pyarrow.compute as pc
-        import pyarrow.types as pt
-
-        values = getattr(values, "storage", values)  # an Arrow tensor column keeps its numbers in there
-        is_list = pt.is_list(values.type) or pt.is_large_list(values.type) or pt.is_fixed_size_list(values.type)
-        kind = values.type.value_type if is_list else None
-        if not (is_list and (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind))):
-            raise LikewiseError(f"column {self.column!r} of {self.path} is {values.type}: expected lists of numbers")
-        widths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
-        width = int(widths[0]) if width is None else width
-        wrong = np.flatnonzero((widths != width) | (widths < 1))
-        if len(wrong):
-            row, has = first + int(wrong[0]), int(widths[wrong[0]])
-            said = "nothing" if has < 0 else f"{has} numbers"
-            expected = f"{width} numbers" if width > 0 else "a list of numbers"
-            raise LikewiseError(f"row {row + 1} of {self.path} has {said} in {self.column!r}: expected {expected}")
-        return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), width)
-
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        """The file; what Arrow raises on a damaged one becomes one sentence."""
-        parquet, pa = (optional(name, f"reading {self.path}", "parquet") for name in ("pyarrow.parquet", "pyarrow"))
-        try:
-            with parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file:
-                yield file
-        except (pa.ArrowException, OSError) as error:
-            raise FileFormatError(f"{self.path} is not a Parquet file, or it is damaged: {error}") from error
-
-
-def _column(path: Path, name: str) -> list[Any]:
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path, columns=[name])[name].to_pylist()
+        with (
+            readable_parquet(self.path) as parquet,
+            parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False) as file,
+        ):
+            yield file

@@ -11,7 +11,7 @@ from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError, optional
 from likewise.retrieval.index import Index
 from likewise.retrieval.stores.arrow import record_batch, schema
-from likewise.retrieval.stores.exporting import batches, layout_of
+from likewise.retrieval.stores.exporting import batches, layout_of, own_columns
 from likewise.utils.files import atomic_write
 
 _KINDS = {
@@ -61,7 +61,8 @@ def to_arrow(index: Index, path: str | os.PathLike[str]) -> Path:
 def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
     import pyarrow as pa
 
-    columns = schema(layout_of(index))
+    own = own_columns(index)
+    columns = schema(layout_of(index, own))
     beside: Any = None if index.metadata is None else index.metadata.table
     names = [] if beside is None else [name for name in beside.column_names if name not in columns.names]
     whole = pa.schema([*columns, *(beside.schema.field(name) for name in names)])
@@ -69,7 +70,7 @@ def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[Bina
     def write(file: BinaryIO) -> None:
         start = 0
         with writer(file, whole) as made:
-            for rows in batches(index, _BATCH):
+            for rows in batches(index, own, _BATCH):
                 table = pa.Table.from_batches([record_batch(rows, columns)])
                 for name in names:
                     table = table.append_column(whole.field(name), beside.column(name).slice(start, len(rows)))

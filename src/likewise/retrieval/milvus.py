@@ -84,7 +84,7 @@ class MilvusIndex:
         if items is None:
             raise LikewiseError("items is None: expected the ids of the rows that are added")
         index = Index.build(self.model, np.atleast_2d(np.asarray(rows)), items)
-        for batch in batches(index, Store.batch):
+        for batch in batches(index, own_columns(index), Store.batch):
             self.store.upsert(batch.ids, batch.vectors, batch.metadata)  # type: ignore[arg-type]
 
     def remove(self, ids: Any) -> None:

@@ -1,6 +1,6 @@
 """Tables in NumPy's files and in Parquet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -131,14 +131,23 @@ def read_parquet(
     label_column: str | None = None,
     id_column: str | None = None,
     metadata: Sequence[str] = (),
+    opened: Callable[[Path, str], Any] | None = None,
 ) -> Table:
-    """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for."""
+    """Rows, labels, ids and names from a Parquet file; its other columns are read when they are asked for.
+
+    `opened` opens the column of vectors in place of reading it.
+    """
     with explained(path, "Parquet"):
-        return _from_parquet(path, features, label_column, id_column, metadata)
+        return _from_parquet(path, features, label_column, id_column, metadata, opened)
 
 
 def _from_parquet(
-    path: Path, features: str | None, label_column: str | None, id_column: str | None, metadata: Sequence[str]
+    path: Path,
+    features: str | None,
+    label_column: str | None,
+    id_column: str | None,
+    metadata: Sequence[str],
+    opened: Callable[[Path, str], Any] | None,
 ) -> Table:
     schema = parquet_schema(path)
     columns = list(schema.names)
@@ -153,8 +162,12 @@ def _from_parquet(
     rows, is_list = _feature_columns(path, schema, features, {*known.values(), *metadata}, notes)
     if known["label"] is None:
         known["label"] = _only_text(path, schema, {*known.values(), *rows, *metadata})
-    frame = parquet_frame(path, [*rows, *(column for column in known.values() if column is not None)])
-    X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)
+    wanted = [column for column in known.values() if column is not None]
+    if opened is not None and is_list:
+        X, frame = opened(path, rows[0]), parquet_frame(path, wanted)
+    else:
+        frame = parquet_frame(path, [*rows, *wanted])
+        X = checked_rows(_embeddings(path, frame, rows[0]) if is_list else _numeric(frame, rows), str(path), notes)
     y, ids, names = (None if name is None else frame[name].to_pylist() for name in known.values())
     kept = without_built_in([column for column in columns if column not in rows], known)
     return Table(
@@ -187,13 +200,13 @@ def _selected(schema: Any, names: Sequence[str]) -> Any:
 
 def _parquet_columns(path: Path, names: list[str]) -> Columns:
     """Columns of a Parquet file, batch by batch."""
-    with explained(path, "Parquet"), _readable(path) as parquet, parquet.ParquetFile(path) as file:
+    with explained(path, "Parquet"), readable_parquet(path) as parquet, parquet.ParquetFile(path) as file:
         chosen = None if any("." in name for name in names) else names  # a dot would lead into a nested column
         return Columns.spooled(file.iter_batches(10_000, columns=chosen), _selected(file.schema_arrow, names))
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[Any]:
+def readable_parquet(path: Path) -> Iterator[Any]:
     """pyarrow.parquet; what it raises on a damaged file becomes one sentence."""
     pq, pa = (optional(name, f"reading {path}", "parquet") for name in ("pyarrow.parquet", "pyarrow"))
     try:
@@ -204,7 +217,7 @@ def _readable(path: Path) -> Iterator[Any]:
 
 def parquet_schema(path: Path) -> Any:
     """The columns of a Parquet file that has rows, and their types."""
-    with _readable(path) as parquet, parquet.ParquetFile(path) as file:
+    with readable_parquet(path) as parquet, parquet.ParquetFile(path) as file:
         if file.metadata.num_rows == 0:
             raise LikewiseError(f"{path} is empty: it has columns and no rows")
         return file.schema_arrow
@@ -212,7 +225,7 @@ def parquet_schema(path: Path) -> Any:
 
 def parquet_frame(path: Path, columns: Sequence[str] | None = None) -> Any:
     """The Arrow table in a Parquet file, or some of its columns."""
-    with _readable(path) as parquet:
+    with readable_parquet(path) as parquet:
         if columns is None or any("." in name for name in columns):
             return parquet.read_table(path)
         return parquet.read_table(path, columns=list(dict.fromkeys(columns)))
@@ -252,25 +265,30 @@ def _is_text(kind: Any) -> bool:
 
 
 def _embeddings(path: Path, frame: Any, column: str) -> np.ndarray:
-    """A list column as a matrix; a missing or a shorter row is named."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     values = frame[column].combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks)
+    return list_rows(path, pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values, column)
+
+
+def list_rows(path: Path, values: Any, column: str, first: int = 0, width: int | None = None) -> np.ndarray:
+    """A list column, or rows of it from `first` on, as a matrix; a missing or a shorter row is named."""
+    import pyarrow.compute as pc
+
     values = getattr(values, "storage", values)  # an Arrow tensor column keeps its numbers in there
     if not _holds_lists(values.type):
         raise LikewiseError(f"column {column!r} of {path} is {values.type}: expected lists of numbers")
     if values.null_count:
-        row = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0] + 1
+        row = first + np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0] + 1
         raise LikewiseError(f"row {row} of {path} has no {column}: expected a list of numbers")
     widths = pc.list_value_length(values).to_numpy(zero_copy_only=False)
-    if (widths != widths[0]).any():
-        row = np.flatnonzero(widths != widths[0])[0]
-        raise LikewiseError(f"row {row + 1} of {path} has {widths[row]} numbers in {column!r}: expected {widths[0]}")
-    flat = values.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(len(values), int(widths[0]))
+    width = int(widths[0]) if width is None else width
+    if (widths != width).any():
+        row = np.flatnonzero(widths != width)[0]
+        raise LikewiseError(
+            f"row {first + row + 1} of {path} has {widths[row]} numbers in {column!r}: expected {width}"
+        )
+    return values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), width)
 
 
 def _holds_lists(kind: Any) -> bool:

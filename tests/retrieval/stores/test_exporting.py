@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,31 @@ def test_the_first_ten_are_those_of_the_index(
     clear = gaps & np.roll(gaps, 1, axis=1)
     assert (ids == expected)[clear].all()
     assert clear.mean() > 0.8
+
+
+def test_metadata_travels_with_its_rows(opened: Opened, fitted: dict[str, Any], digits: Digits) -> None:
+    """Numbers as numbers, dates and booleans as text, and what is missing as missing."""
+    pytest.importorskip("pyarrow")
+    columns = {
+        "id": words(5),
+        "price": [1, None, 3, 4, 2**40],
+        "weight": [0.5, 1.5, None, 2.0, 1e-3],
+        "sold": [date(2026, 1, day) for day in range(1, 5)] + [None],
+        "fresh": [True, False, None, True, False],
+        "text": ["it's", None, "", "x" * 5000, "líne\nbreak"],
+        "Vector": ["a", "b", "c", "d", "e"],
+    }
+    index = Index.build(fitted["bilinear"], digits[2][:5].astype(np.float32), columns)
+    store = opened()
+    assert export_to(index, store).written == 5
+    (rows,) = store.scan()
+    found = {name: dict(zip(rows.ids, column, strict=True)) for name, column in rows.metadata.items()}
+    expected = {**columns, "Vector_": columns["Vector"]}
+    expected["sold"] = [None if day is None else day.isoformat() for day in columns["sold"]]
+    expected["fresh"] = ["true", "false", None, "true", "false"]
+    for name in ("price", "weight", "sold", "fresh", "text", "Vector_"):
+        assert [found[name][one] for one in words(5)] == expected[name], name
+    assert fingerprint(index) != fingerprint(Index.build(index.model, index.raw, {**columns, "fresh": [True] * 5}))
 
 
 def test_a_second_run_writes_nothing(opened: Opened, named: Index) -> None:

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from likewise.retrieval.index import Index
-from likewise.retrieval.stores.base import Layout, Rows, Store, kind_of_values
+from likewise.retrieval.stores.base import EXPORT, Kind, Layout, Rows, Store
 from likewise.utils.progress import progress_bar
 
 _BLOCK = 65_536  # rows that are hashed at a time
@@ -31,10 +32,11 @@ def export_to(index: Index, store: Store, *, verbose: int = 0) -> Exported:
     Rows that this very export has written already are skipped: run it again after it was stopped. While it runs, the
     table has rows of both exports.
     """
-    store.create(layout_of(index))
+    columns = metadata_of(index)
+    store.create(layout_of(index, columns))
     export, written = fingerprint(index), 0
     with progress_bar(f"exporting to {store.table}", len(index), enabled=verbose > 0) as advance:
-        for rows in batches(index, store.batch):
+        for rows in batches(index, columns, store.batch):
             new = rows.without(store.written(rows.ids, export))
             if len(new):
                 store.upsert(new.ids, new.vectors, new.metadata, export=export)  # type: ignore[arg-type]
@@ -43,25 +45,32 @@ def export_to(index: Index, store: Store, *, verbose: int = 0) -> Exported:
     return Exported(written, len(index) - written, store.prune(export), export)
 
 
-def metadata_of(index: Index) -> dict[str, np.ndarray]:
-    """The columns of an index that are exported beside ids and vectors."""
+def own_columns(index: Index) -> dict[str, Any]:
+    """Labels and paths, where the index has them."""
     columns = {"label": index.labels, "path": index.paths}
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def layout_of(index: Index) -> Layout:
-    """The columns of the table of an index; labels are text, so that a table of numbers takes words later."""
-    kinds = {name: kind_of_values(column.tolist()) for name, column in metadata_of(index).items()}
-    kinds |= {name: "text" for name in ("label", "path") if name in kinds}
+def metadata_of(index: Index) -> dict[str, Any]:
+    """The columns of an index that are exported beside ids and vectors; one whose name is taken gets a _ behind it."""
+    columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
+    for name in () if index.metadata is None else index.metadata.names:
+        columns[f"{name}_" if name.lower() in taken else name] = index.metadata.column(name)  # type: ignore[union-attr]
+    return columns
+
+
+def layout_of(index: Index, columns: dict[str, Any]) -> Layout:
+    """A table of these columns beside ids and vectors."""
+    kinds = {name: _kind(column) for name, column in columns.items()}
     return Layout(index.vectors.shape[1], "int" if index.ids.dtype.kind == "i" else "text", kinds)
 
 
-def batches(index: Index, size: int) -> Iterator[Rows]:
-    """The rows of an index in batches; a column of mixed kinds is text."""
-    columns, kinds = metadata_of(index), layout_of(index).metadata
+def batches(index: Index, columns: dict[str, Any], size: int) -> Iterator[Rows]:
+    """Ids, vectors and these columns in batches; dates and booleans are text, as JSON spells them."""
+    kinds = layout_of(index, columns).metadata
     for start in range(0, len(index), size):
         part = slice(start, start + size)
-        metadata = {name: _of_kind(column[part].tolist(), kinds[name]) for name, column in columns.items()}
+        metadata = {name: _of_kind(_values(column, part), kinds[name]) for name, column in columns.items()}
         yield Rows(index.ids[part].tolist(), np.asarray(index.vectors[part], np.float32), metadata)
 
 
@@ -71,10 +80,31 @@ def fingerprint(index: Index) -> str:
     for start in range(0, len(index), _BLOCK):
         part = slice(start, start + _BLOCK)
         found.update(np.ascontiguousarray(index.vectors[part], np.float32).tobytes())
-        columns = [index.ids[part].tolist(), *({n: c[part].tolist()} for n, c in metadata_of(index).items())]
+        columns = [index.ids[part].tolist(), *({n: _values(c, part)} for n, c in metadata_of(index).items())]
         found.update(json.dumps(columns, default=str).encode())
     return found.hexdigest()
 
 
+def _kind(column: Any) -> Kind:
+    """Arrow's numbers are numbers; labels and paths are text."""
+    if isinstance(column, np.ndarray):
+        return "text"
+    from likewise.retrieval.stores.arrow import kind_of_type
+
+    return kind_of_type(column.type)
+
+
+def _values(column: Any, part: slice) -> list[Any]:
+    if isinstance(column, np.ndarray):
+        return column[part].tolist()
+    return column.slice(part.start, part.stop - part.start).to_pylist()
+
+
 def _of_kind(values: list[Any], kind: str) -> list[Any]:
-    return [v if v is None or isinstance(v, str) else str(v) for v in values] if kind == "text" else values
+    return [None if v is None else _text(v) for v in values] if kind == "text" else values
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -13,7 +13,7 @@ from likewise.retrieval.stores.address import without_password
 from likewise.retrieval.stores.base import EXPORT, Kind, Layout, Rows, Store
 
 _PATIENCE = 600.0  # seconds to wait for an index to be built
-_TEXT = 1024  # longest id or value in characters
+_ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have
 _INDEX = "vector"
 
 
@@ -50,10 +50,10 @@ class MilvusStore(Store):
 
         kinds = {"int": DataType.INT64, "float": DataType.DOUBLE, "text": DataType.VARCHAR}
         schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field(self.id_column, kinds[layout.ids], is_primary=True, **_limit(layout.ids))
+        schema.add_field(self.id_column, kinds[layout.ids], is_primary=True, **_limit(layout.ids, _ID))
         schema.add_field(self.vector_column, DataType.FLOAT_VECTOR, dim=layout.width)
         for name, kind in {**layout.metadata, EXPORT: "text"}.items():
-            schema.add_field(name, kinds[kind], nullable=True, **_limit(kind))
+            schema.add_field(name, kinds[kind], nullable=True, **_limit(kind, _TEXT))
         self._call("create_collection", self.table, schema=schema, index_params=self._parameters("FLAT"))
 
     def _upsert(self, rows: Rows, export: str | None) -> None:
@@ -191,8 +191,8 @@ def _connected(place: str, token: str) -> Any:
         raise LikewiseError(f"cannot reach Milvus at {without_password(place)}: {said}") from error
 
 
-def _limit(kind: Kind) -> dict[str, int]:
-    return {"max_length": _TEXT} if kind == "text" else {}
+def _limit(kind: Kind, most: int) -> dict[str, int]:
+    return {"max_length": most} if kind == "text" else {}
 
 
 def _fitting(column: list[Any], kind: Kind) -> list[Any]:
