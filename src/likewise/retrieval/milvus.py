@@ -9,7 +9,7 @@ from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.retrieval.index import Index
 from likewise.retrieval.stores.base import Store, as_ids
-from likewise.retrieval.stores.exporting import batches, export_to
+from likewise.retrieval.stores.exporting import batches, export_to, metadata_of
 from likewise.retrieval.stores.milvus import MilvusStore
 
 
@@ -84,7 +84,7 @@ class MilvusIndex:
         if items is None:
             raise LikewiseError("items is None: expected the ids of the rows that are added")
         index = Index.build(self.model, np.atleast_2d(np.asarray(rows)), items)
-        for batch in batches(index, own_columns(index), Store.batch):
+        for batch in batches(index, metadata_of(index), Store.batch):
             self.store.upsert(batch.ids, batch.vectors, batch.metadata)  # type: ignore[arg-type]
 
     def remove(self, ids: Any) -> None:
