@@ -47,6 +47,16 @@ def test_a_csv_file_gives_the_same(tmp_path: Path) -> None:
     assert table.metadata().table.to_pydict() == wanted
 
 
+def test_without_arrow_a_note_says_that_columns_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d.csv").write_text("id,title,e\na,Ant,1\nb,Bee,2\n")
+    monkeypatch.setattr("likewise.tables.text.find_spec", lambda name: None)
+    table = read_table(tmp_path / "d.csv")
+    assert (table.ids, table.metadata) == (["a", "b"], None)
+    assert table.notes[-1].endswith(
+        "only the extra 'parquet' keeps them with an index: pip install 'likewise[parquet]'"
+    )
+
+
 def test_kinds_of_python_values_and_of_arrow_types() -> None:
     odd = {
         "mixed": [1, "a", None],

@@ -157,12 +157,15 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
     y = None if layout.label is None else tidy_labels(labels)
     left_out = [*([] if layout.name is None else [layout.columns[layout.name]]), *layout.ignored]
     unused = [column for column in left_out if column]
+    notes = [f"{source}: not used as features: {shortened(unused)}"] if unused else []
+    if keep and layout.metadata and metadata is None:
+        notes.append(f"{source}: only the extra 'parquet' keeps them with an index: pip install 'likewise[parquet]'")
     return Table(
         X,
         y,
         None if layout.name is None else names,
         source,
-        [f"{source}: not used as features: {shortened(unused)}"] if unused else [],
+        notes,
         None if layout.id is None else _ids(ids, layout.columns[layout.id], source),
         None if metadata is None else lambda: metadata,
         None if layout.name is None else layout.columns[layout.name],
