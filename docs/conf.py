@@ -9,7 +9,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 import likewise
 
-for noisy in ("distributed", "faiss", "likewise", "lancedb"):  # the build says something only if something is wrong
+# The build says something only if something is wrong.
+os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
+for noisy in ("faiss", "likewise"):
     logging.getLogger(noisy).setLevel(logging.WARNING)
 
 project, author = "likewise", "The likewise authors"

@@ -17,6 +17,7 @@ MODULES = (
     "likewise.features",
     "likewise.retrieval",
     "likewise.retrieval.stores",
+    "likewise.words",
     "likewise.metrics",
     "likewise.baselines",
     "likewise.comparison",
