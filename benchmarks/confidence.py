@@ -1,14 +1,16 @@
 """Do probabilities, cut-offs and "unlike anything known" keep what they say? The figures of docs/confidence.md.
 
-usage: python -m benchmarks.confidence calibration DATA ...   expected calibration error of held-out pairs
-       python -m benchmarks.confidence promise [-n SPLITS] DATA ...   share of wrong results under a cut-off, and recall
+usage: python -m benchmarks.confidence calibration [-o CURVES.png] DATA ...   expected calibration error, and its curves
+       python -m benchmarks.confidence promise [-n SPLITS] DATA ...   share wrong under a cut-off, and recall
        python -m benchmarks.confidence unknown DATA ...       AUROC of unknown classes, half of the classes held out
 
+`promise` keeps what each split gave in promise.jsonl, so that a run that was stopped goes on.
 DATA are labelled tables or feature stores (`python -m benchmarks.comparisons prepare DIR` writes some).
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -23,11 +25,14 @@ from sklearn.model_selection import train_test_split
 from benchmarks.__main__ import show
 from likewise import AnchoredSLR
 from likewise.metrics.calibration import Calibration
-from likewise.metrics.reliability import balanced, reliability
+from likewise.metrics.reliability import Reliability, balanced, reliability
+from likewise.reporting.charts import Line, chart
+from likewise.retrieval import Index, Teacher
 from likewise.tables import read_table
 
 CUTS = (0.05, 0.1, 0.2)
 SPLITS, LEARNED, ASKED = 200, 1_000, 1_000  # rows of a split of the promise
+TAUGHT, LABELS = 3, 10  # unknown classes that are taught, and labels of each
 
 
 def read(source: str) -> tuple[np.ndarray, np.ndarray]:
@@ -39,19 +44,24 @@ def read(source: str) -> tuple[np.ndarray, np.ndarray]:
 # -- Calibration ------------------------------------------------------------------------------------------------------
 
 
-def calibration(sources: list[str]) -> None:
+def calibration(sources: list[str], picture: str | None = None) -> None:
     """70 % of each class are learned from; the others rank each other, and the rows learned from."""
-    grid = Table("data", "gallery", "rows", "base rate", "all pairs", "balanced", "first 20 results")
+    grid = Table("data", "gallery", "rows", "base rate", "all pairs", "even odds", "first 20 results")
+    lines = [Line("as stated", (0.0, 1.0), (0.0, 1.0), style="--", markers=False)]
     for source in sources:
         X, y = read(source)
         learned, asked = train_test_split(np.arange(len(X)), test_size=0.3, stratify=y, random_state=0)
         model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
         for rows, name in ((asked, "new"), (learned, "learned")):
             S, same = ranked(model, X, y, asked, rows)
-            errors = _errors(model.calibration, S, same, int(rows is learned))
-            figures = [f"{error:.3f}" for error in errors]
+            found = _curves(model.calibration, S, same, int(rows is learned))
+            figures = [f"{curve.error:.3f}" for curve in found]
             grid.add_row(Path(source).stem, name, f"{len(rows):,}", f"{same.mean():.3f}", *figures)
+            if rows is asked:
+                lines.append(Line(Path(source).stem, found[1].stated, found[1].found))
     show("expected calibration error, 15 bins", grid)
+    if picture is not None:
+        print(chart(Path(picture), lines, "stated probability of a new pair, at even odds", "share that match"))
 
 
 def ranked(model: Any, X: np.ndarray, y: np.ndarray, asked: np.ndarray, gallery: np.ndarray) -> tuple[Any, Any]:
@@ -64,11 +74,11 @@ def ranked(model: Any, X: np.ndarray, y: np.ndarray, asked: np.ndarray, gallery:
     return np.take_along_axis(S, order, axis=1), np.take_along_axis(same, order, axis=1)
 
 
-def _errors(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int) -> tuple[float, float, float]:
+def _curves(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int) -> tuple[Reliability, ...]:
     """Of all pairs; of pairs at even odds; of the first 20 of each query."""
     P, even = found.probability(S, n_learned), found.probability(S, n_learned, base_rate=0.5)
     first = reliability(P[:, :20], same[:, :20])
-    return reliability(P, same).error, reliability(even, same, sample_weight=balanced(same)).error, first.error
+    return reliability(P, same), reliability(even, same, sample_weight=balanced(same)), first
 
 
 # -- The promise ------------------------------------------------------------------------------------------------------
@@ -77,15 +87,32 @@ def _errors(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int)
 def promise(sources: list[str], splits: int) -> None:
     """Learn from some rows of all classes, or of half of them; ask by others."""
     grid = Table("data", "classes", "gallery", "allowed", "wrong", "recall", "nothing returned")
+    kept = _Kept(Path("promise.jsonl"))
     for source in sources:
         X, y = read(source)
         for kind, n in (("seen", splits), ("unseen", max(1, splits // 10))):
-            found = np.array([[*_outcomes(X, y, seed, kind == "unseen")] for seed in range(n)])
+            found = np.array([kept.of(source, kind, seed, X, y) for seed in range(n)])
             for place, name in enumerate(("new", "learned")[: found.shape[1]]):
                 for cut, values in zip(CUTS, found[:, place].mean(axis=0), strict=True):
                     grid.add_row(Path(source).stem, kind, name, f"{cut:.0%}", *(f"{value:.3f}" for value in values))
             print(f"{source}: {n} splits of {kind} classes", file=sys.stderr)
     show(f"mean over {splits} splits of {LEARNED:,} rows learned from and {ASKED:,} others", grid)
+
+
+class _Kept:
+    """Outcomes of splits, computed or read from a file, which grows by one line each."""
+
+    def __init__(self, path: Path) -> None:
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._path, self._known = path, {tuple(key): value for key, value in map(json.loads, lines)}
+
+    def of(self, source: str, kind: str, seed: int, X: np.ndarray, y: np.ndarray) -> Any:
+        key = (Path(source).stem, kind, seed)
+        if key not in self._known:
+            self._known[key] = [*_outcomes(X, y, seed, kind == "unseen")]
+            with self._path.open("a") as file:
+                file.write(json.dumps([key, self._known[key]]) + "\n")
+        return self._known[key]
 
 
 def _outcomes(X: np.ndarray, y: np.ndarray, seed: int, unseen: bool) -> Iterator[list[tuple[float, float, float]]]:
@@ -97,10 +124,10 @@ def _outcomes(X: np.ndarray, y: np.ndarray, seed: int, unseen: bool) -> Iterator
     model = AnchoredSLR(random_state=seed).fit(X[learned], y[learned])
     for rows in (asked,) if unseen else (asked, learned):
         S, same = ranked(model, X, y, asked, rows)
-        yield [kept(model.calibration, S, same, int(rows is learned), cut) for cut in CUTS]
+        yield [_cut(model.calibration, S, same, int(rows is learned), cut) for cut in CUTS]
 
 
-def kept(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cut: float) -> tuple[float, float, float]:
+def _cut(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cut: float) -> tuple[float, float, float]:
     """Mean share of wrong results, recall, and share of queries without a result; queries have something to find."""
     S, same = S[same.any(axis=1)], same[same.any(axis=1)]
     n = found.n_results(found.probability(S, n_learned), cut, n_learned)
@@ -114,12 +141,13 @@ def kept(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cu
 
 def unknown(sources: list[str], draws: int = 5) -> None:
     """Half of the classes are unknown; of the known ones 30 % of the rows are held out."""
-    grid = Table("data", "AUROC", "lowest", "known marked", "unknown marked", "mAP of the known", "AUROC by similarity")
+    heads = ("AUROC", "lowest", "known marked", "unknown marked", "mAP of the known", "AUROC by similarity")
+    grid = Table("data", *heads, f"{TAUGHT} taught: AUROC", "lowest", "of them marked before", "after")
     for source in sources:
         X, y = read(source)
         found = np.array([_told_apart(X, y, seed) for seed in range(draws)])
-        auroc, known, strange, score, similar = found.mean(axis=0)
-        figures = (auroc, found[:, 0].min(), known, strange, score, similar)
+        (auroc, *others, after), (lowest, lowest_after) = found.mean(axis=0), found[:, [0, 5]].min(axis=0)
+        figures = (auroc, lowest, *others[:4], others[4], lowest_after, others[5], after)
         grid.add_row(Path(source).stem, *(f"{figure:.3f}" for figure in figures))
     show(f"known against unknown classes, the mean of {draws} draws of half of the classes", grid)
 
@@ -139,12 +167,32 @@ def _told_apart(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
         marked[is_strange].mean(),
         model.score(X[held], y[held]),
         roc_auc_score(is_strange, -nearest),
+        *_taught(model, X[asked], y[asked], is_strange, rng),
     )
+
+
+def _taught(
+    model: AnchoredSLR, X: np.ndarray, y: np.ndarray, is_strange: np.ndarray, rng: np.random.Generator
+) -> tuple[float, ...]:
+    """Some unknown classes are taught by ten labels each, and their other rows are known from then on."""
+    classes, counts = np.unique(y[is_strange], return_counts=True)
+    chosen = rng.permutation(classes[counts >= 2 * LABELS])[:TAUGHT]
+    teacher, given = Teacher(Index.build(model, X)), np.zeros(len(y), bool)
+    for name in chosen:
+        rows = rng.permutation(np.flatnonzero(is_strange & (y == name)))[:LABELS]
+        teacher.label(rows, f"set {name}")
+        given[rows] = True
+    taught, others = is_strange & np.isin(y, chosen), ~given
+    novelty = teacher.taught_by(teacher.said())[0].model.novelty(X)
+    before, after = ((found[taught & others] > 1).mean() for found in (model.novelty(X), novelty))
+    return roc_auc_score((is_strange & ~taught)[others], novelty[others]), before, after
 
 
 def main() -> None:
     warnings.simplefilter("ignore")  # classes of one row
     match sys.argv[1:]:
+        case ["calibration", "-o", picture, *sources]:
+            calibration(sources, picture)
         case ["calibration", *sources]:
             calibration(sources)
         case ["promise", "-n", splits, *sources]:
