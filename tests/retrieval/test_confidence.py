@@ -108,12 +108,13 @@ def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
     assert again.model.calibration_ == taught.model.calibration_
 
 
-def test_rows_that_a_lesson_reaches_are_known(model):
-    strange = np.random.default_rng(0).standard_normal((40, 64)) * 30
-    index = Index.build(model, np.vstack([X[GALLERY[:200]], strange]))
+def test_rows_of_what_was_taught_are_known_and_others_stay_unknown(model):
+    strange, inverted = np.random.default_rng(0).standard_normal((40, 64)) * 30, 16 - X[GALLERY[:200]]
+    index = Index.build(model, np.vstack([X[GALLERY[:200]], strange, inverted]))
     teacher = Teacher(index)
-    assert (index.model.novelty(strange) > 1).all()
+    assert (index.model.novelty(np.vstack([strange, inverted])) > 1).all()
     teacher.label(list(range(200, 204)), "noise")
     taught = teacher.learn().index.model
     assert taught.knows_classes
     assert (taught.novelty(strange[:4]) <= 1).all()
+    assert (taught.novelty(inverted) > 1).mean() > 0.9

@@ -122,10 +122,9 @@ class Taught(SimilarityModel):
         return self.base_.knows_classes
 
     def novelty(self, X: Any) -> np.ndarray:
-        """As of the base, but rows that a lesson reaches are known, at most 1."""
-        found = self.base_.novelty(X)
-        is_taught = (self._beyond(self._kernel_part(self.base_.transform(X))) > 0).any(axis=1)
-        return np.where(is_taught, np.minimum(found, 1.0), found)
+        """As of the base, but rows of what was taught are known: 0 where a coordinate is that of a group, 1 at half."""
+        f = self._kernel_part(self.base_.transform(X)).max(axis=1)
+        return np.asarray(np.minimum(self.base_.novelty(X), 2 * (1 - f)))
 
     @property
     def _n_features_out(self) -> int:
