@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -241,30 +241,28 @@ def test_whichever_write_fails_or_is_the_last_the_next_run_puts_it_right(
     raise AssertionError("more writes than expected")
 
 
-_APPLY = """
-import sys
-from pathlib import Path
-from likewise.features.sidecars import apply_keyword, undo_keyword
-folder, undo = Path(sys.argv[1]), Path(sys.argv[2])
-if sys.argv[3] == "undo":
-    undo_keyword(undo)
-else:
-    apply_keyword(sorted(folder.glob("*.jpg")), "cat", undo)
-"""
+def _apply_or_undo(folder: Path, undo: Path, word: str) -> None:
+    if word == "undo":
+        undo_keyword(undo)
+    else:
+        apply_keyword(sorted(folder.glob("*.jpg")), "cat", undo)
 
 
 def _killed_until_done(folder: Path, undo: Path, word: str, rng: random.Random) -> int:
-    """Run a program and kill it when its list has grown by some bytes, until it ends by itself; how often it died."""
+    """Run a process and kill it when its list has grown by some bytes, until it ends by itself; how often it died."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # imported once
     for kills in range(100):
         enough = _size(undo) + rng.randrange(60_000)
-        process = subprocess.Popen([sys.executable, "-c", _APPLY, folder, undo, word])
-        while process.poll() is None and _size(undo) < enough:
+        process = context.Process(target=_apply_or_undo, args=(folder, undo, word))
+        process.start()
+        while process.is_alive() and _size(undo) < enough:
             time.sleep(0.001)
-        if process.poll() is not None:
-            assert process.returncode == 0
+        process.kill()
+        process.join()
+        if process.exitcode != -signal.SIGKILL:
+            assert process.exitcode == 0
             return kills
-        process.send_signal(signal.SIGKILL)
-        process.wait()
     raise AssertionError("it never came to its end")
 
 
