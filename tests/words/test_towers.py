@@ -13,7 +13,10 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 
+from likewise.baselines import Cosine  # noqa: E402
 from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
+from likewise.retrieval import Index  # noqa: E402
+from likewise.retrieval.words import Wording, Words, text_side  # noqa: E402
 from likewise.words.towers import OnnxTowers  # noqa: E402
 
 WORDS = ["[PAD]", "[UNK]", "dog", "cat", "beach"]
@@ -82,3 +85,11 @@ def _picture_tower(path: Path) -> Path:
     graph = helper.make_graph([helper.make_node("Identity", ["input_ids"], ["out"])], "picture", [entry], [out])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return path
+
+
+def test_an_index_of_the_other_tower_is_searched_by_words(tokenizer: Path, tmp_path: Path) -> None:
+    X = np.array([[0, 3, 0, 3], [0, 0, 5, 0], [0, 0.1, 5, 0]], np.float32)
+    index = Index.build(Cosine().fit(X), X)
+    side = text_side(index, f"onnx:{tower(tmp_path / 'text.onnx', True)}", tokenizer)
+    assert Words(index, side).search(Wording.of(["dog beach"]), 1).rows.tolist() == [0]
+    assert Words(index, side).search(Wording.of(["cat"]), 3).rows.tolist() == [1, 2, 0]

@@ -180,7 +180,7 @@ function wire() {
   onChange(redraw);
   onSure(() => { replace(); show(); });
   wireNext();
-  wireWords(() => { for (const grid of ["grid-left", "grid-right"]) $(grid).grid.reached = 0; return show(); });
+  wireWords(() => { for (const grid of ["grid-left", "grid-right"]) $(grid).grid.reached = 0; return show(); }, pasted, askFor);
   wireApply();
   wireViewer(actions);
   wireDuplicates();
@@ -210,12 +210,12 @@ function about(status) {
     $("missing-hint").textContent = status.missing.hint;
   }
   $("where-field").hidden = !status.columns.length;
-  $("ask").hidden = $("drop").hidden = false;
+  $("drop").hidden = false;
   $("where").placeholder = `a condition on ${status.columns.join(", ")}`;
   document.body.classList.toggle("brief", !status.texts);
   if (!status.pictures) { document.body.classList.add("texts"); speakOfItems(); }
-  if (status.uploads) $("ask").hidden = true;
-  else $("drop").hidden = $("file").disabled = true;
+  $("ask").hidden = status.uploads || status.words; // the box for words takes ids and numbers too
+  if (!status.uploads) $("drop").hidden = $("file").disabled = true;
 }
 
 async function start() {

@@ -1,4 +1,4 @@
-// The box for words: what is typed takes the place of earlier words, and stands beside the pictures of the query.
+// The box for words, or for the numbers of a vector: what is typed takes the place of earlier words, and stands beside the pictures of the query.
 
 import { push } from "./address.js";
 import { pictures, $, say, state } from "./state.js";
@@ -22,9 +22,10 @@ export function showWords() {
   if (document.activeElement !== $("words")) $("words").value = written();
 }
 
-export function wireWords(show) {
+export function wireWords(show, pasted, askFor) {
   $("words-form").addEventListener("submit", (event) => {
     event.preventDefault();
+    if (pasted($("words").value)) { askFor($("words").value); return; }
     const found = parsed($("words").value);
     if (!found.like.length && !found.unlike.length && !written()) { say("Type some words first.", "wrong"); return; }
     for (const name of ["like", "unlike"]) state[name] = [...pictures(state[name]), ...found[name]].slice(0, 16);
