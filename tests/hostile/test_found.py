@@ -16,6 +16,7 @@ from likewise import baselines as b
 from likewise.base import SimilarityModel
 from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
+from likewise.persistence import read_tensors, write_tensors
 from likewise.retrieval import Index, Teacher
 from likewise.retrieval.search import check_approximate
 from likewise.retrieval.teaching import opened_feedback
@@ -112,3 +113,17 @@ def test_awkward_numbers_end_in_a_sentence_or_a_finite_similarity(name: str) -> 
     except LikewiseError as error:
         found, said = None, str(error)
     assert (found is None and len(said.splitlines()) == 1) or (found.shape == (24, 24) and np.isfinite(found).all())
+
+
+def test_a_lesson_that_names_its_rows_by_an_array_is_learned_again(tmp_path: Path) -> None:
+    _save(tmp_path, 30)
+    teacher = _opened(tmp_path)
+    teacher.mark(0, [1], right=True)
+    teacher.mark(0, [2], right=False)
+    teacher.learn()
+    before = np.array(Index.load(tmp_path).vectors)
+    (path,) = (tmp_path / "lessons").glob("*.likewise")
+    tensors, card = read_tensors(path)
+    card["state"]["lesson_rows_"] = {"__ndarray__": "<U1", "values": ["a", "b"]}
+    write_tensors(path, tensors, card)
+    np.testing.assert_allclose(Index.load(tmp_path).vectors, before, atol=1e-5)
