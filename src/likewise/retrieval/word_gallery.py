@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.retrieval.index import Index
+from likewise.tables.npy import Archive
 from likewise.utils.files import atomic_write
 from likewise.words.base import TextSide
 from likewise.words.bridge import Bridge, best_is_one, fit_bridge, pairs_of
@@ -137,19 +139,22 @@ def _write(path: Path, key: str, parts: _Parts) -> None:
 def _read(path: Path, key: str, n: int) -> _Parts | None:
     """What the file holds; None if it is missing, damaged, or of another state of the index."""
     try:
-        with np.load(path, allow_pickle=False) as saved:
-            if str(saved["key"]) != key:
+        with Archive(path) as saved:
+            if str(saved.read("key")) != key:
                 return None
             bridge: dict[str, Any] = {
-                name.partition(".")[2]: saved[name] for name in saved.files if name.startswith("bridge.")
+                name.partition(".")[2]: saved.read(name) for name in saved.keys if name.startswith("bridge.")
             }
             rows, neighbours = (_unpacked(saved, name, n) for name in ("rows", "neighbours"))
             return rows, neighbours, _bridge(bridge) if bridge else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 
 def _bridge(parts: dict[str, Any]) -> Bridge:
+    m, d = len(parts["sentences"]), len(parts["mean"])
+    if not parts["belongs"].shape == parts["mixed"].shape == (d, m):
+        raise ValueError("its sides differ in width")
     for name in ("strength", "gain"):
         if name in parts:
             parts[name] = tuple(parts[name].tolist())
@@ -166,10 +171,10 @@ def _packed(name: str, values: Any) -> dict[str, Any]:
     }
 
 
-def _unpacked(saved: Any, name: str, n: int) -> Any:
-    if f"{name}.data" not in saved.files:
-        return saved[name] if name in saved.files else None
-    parts = tuple(saved[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    found = sp.csr_matrix(parts, (n, int(saved[f"{name}.width"])))
+def _unpacked(saved: Archive, name: str, n: int) -> Any:
+    if f"{name}.data" not in saved.keys:
+        return saved.read(name) if name in saved.keys else None
+    parts = tuple(saved.read(f"{name}.{part}") for part in ("data", "indices", "indptr"))
+    found = sp.csr_matrix(parts, (n, int(saved.read(f"{name}.width"))))
     found.check_format(full_check=True)
     return found
