@@ -106,8 +106,6 @@ def serve(
     with listening(settings.host, settings.port) as made, single_threaded_blas():
         port = made.getsockname()[1]
         app = create_app(index, settings, folder, side)
-        if app.state.session.has_words:
-            threading.Thread(target=app.state.session.prepare_words, name="words", daemon=True).start()
         if app.state.session.has_pictures:
             app.state.session.decoders.start()  # the first page asks for pictures
         server = server_for(app, settings.limits)

@@ -1,6 +1,7 @@
 // The box for words, or for the numbers of a vector: what is typed takes the place of earlier words, and stands beside the pictures of the query.
 
 import { push } from "./address.js";
+import { call } from "./api.js";
 import { pictures, $, say, state } from "./state.js";
 
 const UNWANTED = /(?:^|\s)[-−](?:"([^"]+)"|(\S+))/gu; // -car, -"red car"
@@ -23,6 +24,8 @@ export function showWords() {
 }
 
 export function wireWords(show, pasted, askFor) {
+  // The encoder takes seconds to read: the server does so while words are typed, not while the first page is shown.
+  $("words").addEventListener("focus", () => call("/api/search", { like: [{ text: "a picture" }], k: 1 }).catch(() => {}), { once: true });
   $("words-form").addEventListener("submit", (event) => {
     event.preventDefault();
     if (pasted($("words").value)) { askFor($("words").value); return; }
