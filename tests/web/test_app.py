@@ -25,12 +25,6 @@ def test_the_interface_is_described_without_outside_hosts(client: Any) -> None:
         assert [link for link in outside if link != "http://www.w3.org/2000/svg"] == []
 
 
-def test_every_module_of_the_page_is_loaded_at_once() -> None:
-    page = Path(__file__).parents[2] / "src" / "likewise" / "web" / "page"
-    ahead = set(re.findall(r'rel="modulepreload" href="/static/(\w+\.js)"', (page / "index.html").read_text()))
-    assert ahead == {file.name for file in page.glob("*.js")} - {"app.js", "docs.js"}
-
-
 @pytest.mark.parametrize("path", ["/api/search?row=3", "/api/items/3", "/api/map"])
 def test_what_does_not_fit_the_declared_response_is_not_sent(application: Callable[..., Any], path: str) -> None:
     app = application()

@@ -1,4 +1,4 @@
-"""The files of the page, read once: a first visit asks for three dozen of them at the same time."""
+"""The files of the page, read once: its modules as one script, its style sheets as one."""
 
 import gzip
 import hashlib
@@ -10,7 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from likewise.web.bundle import bundled_script, bundled_sheet
+
 _COMPRESSED_FROM = 1024  # bytes
+_ALONE = {"docs.js", "docs.css", "login.css"}  # of the other two pages
 
 
 class PageFile(NamedTuple):
@@ -22,9 +25,9 @@ class PageFile(NamedTuple):
     etag: str
 
     @classmethod
-    def read(cls, path: Path) -> "PageFile":
-        data = path.read_bytes()
-        kind = "text/javascript" if path.suffix == ".js" else mimetypes.guess_type(path.name)[0] or "text/plain"
+    def of(cls, name: str, text: str) -> "PageFile":
+        data = text.encode()
+        kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0] or "text/plain"
         compressed = gzip.compress(data, mtime=0) if len(data) >= _COMPRESSED_FROM else None
         return cls(data, compressed, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
 
@@ -38,7 +41,15 @@ class PageFile(NamedTuple):
         return Response(self.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=self.kind)
 
 
-FILES = {path.name: PageFile.read(path) for path in (Path(__file__).parent / "page").iterdir() if path.is_file()}
+def _read_page(folder: Path) -> dict[str, PageFile]:
+    """What a browser can ask for, by name."""
+    sources = {path.name: path.read_text("utf-8") for path in folder.iterdir() if path.is_file()}
+    texts = {name: text for name, text in sources.items() if name in _ALONE or not name.endswith((".js", ".css"))}
+    texts |= {"app.js": bundled_script(sources, "app.js"), "page.css": bundled_sheet(sources, "page.css")}
+    return {name: PageFile.of(name, text) for name, text in texts.items()}
+
+
+FILES = _read_page(Path(__file__).parent / "page")
 
 
 async def page_file(request: Request) -> Response:
