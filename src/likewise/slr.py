@@ -97,6 +97,8 @@ class SLR(SimilarityModel):
     True
     """
 
+    _running_sums: ClassVar[type] = Sums
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "adaptive": ["boolean"],
         "n_iter": [_COUNT],

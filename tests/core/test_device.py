@@ -12,7 +12,8 @@ from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
 from likewise import AnchoredSLR
 from likewise.core import anchoring, kernels, labels
 from likewise.core.device import Device
-from likewise.core.kernels import Scaling, UnitRows
+from likewise.core.kernels import UnitRows
+from likewise.core.scaling import Scaling
 from likewise.data import array_api
 from likewise.data.array_api import ArrayEngine
 from likewise.errors import LikewiseError

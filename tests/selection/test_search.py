@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from tests.planted import planted
 
 from likewise import AnchoredSLR
-from likewise.core.kernels import Scaling, scaling_of
+from likewise.core.kernels import scaling_of
+from likewise.core.scaling import Scaling
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError
 from likewise.metrics import mean_average_precision

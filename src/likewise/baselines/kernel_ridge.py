@@ -13,8 +13,9 @@ from sklearn.utils import gen_batches
 from likewise.base import project
 from likewise.baselines.common import Baseline, estimator, remembering
 from likewise.core.kernel_ridge import ExactKernel
-from likewise.core.kernels import Features, Scaling, UnitRows, scaling_of
+from likewise.core.kernels import Features, UnitRows, scaling_of
 from likewise.core.labels import generator, sample_by_class
+from likewise.core.scaling import Scaling
 from likewise.core.setting import Head, LearnedMap, Setting
 from likewise.data.memory import MemoryEngine
 from likewise.errors import LikewiseError

@@ -20,19 +20,10 @@ import numpy as np
 import scipy.linalg
 
 from likewise.core.engine import Columns, RowBlock
-from likewise.core.kernels import (
-    Basis,
-    Features,
-    FeatureSums,
-    Scaling,
-    UnitRows,
-    dual_basis,
-    gram_basis,
-    rows_at,
-    scaled,
-)
+from likewise.core.kernels import Basis, Features, FeatureSums, UnitRows, dual_basis, gram_basis, rows_at
 from likewise.core.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.core.passes import Gallery
+from likewise.core.scaling import Scaling, scaled
 from likewise.core.setting import Head, LearnedMap, Setting
 from likewise.core.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host
@@ -50,24 +41,19 @@ _TINY = 1e-300  # instead of zero, for classes without a row
 
 
 @dataclass(frozen=True)
-class AnchoredRegression:
-    """Labelled rows in the eigenbasis of their features, and the maps that can be learned from them.
+class FixedRegression:
+    """What sums over labelled rows tell: the eigenbasis of their features, and the fixed solution in it.
 
     Attributes
     ----------
-    unit : the rows. features, basis : how they become F.
-    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
+    unit : the rows, or what is known of them. features, basis : how rows become F.
     class_totals : sum of F over each class, (n_classes, p).
-    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
     """
 
-    unit: UnitRows
+    unit: Any
     features: Features
     basis: Basis
-    engine: Any
-    coordinates: Coordinates | None
     class_totals: np.ndarray
-    columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def size(self) -> np.ndarray:
@@ -87,6 +73,34 @@ class AnchoredRegression:
         """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""
         return float(np.sqrt(np.sum(self.basis.g[:, None] * L**2) / self.size.sum()))
 
+    def encode(self, rows: Any) -> np.ndarray:
+        """Unit rows in the coordinates that a map L takes."""
+        return np.asarray(self.basis(self.features(rows)))
+
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return self.basis.V @ L, self.basis.offset @ L
+
+    def learned(self, setting: Setting) -> LearnedMap:
+        """The map of a setting without adapting; no image of a row can be had."""
+        L = fixed_target(self, setting.ridge, setting.lda) / self.divisor(setting.ridge)
+        return LearnedMap(self, L, self.rms(L), _no_rows, _no_rows)
+
+
+@dataclass(frozen=True)
+class AnchoredRegression(FixedRegression):
+    """Labelled rows in the eigenbasis of their features, and the maps that can be learned from them.
+
+    Attributes
+    ----------
+    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
+    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
+    """
+
+    engine: Any
+    coordinates: Coordinates | None
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
     def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
         """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `Push`."""
         beside = (self.engine.project(L),) if self.coordinates is None else ()
@@ -103,14 +117,6 @@ class AnchoredRegression:
             F, codes, weights = self.columns
             columns = clamp.columns(F @ like(L, F), codes, weights)
         return self.engine.sum_against(Push(clamp), columns, beside)[0]
-
-    def encode(self, rows: Any) -> np.ndarray:
-        """Unit rows in the coordinates that a map L takes."""
-        return np.asarray(self.basis(self.features(rows)))
-
-    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection and offset of the features themselves."""
-        return self.basis.V @ L, self.basis.offset @ L
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
@@ -156,7 +162,7 @@ def anchored_regression(
     if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
         engine, coordinates = rows.take(np.arange(rows.shape[0])), None
         totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
-    prepared = AnchoredRegression(unit, features, found, engine, coordinates, totals)
+    prepared = AnchoredRegression(unit, features, found, totals, engine, coordinates)
     return prepared.with_columns(n_landmarks, rng)
 
 
@@ -164,7 +170,7 @@ def _basis(
     engine: Any, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
 ) -> tuple[Basis, np.ndarray]:
     """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
-    n, q = engine.shape[0], engine.shape[1] if features.landmarks is None else len(features.landmarks)
+    n, q = engine.shape[0], features.width(engine.shape[1])
     if metric is None and n < q and hasattr(engine, "X"):
         found = dual_basis(engine.X, engine.row_weights)
         return found, class_sums(found(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
@@ -182,7 +188,11 @@ def _basis(
 # The fixed solution, and adapting from it
 
 
-def fixed_target(regression: AnchoredRegression, ridge: float, lda: bool) -> np.ndarray:
+def _no_rows(*_: Any) -> np.ndarray:
+    raise NotImplementedError("rows were summed, and are gone")
+
+
+def fixed_target(regression: FixedRegression, ridge: float, lda: bool) -> np.ndarray:
     """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
 
     With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.

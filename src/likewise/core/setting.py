@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import gen_batches
 
-from likewise.core.kernels import Features, Scaling
+from likewise.core.kernels import Features
+from likewise.core.scaling import Scaling
 from likewise.utils.arrays import dense, unit_rows
 from likewise.utils.onnx_graph import Graph
 
@@ -158,7 +159,7 @@ class MappedSide:
 
     def __call__(self, X: Any) -> np.ndarray:
         """The rows of X, some at a time where each has a kernel with many landmarks."""
-        if self.features.landmarks is None or X.shape[0] <= MOST_AT_A_TIME:
+        if self.features.is_linear or X.shape[0] <= MOST_AT_A_TIME:
             return self._mapped(X)
         return np.vstack([self._mapped(X[part]) for part in gen_batches(X.shape[0], MOST_AT_A_TIME)])
 
@@ -173,6 +174,6 @@ class MappedSide:
         """The same in an ONNX graph."""
         x = self.scaling.write_onnx(graph, rows)
         x = x if self.reduction is None else graph.unit(graph.mapped(x, self.reduction.T))
-        features = graph.kernel(x, self.features.landmarks, self.features.gamma)
+        features = self.features.write_onnx(graph, x)
         z = graph.plus(graph.mapped(features, self.projection), -self.offset)
         return self.head.write_onnx(graph, z, lambda: graph.plus(x, -np.asarray(self.centre)))

@@ -16,9 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.core.engine import Engine, EngineInMemory
-from likewise.core.kernels import Scaling, UnitRows, scaling_of
+from likewise.core.kernels import UnitRows, scaling_of
 from likewise.core.labels import draw_landmarks
 from likewise.core.preparation import Preparation
+from likewise.core.scaling import Scaling
 from likewise.core.setting import Setting
 from likewise.data.memory import MemoryEngine
 from likewise.metrics.calibration import Calibration
