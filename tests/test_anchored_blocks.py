@@ -130,6 +130,7 @@ def test_fit_forgets_the_blocks_before_and_a_block_after_it_begins_anew(caplog: 
 def test_what_sums_cannot_give_is_refused_in_words(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(LikewiseError, match=message):
         AnchoredSLR(**{**RANDOM, **parameters}).partial_fit(*planted(40, 5, 2))
+    assert not hasattr(AnchoredSLR(**{**RANDOM, **parameters}), "partial_fit")
 
 
 def test_what_cannot_be_merged_is_refused_in_words() -> None:

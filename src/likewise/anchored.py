@@ -36,7 +36,7 @@ from likewise.selection.unseen import choose_shrinkage_map
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, validate_data
+from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, offered_if, validate_data
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
@@ -261,6 +261,7 @@ class AnchoredSLR(SimilarityModel):
 
     # -- blocks of rows -----------------------------------------------------------------------------------------------
 
+    @offered_if(block_setting)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, solve: bool = True) -> Self:
         """Add a block of rows, and learn from all blocks so far; `solve=False` only adds it, which is cheap.
 
@@ -268,7 +269,6 @@ class AnchoredSLR(SimilarityModel):
         are those of `fixed` (see `for_blocks`): nothing is held out, so there is no calibration and no novelty.
         """
         self._validate_params()
-        block_setting(self, 0)
         warn_of_fit(self)
         X, y = validate_data(self, X, y, reset=not hasattr(self, "gram_"), **NUMERIC_ROWS)
         if not has_one_label_per_row(y):

@@ -22,7 +22,7 @@ from likewise.core.setting import Setting
 from likewise.core.whitening import check_room, gram
 from likewise.data.memory import MemoryEngine
 from likewise.data.running_sums import RunningSums, block_weights
-from likewise.errors import LikewiseError
+from likewise.errors import LikewiseError, UnavailableError
 from likewise.selection.search import checked_fixed
 
 RANDOM_FEATURES = 2_000  # unless kernel_size says otherwise
@@ -91,16 +91,16 @@ class AnchoredSums(RunningSums):
         return half_whitened(*gram_directions(scatter, width or len(scatter)))
 
 
-def block_setting(model: Any, n_classes: int) -> Setting:
+def block_setting(model: Any, n_classes: int = 0) -> Setting:
     """The setting of a model that learns from blocks; raises for what sums cannot give."""
-    given = checked_fixed(model.fixed)
     _check_shape(model)
+    given = checked_fixed(model.fixed)
     needed = ["ridge", "geometry", "raw_weight", *(["gamma"] if model.kernel == "random" else [])]
     missing = [name for name in needed if name not in given]
     if missing:
-        raise LikewiseError(f"partial_fit holds no rows out to choose {' and '.join(missing)} on: set them in fixed")
+        raise UnavailableError(f"partial_fit holds no rows out to choose {' and '.join(missing)} on: set them in fixed")
     if given.get("pull") != 0:
-        raise LikewiseError("partial_fit cannot adapt, which compares all pairs: set pull to 0 in fixed")
+        raise UnavailableError("partial_fit cannot adapt, which compares all pairs: set pull to 0 in fixed")
     width = 1.0 if model.kernel == "random" else 0.0
     constant = TWO_CLASSES if n_classes == 2 else 0.0
     chosen = {"scaling": model.scaling, "beside": given["raw_weight"], "constant": constant}
@@ -119,11 +119,11 @@ def _check_shape(model: Any) -> None:
     ]:
         if getattr(model, name) == value:
             expected = {"kernel": "'linear' or 'random'", "scaling": "'unit' or 'roots'", "output": "'cosine'"}
-            raise LikewiseError(f"{name}={value!r} {why}: partial_fit needs {name}={expected.get(name, 'False')}")
+            raise UnavailableError(f"{name}={value!r} {why}: partial_fit needs {name}={expected.get(name, 'False')}")
     if model.whitening_width is not None:
-        raise LikewiseError("whitening_width takes the leading directions of all rows: partial_fit needs None")
+        raise UnavailableError("whitening_width takes the leading directions of all rows: partial_fit needs None")
     if model.checkpoint is not None:
-        raise LikewiseError("checkpoint has no meaning for partial_fit: save the model after a block instead")
+        raise UnavailableError("checkpoint has no meaning for partial_fit: save the model after a block instead")
 
 
 def block_features(model: Any, d: int) -> Features:

@@ -236,7 +236,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         super().__init_subclass__(**kwargs)
         register_model(cls)
         for name in ("fit", "partial_fit", "solve"):
-            if name in cls.__dict__:
+            if callable(cls.__dict__.get(name)):  # one that some parameters rule out learns by `solve`
                 setattr(cls, name, _learning(cls.__dict__[name]))
 
     @classmethod
