@@ -49,7 +49,7 @@ def test_labels_of_their_own_file_approximate_search_and_exports(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf or auto"),
+        (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf, ivfpq or auto"),
         (["--neighbours", "-3"], "--neighbours -3: expected auto, a number of neighbours, or 0 for none"),
         (["--export", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
     ],

@@ -20,6 +20,7 @@ KINDS = {
         Kind("index", sound.write_index, by.index_part, sound.read_index),
         Kind("index, hnsw", lambda folder: sound.write_index(folder, "hnsw", 0), by.index_part, sound.read_index),
         Kind("index, ivf", lambda folder: sound.write_index(folder, "ivf", 0), by.index_part, sound.read_index),
+        Kind("index, ivfpq", lambda folder: sound.write_index(folder, "ivfpq", 0), by.index_part, sound.read_index),
         Kind("feature store", sound.write_store, by.store_part, sound.read_store),
         Kind("npz", sound.write_npz, by.one(by.archive), sound.read_tables),
         Kind("npy", lambda folder: np.save(folder / "t.npy", sound.X), by.one(by.npy), sound.read_tables),

@@ -18,7 +18,7 @@ from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors, write_tensors
 from likewise.retrieval import Index, Teacher
-from likewise.retrieval.search import check_approximate
+from likewise.retrieval.approximate import check_approximate
 from likewise.retrieval.teaching import opened_feedback
 from tests.web.conftest import application, client, index_folder, made_index  # noqa: F401  fixtures
 

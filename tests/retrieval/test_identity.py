@@ -125,5 +125,5 @@ def test_rows_without_files_are_known_by_their_numbers_or_their_own_ids(items: A
 def test_row_numbers_that_were_deleted_are_not_own_ids() -> None:
     items = as_items(None, 4).take(np.array([0, 2, 3]))
     assert not items.own_ids
-    assert not Items.from_json(items.to_json()).own_ids
+    assert not Items.from_json(items.to_json(), len(items)).own_ids
     assert as_items([3, 4, 5], 3).own_ids

@@ -12,7 +12,8 @@ from tests.retrieval.conftest import MODELS, Digits
 
 from likewise.errors import LikewiseError
 from likewise.retrieval import Index
-from likewise.retrieval.search import Approximate, Exact, best_rows, cosine_rows, measured_recall, without
+from likewise.retrieval.approximate import Approximate, measured_recall
+from likewise.retrieval.search import Exact, best_rows, cosine_rows, without
 
 
 def brute_force(Q: np.ndarray, V: np.ndarray, k: int) -> np.ndarray:
@@ -72,7 +73,7 @@ def test_the_cosine_of_raw_rows_is_brute_force_too(seed: int, k: int) -> None:
     np.testing.assert_allclose(np.take_along_axis(unit_q @ unit_x.T, rows, axis=1), scores, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivf", True])
+@pytest.mark.parametrize("kind", ["hnsw", "ivf", "ivfpq", True])
 def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any) -> None:
     made = Approximate(index.vectors, kind)
     recall = measured_recall(made, index.vectors[:100])
@@ -83,7 +84,7 @@ def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any)
 
 
 def test_an_unknown_kind_of_index_is_named() -> None:
-    with pytest.raises(LikewiseError, match="approximate='tree': expected False, True, 'hnsw' or 'ivf'"):
+    with pytest.raises(LikewiseError, match="approximate='tree': expected False, True, 'auto', 'hnsw'"):
         Approximate(np.ones((3, 2), np.float32), "tree")
 
 

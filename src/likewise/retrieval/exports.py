@@ -9,6 +9,7 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError, MissingExtraError, optional
+from likewise.retrieval.approximate import serialized
 from likewise.retrieval.index import Index
 from likewise.retrieval.stores.arrow import record_batch, schema
 from likewise.retrieval.stores.exporting import batches, layout_of, own_columns
@@ -90,10 +91,9 @@ def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
     except ImportError as error:
         raise MissingExtraError("the faiss export", "serve") from error
     if index.approximate:
-        made: Any = index.engine.index  # type: ignore[union-attr]
-    else:
-        made = faiss.IndexFlatIP(index.vectors.shape[1])
-        made.add(np.ascontiguousarray(index.vectors))
+        return atomic_write(path, serialized(index.engine))
+    made: Any = faiss.IndexFlatIP(index.vectors.shape[1])
+    made.add(np.ascontiguousarray(index.vectors))
     return atomic_write(path, faiss.serialize_index(made).tobytes())
 
 

@@ -11,14 +11,15 @@ from typing import Any, Self
 import numpy as np
 
 from likewise.base import SimilarityModel
-from likewise.errors import LikewiseError
-from likewise.retrieval import confidence, search
+from likewise.retrieval import changing, confidence, search
+from likewise.retrieval.approximate import Approximate, is_worth_it, sampled_recall
 from likewise.retrieval.filters import rows_where
 from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
 from likewise.retrieval.identity import Identities
 from likewise.retrieval.items import Items, as_items
+from likewise.retrieval.lifted import LiftedEngine, LiftedVectors, Reached, after_lesson
 from likewise.retrieval.neighbours import Neighbours
-from likewise.retrieval.search import Approximate, Exact, query_rows, result_count
+from likewise.retrieval.search import Engine, Exact, query_rows, result_count
 from likewise.retrieval.smoothed_gallery import (
     SmoothedGallery,
     base_part,
@@ -38,8 +39,9 @@ class Index:
     ----------
     model : SimilarityModel
     raw : (n, d) array of raw features, memory-mapped after `load`
-    vectors : (n, r) float32 array that is searched: the gallery side of the rows, smoothed if `neighbours` says so
-    plain_vectors : (n, r) float32 array, the gallery side of the rows as the model gives it
+    vectors : (n, r) float32 array that is searched: the gallery side of the rows, smoothed if `neighbours` says so;
+        memory-mapped after `load`; `LiftedVectors` of a large gallery that was taught
+    plain_vectors : the same before smoothing, as the model gives it
     neighbours : Neighbours or None
         The number of neighbours that smooth each vector, and their weighting; None if vectors are plain.
     ids : (n,) array: row numbers, unless the items carry ids of their own
@@ -72,7 +74,7 @@ class Index:
         self,
         model: SimilarityModel,
         raw: np.ndarray,
-        vectors: np.ndarray,
+        vectors: Any,
         items: Items,
         *,
         root: Path | None = None,
@@ -93,7 +95,7 @@ class Index:
         self.checksums: dict[str, str] = {}  # of its files there
         self._live_extractor: Any = None
         self._known: Identities | None = None
-        self._engine: Exact | Approximate | None
+        self._engine: Engine | None
         self._reset()
 
     @classmethod
@@ -112,7 +114,8 @@ class Index:
         The raw rows of a store, a `.npy` file, a memmap or blocks (an iterable, read once, or a function that returns
         one) stay on disk; only their vectors are held in memory. `items` names the rows: ids, or a table, data frame
         or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
-        is False (exact), True, "hnsw" or "ivf"; `verbose=1` shows a progress bar.
+        is False (exact), True, "hnsw", "ivf", "ivfpq" (codes of some bytes per vector), or "auto": True if an exact
+        search takes more than 50 ms here; `verbose=1` shows a progress bar.
 
         `neighbours` smooths each vector and each query by its k nearest in the gallery, which usually ranks better; the
         build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbours` that sets the power of
@@ -128,11 +131,12 @@ class Index:
             labels = labels.copy()
             labels[innermost(model).learned_from(found.raw)] = None
         smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
+        approximate = is_worth_it(V) if approximate == "auto" else approximate
         index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
         if index.approximate:  # if queries have another width, no row of the gallery can be one
             one_width = model.n_features_in_ == index.raw.shape[1]
             as_query = index._query_vectors if one_width else index.vectors.__getitem__
-            index.recall = search.sampled_recall(index.engine, as_query)
+            index.recall = sampled_recall(index.engine, as_query)
         return index
 
     # -- contents -----------------------------------------------------------------------------------------------------
@@ -203,10 +207,11 @@ class Index:
         if self._smoothed is None:
             return Q
         # An approximate engine gives candidates by their smoothed vectors; they are ranked by their plain ones.
-        engine = self.engine if self.approximate else None
+        before = self.untaught or self
+        engine = before.engine if before.approximate else None
         near = None
-        if isinstance(engine, Approximate) and not isinstance(self.model, Taught):
-            near = Approximate(self.plain_vectors, engine.kind, engine.index)
+        if isinstance(engine, Approximate) and not isinstance(before.model, Taught):
+            near = Approximate(before.plain_vectors, engine.kind, engine.index)
         return with_base_part(Q, self._smoothed.queries(base_part(self.model, Q), near))
 
     def search_vectors(self, Q: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -245,14 +250,18 @@ class Index:
         return self.model._query_side(in_float(self.raw[rows]))
 
     @property
-    def engine(self) -> Exact | Approximate:
+    def engine(self) -> Engine:
         """The exact or approximate search engine, built on first use."""
         with self._lock:
             if self._engine is None:
-                kind = self.approximate
-                self._engine = Approximate(self.vectors, kind) if kind else Exact(self.vectors)
+                self._engine = self._new_engine()
                 self.approximate = getattr(self._engine, "kind", False)
         return self._engine
+
+    def _new_engine(self) -> Engine:
+        if isinstance(self.vectors, LiftedVectors) and self.untaught is not None:
+            return LiftedEngine(self.vectors, self.untaught.engine)
+        return Approximate(self.vectors, self.approximate) if self.approximate else Exact(self.vectors)
 
     def embed(self, images: Sequence[Any]) -> np.ndarray:
         """Raw rows of pictures (paths, bytes, arrays), from the extractor saved with the index."""
@@ -275,14 +284,7 @@ class Index:
         if self.untaught is not None:
             self.untaught.add(rows, items)
             return self._teach_again()
-        rows = query_rows(rows, self.raw.shape[1])
-        start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
-        new = as_items(items, len(rows), start)
-        joined = self.items.plus(new)
-        vectors = embedded(self.model, rows)
-        smoothed = None if self._smoothed is None else self._smoothed.plus(base_part(self.model, vectors))
-        raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
-        self._replace(raw, np.concatenate([self.plain_vectors, vectors]), joined, smoothed)
+        self._replace(changing.plus(self, rows, items))
         return None
 
     def remove(self, ids: Any) -> None:
@@ -290,15 +292,11 @@ class Index:
         if self.untaught is not None:
             self.untaught.remove(ids)
             return self._teach_again()
-        kept = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
-        if not len(kept):
-            raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
-        smoothed = None if self._smoothed is None else self._smoothed.take(kept)
-        self._replace(self.raw[kept], self.plain_vectors[kept], self.items.take(kept), smoothed)
+        self._replace(changing.minus(self, ids))
         return None
 
-    def _replace(self, raw: np.ndarray, V: np.ndarray, items: Items, smoothed: SmoothedGallery | None) -> None:
-        self.raw, self.plain_vectors, self.items, self._smoothed = raw, V, items, smoothed
+    def _replace(self, rows: changing.IndexRows) -> None:
+        self.raw, self.plain_vectors, self.items, self._smoothed = rows
         self._reset()
 
     def with_model(self, model: SimilarityModel) -> Self:
@@ -310,17 +308,17 @@ class Index:
         other._forget_vectors()
         return other
 
-    def taught(self, model: Taught | None, kernel_part: np.ndarray | None = None, labels: Any = None) -> Self:
+    def taught(self, model: Taught | None, part: np.ndarray | Reached | None = None, labels: Any = None) -> Self:
         """The gallery of this index, which was not taught, under a lesson about its own model, and with these labels.
 
-        The rows are not transformed again, and their neighbours stay those before the lesson. `kernel_part` is the
-        taught part of the rows, if the teacher has computed it already. Without a model only the labels are new.
+        The rows are not transformed again, and their neighbours stay those before the lesson. `part` is the taught
+        part of the rows, if the teacher has computed it already. Without a model only the labels are new.
         """
         other = self.with_labels(labels)
         other.untaught = self
         if model is not None:
-            other.model, other.plain_vectors = model, model.lifted(self.plain_vectors, kernel_part)
-            other.recall = None
+            other.model, other.plain_vectors = model, after_lesson(model, self.plain_vectors, part)
+            other.recall = self.recall if isinstance(other.plain_vectors, LiftedVectors) else None
             other._forget_vectors()
         return other
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import likewise
 from likewise.errors import FileFormatError
+from likewise.retrieval.approximate import KINDS
 from likewise.utils.files import atomic_write
 
 FORMAT = 1
@@ -49,7 +50,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "n_items": lambda value: _is_int(value) and value > 0,
     "root": _or_none(lambda value: isinstance(value, str)),
     "extractor": _or_none(lambda value: isinstance(value, dict)),
-    "approximate": lambda value: value is False or value in ("hnsw", "ivf"),
+    "approximate": lambda value: value is False or value in KINDS,
     "recall": _or_none(_is_number),
 }
 _OPTIONAL: dict[str, Callable[[Any], bool]] = {

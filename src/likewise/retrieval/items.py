@@ -42,9 +42,8 @@ class Items:
     metadata: Columns | None = None
 
     def __post_init__(self) -> None:
-        ids = self.ids.tolist()
-        if len(set(ids)) != len(ids):
-            twice = next(value for value, times in Counter(ids).items() if times > 1)
+        if not _all_different(self.ids):
+            twice = next(value for value, times in Counter(self.ids.tolist()).items() if times > 1)
             raise LikewiseError(f"items has the id {twice!r} twice; expected ids that are all different")
 
     def __len__(self) -> int:
@@ -100,20 +99,26 @@ class Items:
         return [known.get(name, label) for name, label in zip(self.ids.tolist(), own, strict=True)]
 
     def to_json(self) -> bytes:
-        """One JSON object; integers, strings and missing labels are restored as they were."""
-        parts = {name: None if part is None else part.tolist() for name, part in self.columns().items()}
+        """One JSON object; integers, strings and missing labels are restored as they were.
+
+        Of ids that are the row numbers there is only their number.
+        """
+        parts = {
+            name: None if part is None else part.tolist() for name, part in self.columns().items() if name != "ids"
+        }
+        is_range = self.ids.dtype.kind == "i" and np.array_equal(self.ids, np.arange(len(self)))
+        parts["ids"] = len(self) if is_range else self.ids.tolist()
         return json.dumps({**parts, "numbered": self.numbered}, default=str).encode()
 
     @classmethod
-    def from_json(cls, data: bytes) -> Items:
-        """Items from the output of `to_json`."""
+    def from_json(cls, data: bytes, n: int, metadata: Columns | None = None) -> Items:
+        """n items from the output of `to_json`."""
         try:
-            parts = _checked_parts(json.loads(data))
-            ids, labels, paths = _tidy_ids(parts["ids"]), parts["labels"], parts["paths"]
-            numbered = parts.get("numbered", ids.tolist() == list(range(len(ids))))  # absent before there were hashes
-            hashes, dates = (_column(parts.get(name)) for name in ("hashes", "dates"))
-            known = None if labels is None else _objects(map(_shown, labels))
-            return cls(ids, known, _column(paths), hashes, dates, numbered)
+            parts = _checked_parts(json.loads(data), n)
+            ids = np.arange(n) if isinstance(parts["ids"], int) else _tidy_ids(parts["ids"])
+            numbered = parts.get("numbered", ids.tolist() == list(range(n)))  # absent before there were hashes
+            paths, hashes, dates = (_filled(parts.get(name)) for name in ("paths", "hashes", "dates"))
+            return cls(ids, _filled(_all_shown(parts["labels"])), paths, hashes, dates, numbered, metadata)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
 
@@ -129,19 +134,34 @@ class Items:
         return np.concatenate(parts)
 
 
-def _checked_parts(parts: Any) -> dict[str, Any]:
-    """The columns of a file: lists of one length, of text, numbers and nothing."""
+def _checked_parts(parts: Any, n: int) -> dict[str, Any]:
+    """The columns of a file: lists of n values, of text, numbers and nothing."""
     if not isinstance(parts, dict) or not isinstance(parts.get("numbered", False), bool):
         raise ValueError("it holds no columns")
-    n = len(parts["ids"])
-    kinds: dict[str, Any] = {"ids": int | str, "labels": str | int | float | None}
+    kinds: dict[str, set[type]] = {"ids": {int, bool, str}, "labels": {str, int, bool, float, type(None)}}
     for name in ("ids", "labels", "paths", "hashes", "dates"):
-        column, kind = parts.get(name), kinds.get(name, str | None)
-        if name != "ids" and column is None:
+        column, kind = parts[name] if name == "ids" else parts.get(name), kinds.get(name, {str, type(None)})
+        is_range = name == "ids" and type(column) is int and column == n
+        if is_range or (name != "ids" and column is None):
             continue
-        if not isinstance(column, list) or len(column) != n or not all(isinstance(value, kind) for value in column):
+        if not isinstance(column, list) or len(column) != n or not set(map(type, column)) <= kind:
             raise ValueError(f"the column {name!r} is not one of {n} values")
     return parts
+
+
+def _all_different(ids: np.ndarray) -> bool:
+    """Whether no id is there twice, without an object for each of a million numbers."""
+    if ids.dtype.kind == "i":
+        return bool((np.diff(ids) > 0).all()) or len(np.unique(ids)) == len(ids)
+    return len(set(ids.tolist())) == len(ids)
+
+
+def _all_shown(labels: list[Any] | None) -> list[Any] | None:
+    """Labels as pages and models take them, each text looked at once."""
+    if labels is None:
+        return None
+    known = {label: _shown(label) for label in {label for label in labels if type(label) is str}}
+    return [known[label] if type(label) is str else label for label in labels]
 
 
 def as_items(items: Any, n: int, start: int = 0) -> Items:
@@ -242,9 +262,17 @@ def _column(values: Any) -> np.ndarray | None:
 
 
 def _objects(values: Any) -> np.ndarray:
-    plain = _plain(values)
-    array = np.empty(len(plain), dtype=object)
-    array[:] = plain
+    made = _filled(_plain(values))
+    assert made is not None
+    return made
+
+
+def _filled(values: list[Any] | None) -> np.ndarray | None:
+    """A list of Python's own values as an array of objects."""
+    if values is None:
+        return None
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
     return array
 
 
@@ -255,7 +283,8 @@ def _plain(values: Any) -> list[Any]:
 
 def _tidy_ids(values: Any) -> np.ndarray:
     """Integers as int64, anything else as strings."""
-    plain = _plain(values)
-    if all(isinstance(value, int) and not isinstance(value, bool) for value in plain):
+    plain = values if set(map(type, values)) <= {int, str} else _plain(values)
+    types = set(map(type, plain))
+    if types <= {int}:
         return np.array(plain, dtype=np.int64)
-    return np.array([value if isinstance(value, str) else str(value) for value in plain], dtype=object)
+    return _objects(plain if types == {str} else [value if isinstance(value, str) else str(value) for value in plain])

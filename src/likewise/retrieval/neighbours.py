@@ -18,7 +18,8 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.metrics.ranking import RankingProblem, measured, whole
-from likewise.retrieval.search import Approximate, Exact, best_rows, without
+from likewise.retrieval.approximate import Approximate
+from likewise.retrieval.search import Exact, best_rows, without
 from likewise.utils.progress import progress_bar
 
 # Measured on Caltech101 (two kinds of features, raw and learned) and digits: galleries of 2, 3 and 5 items per class

@@ -1,96 +1,70 @@
-"""The rows with the highest scores: exact by default, ties in row order; approximate on request.
+"""The rows with the highest scores, ties in row order; at the end, the checks of what an index is asked for."""
 
-At the end, the checks of what an index is asked for.
-"""
-
-import logging
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.errors import LikewiseError, MissingExtraError
+from likewise.errors import LikewiseError
 from likewise.retrieval.gallery import in_float
 from likewise.utils.top_k import top_k as top_columns
 
-log = logging.getLogger("likewise")
-
-_PROBES = 500  # queries that measure the recall of an approximate index
 SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
 _BLOCK = 1 << 24  # scores computed at a time
-# Below this many items an HNSW graph is small and accurate; above it IVF lists are built in a fraction of the time.
-IVF_FROM = 500_000
 _TINY = np.finfo(np.float32).tiny
+
+
+class Engine(Protocol):
+    """Finds candidates among some rows of V; `exact` says that nothing better is left out."""
+
+    exact: bool
+    V: Any
+
+    def __len__(self) -> int:
+        """The number of rows that are searched."""
+
+    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
+        """Rows of at least k high scores, in no particular order; -1 where there are fewer."""
 
 
 class Exact:
     """Inner products with all rows, by faiss if it is installed and by NumPy otherwise; the results are the same."""
 
+    exact = True
+
     def __init__(self, V: np.ndarray) -> None:
-        self.V = V
-        self._flat: Any = None
+        self.V = np.ascontiguousarray(V, dtype=np.float32)  # not copied if it is: it may be mapped from a file
+        self._knn: Any = None
         try:
             import faiss
         except ImportError:
             return
-        self._flat = faiss.IndexFlatIP(V.shape[1])
-        self._flat.add(V)
+        self._knn, self._inner = faiss.knn, faiss.METRIC_INNER_PRODUCT
+
+    def __len__(self) -> int:
+        return len(self.V)
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Rows of the k highest float32 scores, in no particular order."""
-        if self._flat is not None:
-            return np.asarray(self._flat.search(Q, k)[1])
+        if self._knn is not None:
+            return np.asarray(self._knn(Q, self.V, k, metric=self._inner)[1])
         return _largest(Q, self.V, None, k)
-
-
-class Approximate:
-    """faiss HNSW or IVF; its candidates are scored exactly."""
-
-    def __init__(self, V: np.ndarray, kind: str | bool, index: Any = None) -> None:
-        self.kind = _kind(kind, len(V))
-        self.V = V
-        self.index = _built(V, self.kind) if index is None else index
-
-    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
-        """About k rows with high scores; -1 where fewer were found."""
-        return np.asarray(self.index.search(Q, k)[1])
 
 
 class Among:
     """Inner products with some of the rows: a filter is applied before ranking, and its answers are exact."""
 
-    def __init__(self, V: np.ndarray, rows: np.ndarray) -> None:
+    exact = True
+
+    def __init__(self, V: Any, rows: np.ndarray) -> None:
         self.V, self.rows = V, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Rows of the k highest float32 scores, in no particular order."""
         return _largest(Q, self.V, None, k, self.rows)
-
-
-Engine = Exact | Approximate | Among
-
-
-def check_approximate(index: Any, n: int, width: int) -> None:
-    """Raise ValueError unless a faiss index from a file is one of n vectors, and leads to no others."""
-    import faiss
-
-    found: Any = faiss.downcast_index(index)
-    kind = type(found).__name__
-    if kind not in ("IndexHNSWFlat", "IndexIVFFlat") or (found.ntotal, found.d) != (n, width):
-        raise ValueError(f"it is a {kind} of {found.ntotal} × {found.d}, expected {n} × {width}")
-    if kind == "IndexHNSWFlat":
-        near = faiss.vector_to_array(found.hnsw.neighbors)
-        named = near[near >= 0]
-        inside = 0 <= found.hnsw.entry_point < n and found.storage.ntotal == n
-    else:
-        lists = found.invlists
-        named = np.concatenate([faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)])
-        inside = len(named) == n and found.quantizer.ntotal == lists.nlist == found.nlist
-        if not 1 <= found.nprobe <= found.nlist:
-            raise ValueError(f"it looks into {found.nprobe} of {found.nlist} lists")
-    if not inside or (len(named) and not (named.min() >= 0 and named.max() < n)):
-        raise ValueError("it names vectors that are not there")
 
 
 def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,14 +73,14 @@ def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.nda
     Candidates are scored again in float64. If the last candidate ties with the k-th, rows beyond it may tie too, and
     more candidates are requested.
     """
-    n = len(engine.rows if isinstance(engine, Among) else engine.V)
+    n = len(engine)
     Q = np.ascontiguousarray(Q, dtype=np.float32)
     found, values = np.empty((len(Q), k), np.int64), np.empty((len(Q), k), np.float32)
     open_, width = np.arange(len(Q)), min(n, k + SLACK)
     while len(open_):
         rows, scores = _rescored(engine, Q[open_], width)
         found[open_], values[open_] = rows[:, :k], scores[:, :k]
-        if width == n or isinstance(engine, Approximate):
+        if width == n or not engine.exact:
             break
         tied = scores[:, k - 1] - scores[:, -1] <= _rounding_bound(Q[open_], scores)
         open_, width = open_[tied], min(n, 4 * width)
@@ -180,46 +154,6 @@ def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Columns of the k largest entries of each row of S and these entries, largest first, ties by column."""
     top = top_columns(S, k)
     return top, np.take_along_axis(S, top, axis=1)
-
-
-def measured_recall(engine: Approximate, Q: np.ndarray, k: int = 10) -> float:
-    """The share of the exact k best rows that the engine finds for the queries Q."""
-    k = min(k, len(engine.V))
-    exact, found = best_rows(Exact(engine.V), Q, k)[0], best_rows(engine, Q, k)[0]
-    return float(np.mean([len(np.intersect1d(a, b)) / k for a, b in zip(exact, found, strict=True)]))
-
-
-def sampled_recall(engine: Any, as_query: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Recall@10 of an approximate engine for some rows of its gallery; `as_query` makes query vectors of rows."""
-    recall = measured_recall(engine, as_query(np.random.default_rng(0).permutation(len(engine.V))[:_PROBES]))
-    log.info("%s: recall@10 %.1f %%", engine.kind, 100 * recall)
-    return recall
-
-
-def _kind(approximate: str | bool, n: int) -> str:
-    if approximate is True:
-        return "hnsw" if n < IVF_FROM else "ivf"
-    if approximate not in ("hnsw", "ivf"):
-        raise LikewiseError(f"approximate={approximate!r}: expected False, True, 'hnsw' or 'ivf'")
-    return str(approximate)
-
-
-def _built(V: np.ndarray, kind: str) -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("approximate search", "serve") from error
-    index: Any
-    if kind == "hnsw":
-        index = faiss.IndexHNSWFlat(V.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction, index.hnsw.efSearch = 200, 128
-    else:
-        lists = int(max(1, min(4 * np.sqrt(len(V)), len(V) / 40)))
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(V.shape[1]), V.shape[1], lists, faiss.METRIC_INNER_PRODUCT)
-        index.train(V)
-        index.nprobe = max(1, lists // 16)
-    index.add(V)
-    return index
 
 
 def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,8 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
+from likewise.retrieval.approximate import Approximate
+from likewise.retrieval.lifted import LiftedVectors
 from likewise.retrieval.neighbours import (
     CANDIDATES,
     EXACT_UP_TO,
@@ -25,7 +27,7 @@ from likewise.retrieval.neighbours import (
     nearest_others,
     nearest_to,
 )
-from likewise.retrieval.search import Approximate, Exact
+from likewise.retrieval.search import Exact
 from likewise.retrieval.taught import Taught
 
 _BLOCK = 1 << 24  # cosines computed at a time
@@ -137,8 +139,10 @@ def base_part(model: SimilarityModel, V: np.ndarray) -> np.ndarray:
     return np.asarray(normalize(V)) if model.cosine_ else V
 
 
-def with_base_part(V: np.ndarray, directions: np.ndarray) -> np.ndarray:
+def with_base_part(V: Any, directions: np.ndarray) -> Any:
     """V with other directions of its base part, whose lengths and the taught coordinates stay."""
+    if isinstance(V, LiftedVectors):
+        return V.with_base(directions)
     r = directions.shape[1]
     if r == V.shape[1]:
         return directions

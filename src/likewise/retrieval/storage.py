@@ -11,28 +11,29 @@ import os
 import re
 import secrets
 import shutil
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from likewise.base import load as load_model
-from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.retrieval.approximate import read_approximate, serialized
 from likewise.retrieval.feedback import NAME, Event, Feedback
 from likewise.retrieval.gallery import EXTRACTOR, write_rows
 from likewise.retrieval.identity import Identities, ItemRef, edited
 from likewise.retrieval.index_facts import META, read_facts, write_facts
 from likewise.retrieval.items import Items
 from likewise.retrieval.neighbours import Neighbours
-from likewise.retrieval.search import check_approximate
 from likewise.retrieval.smoothed_gallery import SmoothedGallery, base_part
 from likewise.tables.columns import Columns
 from likewise.tables.npy import mapped
 from likewise.utils.files import atomic_write, locked, sync
+from likewise.utils.threads import n_cores
 
 if TYPE_CHECKING:
     from likewise.retrieval.index import Index
@@ -48,7 +49,6 @@ _APPROXIMATE = "approximate.faiss"
 _SAMPLE = 100  # pictures looked for when an index is told where they are
 _SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
 _PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, _METADATA, EXTRACTOR, _APPROXIMATE, META}
-_FAISS_LIMITS = threading.Lock()
 _TRIES = 1000  # an index replaced that often while it is read is more than busy
 
 Result = TypeVar("Result")
@@ -141,10 +141,7 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
     if index.extractor_file is not None:
         shutil.copyfile(index.extractor_file, version / EXTRACTOR)
     if index.approximate:
-        import faiss
-
-        made: Any = index.engine
-        atomic_write(version / _APPROXIMATE, faiss.serialize_index(made.index).tobytes())
+        atomic_write(version / _APPROXIMATE, serialized(index.engine))
     return {
         "n_items": len(index),
         "root": None if index.root is None else os.fspath(index.root),
@@ -183,7 +180,7 @@ def repoint(folder: Path, root: Path) -> None:
     with locked(folder):
         version = folder / (_current(folder) or "")
         facts = _checked_facts(version, verify=False)
-        _check_pictures(_read_items(version), folder, root)
+        _check_pictures(_read_items(version, facts["n_items"]), folder, root)
         write_facts(version, {**facts, "root": os.path.realpath(root)})
 
 
@@ -229,7 +226,8 @@ def read_index(folder: Path, verify: bool = True) -> SavedIndex:
     def read(version: Path) -> SavedIndex:
         facts = _checked_facts(version, verify)
         parts = _read_parts(version, facts)
-        return SavedIndex(parts, facts, read_approximate(version, parts) if facts["approximate"] else None)
+        kind, path = facts["approximate"], version / _APPROXIMATE
+        return SavedIndex(parts, facts, read_approximate(path, kind, *parts["vectors"].shape) if kind else None)
 
     return _read_current(folder, read)
 
@@ -285,8 +283,11 @@ def _current(folder: Path) -> str | None:
 def _checked_facts(version: Path, verify: bool) -> dict[str, Any]:
     """The facts of a version whose files are all there; `verify` compares their checksums."""
     facts = read_facts(version)
-    for file, digest in facts["files"].items():
-        _check_file(version / file, digest if verify else None)
+    with ThreadPoolExecutor(n_cores()) as threads:  # hashing gives up the interpreter: a gigabyte takes a second
+        checks = [threads.submit(_check_file, version / file, digest if verify else None)
+                  for file, digest in facts["files"].items()]  # fmt: skip
+    for check in checks:
+        check.result()
     return facts
 
 
@@ -302,19 +303,19 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_items(version: Path) -> Items:
+def _read_items(version: Path, n: int, metadata: Columns | None = None) -> Items:
     try:
-        return Items.from_json((version / _ITEMS).read_bytes())
+        return Items.from_json((version / _ITEMS).read_bytes(), n, metadata)
     except LikewiseError as error:
         raise FileFormatError(f"{version / _ITEMS}: {error}") from error
 
 
 def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
     model = load_model(version / MODEL)
-    raw, vectors = _matrix(version / RAW), np.array(_matrix(version / _VECTORS), np.float32)
-    items = _read_items(version)
-    if _METADATA in facts["files"]:
-        items = replace(items, metadata=Columns.open(version / _METADATA, len(items)))
+    raw, vectors = _matrix(version / RAW), _vectors(version / _VECTORS)
+    has_metadata = _METADATA in facts["files"]
+    metadata = Columns.open(version / _METADATA, len(raw)) if has_metadata else None
+    items = _read_items(version, len(raw), metadata)
     if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
         raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
     _check_width(version, model, raw, vectors.shape[1])
@@ -345,7 +346,7 @@ def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None
 def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
     if facts.get("neighbours") is None:
         return None
-    vectors, reach = np.array(_matrix(version / _SMOOTHED), np.float32), np.array(mapped(version / _REACH))
+    vectors, reach = _vectors(version / _SMOOTHED), np.array(mapped(version / _REACH))
     if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1] and reach.dtype.kind in "biuf"):
         raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
     try:
@@ -362,31 +363,6 @@ def _matrix(path: Path) -> np.ndarray:
     return found
 
 
-def read_approximate(version: Path, parts: dict[str, Any]) -> Any:
-    """The approximate faiss index of a version, which must be one of its vectors."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("an approximate index", "serve") from error
-    path = version / _APPROXIMATE
-    try:
-        with _claims_limited(faiss, path.stat().st_size):
-            found = faiss.read_index(os.fspath(path))
-        check_approximate(found, *parts["vectors"].shape)
-    except (RuntimeError, MemoryError, ValueError) as error:
-        raise FileFormatError(f"{path} is damaged: {str(error).splitlines()[0][:200]}") from error
-    return found
-
-
-@contextmanager
-def _claims_limited(faiss: Any, size: int) -> Iterator[None]:
-    """Let faiss believe no claim of a file beyond the file's size; its limits are global, so they are put back."""
-    with _FAISS_LIMITS:
-        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
-        try:
-            faiss.set_deserialization_vector_byte_limit(size)
-            faiss.set_deserialization_loop_limit(size)
-            yield
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before[0])
-            faiss.set_deserialization_loop_limit(before[1])
+def _vectors(path: Path) -> np.ndarray:
+    """Vectors as they are searched: mapped, unless the file has them in another form."""
+    return np.ascontiguousarray(_matrix(path), dtype=np.float32)
