@@ -177,8 +177,9 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         All False for models whose rows are not known: on a cluster, more than a million, or of an earlier version.
         """
         known = getattr(self, "training_rows_", None)
-        hashes = row_hashes(to_host(X))
-        return np.zeros(len(hashes), dtype=bool) if known is None else np.isin(hashes, known)
+        if known is None:
+            return np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=bool)
+        return np.isin(row_hashes(to_host(X)), known)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         raise NotImplementedError

@@ -270,7 +270,7 @@ def _ours(url: str, address: str) -> bool:
 
 def query(site: Any, row: int, more: str = "") -> str:
     """The address of a search by an item."""
-    return f"/#search?like={site[1].state.session.catalogue.keys[row]}{more}"
+    return f"/#search?like={site[1].state.session.catalogue.key(row)}{more}"
 
 
 def rows_in(page: Any, grid: str) -> list[int]:

@@ -61,7 +61,7 @@ STATES: list[tuple[str, Callable[[Any], None]]] = [
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
 def test_axe_finds_nothing_in_any_state(visit: Any, site: Any, width: int, scheme: str) -> None:
-    key = site[1].state.session.catalogue.keys[doubtful(site[1])]
+    key = site[1].state.session.catalogue.key(doubtful(site[1]))
     for path, change in STATES:
         screen = {"viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
         page = visit("/#" + path.format(key=key), color_scheme=scheme, bypass_csp=True, **screen)

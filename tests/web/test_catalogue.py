@@ -25,7 +25,7 @@ def test_an_item_has_its_file_name_folder_and_label(client: Any, index_folder: P
 def test_an_item_without_a_file_is_named_by_its_id() -> None:
     X = np.eye(3, dtype=np.float32)
     catalogue = Catalogue(Index.build(Cosine().fit(X), X, ["a", "b", "c"]))
-    assert (catalogue.names, catalogue.folders) == (["a", "b", "c"], [None] * 3)
+    assert [(catalogue.name(row), catalogue.folder(row)) for row in range(3)] == [("a", None), ("b", None), ("c", None)]
     assert catalogue.missing() is None
 
 

@@ -14,7 +14,7 @@ from likewise.baselines import Cosine
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
 from likewise.web import Limits, ServerSettings, create_app
-from likewise.web.session import learned_space
+from likewise.web.space import learned_space
 from tests.web.conftest import PNG, N, found, picture, talking
 
 

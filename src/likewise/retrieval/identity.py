@@ -55,27 +55,55 @@ class Identities:
         same = self.items.row_of.get(reference.id)
         return same if same in rows else (rows[0] if rows else None)
 
+    def key(self, row: int) -> str:
+        """A short name for a row, the same in every index that has the item: for addresses.
+
+        An id that reads well in an address is its own name. Names of all rows are made only where files have hashes.
+        """
+        if self.items.own_ids:
+            name = str(self.items.ids[row])
+            return name if _PLAIN.fullmatch(name) else _digest(name)
+        if self.items.hashes is not None:
+            return self.keys[row]
+        code = f"{int(self._row_codes[0][row]):016x}"
+        place = self._rows(f"{_ROW}{code}").index(row)
+        return code if not place else self._told_apart(code, place + 1, row)
+
     @cached_property
     def keys(self) -> list[str]:
-        """A short name for each row, the same in every index that has the item: for addresses.
+        """The keys of all rows."""
+        if self.items.own_ids or self.items.hashes is None:
+            return [self.key(row) for row in range(len(self.items))]
+        of_rows = None if all(self.items.hashes) else self._row_codes[0].tolist()
+        codes = [h[:16] if h else f"{of_rows[row]:016x}" for row, h in enumerate(self.items.hashes)]  # type: ignore[index]
+        times: dict[str, int] = {}
+        for row, code in enumerate(codes):
+            times[code] = times.get(code, 0) + 1
+            if times[code] > 1:
+                codes[row] = self._told_apart(code, times[code], row)
+        return codes
 
-        An id that reads well in an address is its own name.
-        """
-        items = self.items
-        if items.own_ids:
-            names = [str(name) for name in items.ids.tolist()]
-            codes = [name if _PLAIN.fullmatch(name) else _digest(name) for name in names]
-        else:
-            of_rows = self._row_codes[0].tolist() if items.hashes is None or not all(items.hashes) else None
-            hashes = [None] * len(items) if items.hashes is None else items.hashes
-            codes = [h[:16] if h else f"{of_rows[row]:016x}" for row, h in enumerate(hashes)]  # type: ignore[index]
-        return _told_apart(codes, items)
+    def row_of_key(self, key: str) -> int | None:
+        """The row of a key; also of one that an own id had in addresses of earlier versions."""
+        if self.items.own_ids:
+            number = int(key) if self.items.ids.dtype.kind == "i" and key.isdecimal() else key
+            found = self.items.row_of.get(number)
+            if found is not None and self.key(found) == key:
+                return found
+        elif self.items.hashes is None:
+            rows = self._rows(f"{_ROW}{key}")
+            if rows and self.key(rows[0]) == key:
+                return rows[0]
+        return self._rows_by_key.get(key)
 
     @cached_property
-    def row_of_key(self) -> dict[str, int]:
-        """The row of each key; also of the keys that own ids had in addresses of earlier versions."""
+    def _rows_by_key(self) -> dict[str, int]:
         earlier = [_digest(str(name)) for name in self.items.ids.tolist()] if self.items.own_ids else []
         return {key: row for keys in (earlier, self.keys) for row, key in enumerate(keys)}
+
+    def _told_apart(self, code: str, times: int, row: int) -> str:
+        """The key of a copy of some content: by its id, or by its order where ids are row numbers."""
+        return _digest(f"{code} {times if self.items.numbered else self.items.ids[[row]].tolist()[0]}")
 
     def _rows(self, content: str) -> list[int]:
         """Rows with this content, in order."""
@@ -130,14 +158,3 @@ def _alike(one: np.ndarray, two: np.ndarray) -> bool:
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _told_apart(codes: list[str], items: Items) -> list[str]:
-    """Copies of one content are told apart by their ids, or by their order where ids are row numbers."""
-    times: dict[str, int] = {}
-    names = items.ids.tolist()
-    for row, code in enumerate(codes):
-        times[code] = times.get(code, 0) + 1
-        if times[code] > 1:
-            codes[row] = _digest(f"{code} {times[code] if items.numbered else names[row]}")
-    return codes

@@ -42,11 +42,12 @@ class Filters:
 class Facet:
     """A value per item out of a few names: `codes` has its position in the sorted `names`, -1 without one."""
 
-    def __init__(self, what: str, values: list[str | None]) -> None:
+    def __init__(self, what: str, values: Sequence[str | None]) -> None:
         self.what = what
-        self.names = sorted({value for value in values if value is not None})
-        self._places = {name: place for place, name in enumerate(self.names)}
-        self.codes = np.array([-1 if x is None else self._places[x] for x in values], dtype=np.int32)
+        self.names = sorted(value for value in set(values) if value is not None)
+        self._places: dict[str | None, int] = {name: place for place, name in enumerate(self.names)}
+        places = {**self._places, None: -1}
+        self.codes = np.fromiter(map(places.__getitem__, values), np.int32, len(values))
 
     def mask(self, wanted: list[str]) -> np.ndarray:
         """Whether each item has one of the wanted values, as booleans."""
@@ -71,33 +72,48 @@ class Catalogue:
         self.index = index
         self.layout = card_layout(index.items, show)
         self.columns = ColumnFacets(index.items)
-        known = [None] * len(index) if index.paths is None else index.paths.tolist()
-        paths = [None if path is None else escape(path) for path in known]  # bytes that are not UTF-8 have no JSON
-        ids = index.ids.tolist()
-        self.kinds: list[MediaKind] = [media_kind(path) for path in paths]
-        self.names = [str(ids[row]) if path is None else PurePath(path).name for row, path in enumerate(paths)]
-        self.folders = [None if path is None else PurePath(path).parent.as_posix() for path in paths]
-        dates = index.items.dates
-        self.dates: list[str | None] = [None] * len(index) if dates is None else list(dates)
+        self.has_pictures = index.paths is not None and any(media_kind(path) == "picture" for path in index.paths)
 
-    @cached_property
-    def keys(self) -> list[str]:
-        """A short name for each item, the same in every index that has it."""
-        return self.index.identities.keys
+    def path(self, row: int) -> str | None:
+        """The path of an item; bytes in it that are not UTF-8 are spelled, since they have no JSON."""
+        path = None if self.index.paths is None else self.index.paths[row]
+        return None if path is None else escape(path)
 
-    @property
-    def row_of(self) -> dict[str, int]:
-        """The row of each key."""
-        return self.index.identities.row_of_key
+    def name(self, row: int) -> str:
+        """The name of a file, or the id of an item without one."""
+        path = self.path(row)
+        return str(self.index.ids[row]) if path is None else PurePath(path).name
+
+    def folder(self, row: int) -> str | None:
+        path = self.path(row)
+        return None if path is None else PurePath(path).parent.as_posix()
+
+    def date(self, row: int) -> str | None:
+        dates = self.index.items.dates
+        return None if dates is None else dates[row]
+
+    def kind(self, row: int) -> MediaKind:
+        return media_kind(self.path(row))
+
+    def key(self, row: int) -> str:
+        """A short name, the same in every index that has the item."""
+        return self.index.identities.key(row)
+
+    def row_of(self, key: str) -> int | None:
+        """The row of a key."""
+        return self.index.identities.row_of_key(key)
 
     @cached_property
     def folder_facet(self) -> Facet:
-        return Facet("folder", self.folders)
+        rows = range(len(self.index))
+        return Facet("folder", [None] * len(rows) if self.index.paths is None else [self.folder(row) for row in rows])
 
     @cached_property
     def month_facet(self) -> Facet:
         """Year and month of the dates, such as 2023-05."""
-        return Facet("month", [None if date is None else date[:7] for date in self.dates])
+        dates = self.index.items.dates
+        months = [None] * len(self.index) if dates is None else [None if date is None else date[:7] for date in dates]
+        return Facet("month", months)
 
     def missing(self) -> dict[str, str] | None:
         """The folder of the pictures and what to do, if most of its files are not there."""

@@ -6,7 +6,8 @@ from likewise.errors import LikewiseError
 from likewise.retrieval.examples import Examples
 from likewise.retrieval.words import Phrase
 from likewise.web.catalogue import Filters
-from likewise.web.session import Reference, SearchResult, Session, Space
+from likewise.web.session import Reference, SearchResult, Session
+from likewise.web.space import Space
 
 
 def search(
@@ -45,7 +46,7 @@ def above(
     if has_phrases(like, unlike):
         raise LikewiseError("words have no cut-off: what their scores mean was not measured")
     examples = examples_of(session, found.space, like, unlike)
-    P = examples.kept(found.rows, at_most_wrong, session.training_rows[found.rows])
+    P = examples.kept(found.rows, at_most_wrong, session.learned_from(found.rows))
     n, wrong = len(P), float((1 - P).sum())
     kept = replace(found, rows=found.rows[:n], scores=found.scores[:n], total=n)
     return replace(kept, probabilities=P, about_wrong=wrong, novelty=examples.novelty)
@@ -57,7 +58,7 @@ def told(session: Session, found: SearchResult, like: list[Reference], unlike: l
     if not like or not space.tells or has_phrases(like, unlike):
         return found
     examples = examples_of(session, space, like, unlike)
-    P = examples.probabilities(found.rows, session.training_rows[found.rows]) if space.calibrated else None
+    P = examples.probabilities(found.rows, session.learned_from(found.rows)) if space.calibrated else None
     return replace(found, probabilities=P, novelty=examples.novelty)
 
 

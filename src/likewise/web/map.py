@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.web.session import Session, Space
+from likewise.web.session import Session
+from likewise.web.space import Space
 from likewise.web.workers import Job
 
 _MOST = 60_000  # points a browser draws smoothly

@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,90 +11,30 @@ from typing import Any
 
 import numpy as np
 from cachetools import LRUCache, cachedmethod
-from sklearn.preprocessing import normalize
-from sklearn.utils import gen_batches
 
 from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
-from likewise.retrieval.confidence import is_calibrated
 from likewise.retrieval.filters import where_mask
-from likewise.retrieval.search import NotFoundError, check_one_width, check_row, query_vector, top_k
+from likewise.retrieval.search import NotFoundError, check_row, query_vector
 from likewise.retrieval.taught import innermost
 from likewise.retrieval.words import Phrase, Wording, Words, WordScores, has_words
 from likewise.web.catalogue import Catalogue, Facet, Filters
 from likewise.web.pictures import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
+from likewise.web.ranking import LONGEST, Ranking, best, ranking_of
 from likewise.web.settings import Limits
+from likewise.web.space import Space, learned_space
 from likewise.words import TextSide
 
 # Weight of an unwanted example relative to a wanted one (Rocchio feedback; the classical 0.15 to 0.25 is too timid for
 # someone who has pressed "not like this").
 UNLIKE = 0.5
 _CACHE_BYTES = 128 * 2**20
-_ROWS = 1 << 16  # gallery rows scored at a time, so that a gallery on disk is read piece by piece
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
 _TINY = np.finfo(np.float32).tiny
-Nearest = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Space:
-    """A similarity of the items: query side Q and gallery side G of all items; `scale` multiplies each gallery row.
-
-    `index` is the one whose similarity it is; None for the raw features.
-    """
-
-    version: int
-    Q: np.ndarray
-    G: np.ndarray
-    scale: np.ndarray | None = None
-    query_vectors: Callable[[np.ndarray], np.ndarray] | None = None
-    approximate: Nearest | None = None
-    index: Index | None = None
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether it can be told how likely a result matches."""
-        return self.index is not None and is_calibrated(self.index)
-
-    @property
-    def tells(self) -> bool:
-        """Whether anything can be told of how sure results are."""
-        return self.calibrated or (self.index is not None and self.index.model.knows_classes)
-
-    def queries(self, rows: list[int]) -> np.ndarray:
-        Q = np.asarray(self.Q[rows], dtype=np.float32)
-        return Q if self.scale is None else Q * self.scale[rows][:, None]
-
-    def gallery(self, rows: np.ndarray) -> np.ndarray:
-        G = np.asarray(self.G[rows], dtype=np.float32)
-        return G if self.scale is None else G * self.scale[rows][:, None]
-
-    def embed(self, X: np.ndarray) -> np.ndarray:
-        """Query vectors of raw feature rows."""
-        if self.query_vectors is not None:
-            return np.asarray(self.query_vectors(X), dtype=np.float32)
-        check_one_width(X.shape[1], self.G.shape[1])
-        return np.asarray(normalize(X), dtype=np.float32)
-
-    def scores(self, Q: np.ndarray) -> np.ndarray:
-        """Similarity of each query to each item, shape (n_q, n)."""
-        S = np.empty((len(Q), len(self.G)), dtype=np.float32)
-        for start in range(0, len(self.G), _ROWS):
-            part = np.asarray(self.G[start : start + _ROWS], dtype=np.float32)
-            np.matmul(Q, part.T, out=S[:, start : start + _ROWS])
-        return S if self.scale is None else S * self.scale
-
-
-def learned_space(index: Index, version: int = 0) -> Space:
-    """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
-    G = np.ascontiguousarray(index.vectors, dtype=np.float32)
-    Q = G
-    if not index.model.symmetric:
-        blocks = (np.asarray(index.raw[part], dtype=np.float32) for part in gen_batches(len(index), 8192))
-        Q = np.concatenate([index.model.transform_query(block) for block in blocks]).astype(np.float32, copy=False)
-    return Space(version, Q, G, None, index.query_vectors, index.search_vectors if index.approximate else None, index)
+_FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
+_RANKINGS = 64  # queries whose order is kept, for the next page
 
 
 @dataclass(frozen=True)
@@ -168,8 +108,9 @@ class Session:
         labels = [None] * len(index) if index.labels is None else index.labels
         self.labels = [None if label is None else str(label) for label in labels]
         self.catalogue = Catalogue(index, show)
-        self.has_pictures = "picture" in self.catalogue.kinds
+        self.has_pictures = self.catalogue.has_pictures
         self._passing: LRUCache[str, np.ndarray] = LRUCache(32)
+        self._rankings: LRUCache[Any, tuple[Space, Ranking, float | None]] = LRUCache(_RANKINGS)
         self._label_facet: Facet | None = None
         self.decoders = PictureDecoders(limits)
         self._lock = threading.Lock()
@@ -188,6 +129,11 @@ class Session:
         self.labels[row] = label
         self._label_facet, self._renamed = None, True
         self._passing.clear()
+        self._forget_rankings()
+
+    def _forget_rankings(self) -> None:
+        with self._lock:
+            self._rankings.clear()
 
     @property
     def compares(self) -> bool:
@@ -299,31 +245,65 @@ class Session:
         The first `offset` of them are left out.
         """
         space = self.space(side)
-        own = [ref for ref in (*like, *unlike) if isinstance(ref, int)]
-        S, worded = self._scores(space, like, unlike)
-        S[:, own] = -np.inf
-        label = self._common_label(like)
-        precision = self._precision(S[0], own, label)
-        if filters is not None:
-            S[:, ~self.kept(filters)] = -np.inf
-        total = int(np.isfinite(S).sum())
-        rows, scores = top_k(S, min(offset + k, total))
-        by_heart = space is not self.raw and any(self.training_rows[ref] for ref in like if isinstance(ref, int))
-        shown, named = rows[0, offset:], None if worded is None else worded.by_name[rows[0, offset:]]
-        return SearchResult(space, shown, scores[0, offset:], label, precision, total, by_heart, by_name=named)
+        if any(isinstance(ref, Phrase) for ref in (*like, *unlike)):
+            return self._search_by_words(space, like, unlike, k, filters, offset)
+        ranking, precision = self._ranking(space, like, unlike, filters)
+        rows, scores = ranking.page(offset, k)
+        if len(ranking) > LONGEST:
+            self._forget_rankings()
+        known = [ref for ref in like if isinstance(ref, int)]
+        by_heart = space is not self.raw and bool(known) and bool(self.learned_from(np.array(known)).any())
+        return SearchResult(space, rows, scores, self._common_label(like), precision, ranking.total, by_heart)
 
-    def _scores(
-        self, space: Space, like: list[Reference], unlike: list[Reference]
-    ) -> tuple[np.ndarray, WordScores | None]:
-        """Scores of all items, (1, n), and what words say of them, if there are any."""
+    def _ranking(
+        self, space: Space, like: list[Reference], unlike: list[Reference], filters: Filters | None
+    ) -> tuple[Ranking, float | None]:
+        """The order of the items for a query, kept for its next page, and its average precision over all of them.
+
+        Where the index is approximate the latter is left out: it needs the scores of all items.
+        """
+        q, own = self._query(space, like, unlike), self._own(like, unlike)
+        asked = None if filters is None or filters == Filters() else repr(filters)
+        key = (id(space), q.tobytes(), tuple(own), asked)
+        with self._lock:
+            kept = self._rankings.get(key)
+        if kept is not None and kept[0] is space:
+            return kept[1:]
+        allowed = np.ones(len(self), dtype=bool) if filters is None else self.kept(filters)
+        allowed[own] = False
+        label, S = self._common_label(like), None
+        if label is not None and space.approximate is None:
+            S = space.scores(q[None])[0]
+        precision = None if S is None else self._precision(S, own, label)
+        ranking = ranking_of(space, q, own, None if asked is None else np.flatnonzero(allowed), S)
+        with self._lock:
+            self._rankings[key] = (space, ranking, precision)
+        return ranking, precision
+
+    def _search_by_words(
+        self, space: Space, like: list[Reference], unlike: list[Reference], k: int, filters: Filters | None, offset: int
+    ) -> SearchResult:
+        own, label = self._own(like, unlike), self._common_label(like)
+        S, worded = self._scores(space, like, unlike)
+        S[own] = -np.inf
+        precision = self._precision(S, own, label)
+        if filters is not None:
+            S[~self.kept(filters)] = -np.inf
+        total = int(np.isfinite(S).sum())
+        rows, scores = (found[offset:] for found in best(S, min(offset + k, total)))
+        return SearchResult(space, rows, scores, label, precision, total, by_name=worded.by_name[rows])
+
+    @staticmethod
+    def _own(like: list[Reference], unlike: list[Reference]) -> list[int]:
+        return [ref for ref in (*like, *unlike) if isinstance(ref, int)]
+
+    def _scores(self, space: Space, like: list[Reference], unlike: list[Reference]) -> tuple[np.ndarray, WordScores]:
+        """Scores of all items, (n,), by words and by the examples beside them."""
         pictures = [[ref for ref in refs if not isinstance(ref, Phrase)] for refs in (like, unlike)]
         S = space.scores(self._query(space, *pictures)[None]) if any(pictures) else None
         wanted, unwanted = (tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in (like, unlike))
-        if not wanted and not unwanted:
-            assert S is not None
-            return S, None
         worded = self.current_words().scores(Wording(wanted, unwanted), None if S is None else S[0])
-        return worded.scores[None].copy(), worded
+        return worded.scores.copy(), worded
 
     @property
     def words(self) -> Words:
@@ -362,6 +342,12 @@ class Session:
     def training_rows(self) -> np.ndarray:
         """Whether the model learned from each item, as booleans."""
         return np.asarray(innermost(self.index.model).learned_from(self.index.raw))
+
+    def learned_from(self, rows: np.ndarray) -> np.ndarray:
+        """Whether the model learned from each of these rows, as booleans."""
+        if len(rows) > _FEW_ROWS:
+            return np.asarray(self.training_rows[rows])
+        return np.asarray(innermost(self.index.model).learned_from(np.asarray(self.index.raw[rows])))
 
     def _query(self, space: Space, like: Sequence[Reference], unlike: Sequence[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]

@@ -33,7 +33,7 @@ def _one(session: Session, teaching: TeachingSession, found: Suggestion, is_aske
 
 def _reason(session: Session, found: Suggestion, label: str | None, row: int | None, is_asked: bool) -> str:
     """Why, in words; a query that is on the page needs no name."""
-    name = session.catalogue.names[row] if row is not None else "your picture"
+    name = session.catalogue.name(row) if row is not None else "your picture"
     text = REASONS[found.why].format(label or ("this query" if is_asked else name))
     return text[0].upper() + text[1:]
 

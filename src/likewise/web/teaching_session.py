@@ -24,7 +24,8 @@ from likewise.retrieval.suggest import Concept as TaughtConcept
 from likewise.retrieval.suggest import Suggestion
 from likewise.retrieval.teaching import in_force, listener, opened_feedback
 from likewise.utils.threads import blas_threads, n_cores
-from likewise.web.session import Reference, Session, learned_space
+from likewise.web.session import Reference, Session
+from likewise.web.space import learned_space
 from likewise.web.workers import Job
 
 MOST_LABELLED = 10_000  # items of one step

@@ -17,7 +17,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.retrieval.search import top_k
 from likewise.web.errors import public_text
-from likewise.web.session import Space
+from likewise.web.space import Space
 
 log = logging.getLogger("likewise.web")
 Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first

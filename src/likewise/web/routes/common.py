@@ -63,12 +63,12 @@ def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
     return {
         "row": row,
         "id": session.index.ids[[row]].tolist()[0],
-        "key": known.keys[row],
-        "name": known.names[row],
-        "folder": known.folders[row],
-        "date": known.dates[row],
+        "key": known.key(row),
+        "name": known.name(row),
+        "folder": known.folder(row),
+        "date": known.date(row),
         "label": session.labels[row],
-        "kind": known.kinds[row],
+        "kind": known.kind(row),
         "card": None if card is None else _card(card),
     }
 

@@ -52,8 +52,8 @@ def list_items(
 
 
 def _rows_of(session: Session, keys: str) -> np.ndarray:
-    known = session.catalogue.row_of
-    return np.array([known[key] for key in keys.split(",") if key in known], dtype=np.int64)
+    found = map(session.catalogue.row_of, keys.split(","))
+    return np.array([row for row in found if row is not None], dtype=np.int64)
 
 
 def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
