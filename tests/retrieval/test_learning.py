@@ -12,8 +12,9 @@ from tests.retrieval.conftest import Digits
 from likewise import AnchoredSLR
 from likewise.baselines import Cosine
 from likewise.retrieval import Index, Teacher, learning
+from likewise.retrieval.corrections import MISSED, RIGHT, WRONG, Wanted, bounds, corrections
 from likewise.retrieval.groups import Group, Node
-from likewise.retrieval.learning import GroupLearner, Wanted, bounds, corrections, group_scores, targets
+from likewise.retrieval.learning import GroupLearner, group_scores, targets
 from likewise.retrieval.taught import beyond, prepared
 
 
@@ -50,8 +51,8 @@ def test_examples_are_where_they_were_said_to_be(learner, unlabelled):
     y = unlabelled[1]
     threes, eights = np.flatnonzero(y == 3)[:5], np.flatnonzero(y == 8)[:4]
     _, f = learner.learn([Group(rows(*threes), rows(*eights))])
-    assert f[threes].min() > learning.RIGHT - 0.1
-    assert f[eights].max() < -learning.WRONG + 0.1
+    assert f[threes].min() > RIGHT - 0.1
+    assert f[eights].max() < -WRONG + 0.1
 
 
 def test_rows_far_from_every_group_stay_exactly_as_they_were(learner, unlabelled):
@@ -74,7 +75,7 @@ def test_a_query_from_outside_is_an_example_too(learner, unlabelled, digits):
     model, _ = learner.learn([Group({Node("query", tuple(query.tolist()))} | rows(5), rows(9))])
     f = model.transform(query[None])[0, -1] / model.transform(query[None])[0, :-1].max()
     assert f > 0
-    assert model._kernel_part(learner.base.transform(query[None]))[0, 0] > learning.RIGHT - 0.1
+    assert model._kernel_part(learner.base.transform(query[None]))[0, 0] > RIGHT - 0.1
 
 
 @pytest.mark.parametrize("first", [0, 5])
@@ -134,8 +135,8 @@ def test_a_group_reaches_its_own_cluster_and_not_the_other():
 def test_the_bounds_of_examples():
     belongs, other = np.array([[True], [False], [False]]), np.array([[False], [True], [False]])
     low, high = bounds(belongs, other, np.array([False]))
-    np.testing.assert_allclose(low[:, 0], [learning.RIGHT, -np.inf, -np.inf])
-    np.testing.assert_allclose(high[:, 0], [np.inf, -learning.WRONG, np.inf])
+    np.testing.assert_allclose(low[:, 0], [RIGHT, -np.inf, -np.inf])
+    np.testing.assert_allclose(high[:, 0], [np.inf, -WRONG, np.inf])
     assert bounds(belongs, other, np.array([True]))[1][1, 0] == 0
 
 
@@ -157,7 +158,7 @@ def test_an_example_that_another_correction_would_push_out_joins_in():
     goal, F = close_together(), np.array([[0.0], [0.0], [1.5], [1.5]], np.float32)
     features, B = corrections(goal, F, narrow=40.0)
     assert len(B) == 2
-    assert np.abs(goal.missing(F + features(goal.Z) @ B)).max() < learning.MISSED
+    assert np.abs(goal.missing(F + features(goal.Z) @ B)).max() < MISSED
 
 
 def test_nothing_missing_adds_nothing():

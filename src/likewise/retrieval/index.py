@@ -91,11 +91,11 @@ class Index:
         self.approximate = approximate
         self.recall: float | None = None
         self.untaught: Index | None = None
-        self.folder: Path | None = None  # where it was loaded from or saved to
-        self.checksums: dict[str, str] = {}  # of its files there
+        self.folder: Path | None = None  # where it was loaded from or saved to; `checksums` are of its files there
+        self.checksums: dict[str, str] = {}
         self._live_extractor: Any = None
-        self._known: Identities | None = None
         self._engine: Engine | None
+        self._known: Identities | None
         self._reset()
 
     @classmethod
@@ -134,9 +134,8 @@ class Index:
         approximate = is_worth_it(V) if approximate == "auto" else approximate
         index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
         if index.approximate:  # if queries have another width, no row of the gallery can be one
-            one_width = model.n_features_in_ == index.raw.shape[1]
-            as_query = index._query_vectors if one_width else index.vectors.__getitem__
-            index.recall = sampled_recall(index.engine, as_query)
+            is_query = model.n_features_in_ == index.raw.shape[1]
+            index.recall = sampled_recall(index.engine, index._query_vectors if is_query else index.vectors.__getitem__)
         return index
 
     # -- contents -----------------------------------------------------------------------------------------------------
@@ -259,7 +258,7 @@ class Index:
         return self._engine
 
     def _new_engine(self) -> Engine:
-        if isinstance(self.vectors, LiftedVectors) and self.untaught is not None:
+        if self.untaught is not None and isinstance(self.vectors, LiftedVectors):
             return LiftedEngine(self.vectors, self.untaught.engine)
         return Approximate(self.vectors, self.approximate) if self.approximate else Exact(self.vectors)
 
@@ -332,8 +331,9 @@ class Index:
     def with_labels(self, labels: Any) -> Self:
         """The same gallery with other labels."""
         other = copy.copy(self)
-        known = None if labels is None else as_items({"label": labels}, len(self)).labels
-        other.items = replace(self.items, labels=known)
+        if labels is not self.items.labels:
+            known = None if labels is None else as_items({"label": labels}, len(self)).labels
+            other.items = replace(self.items, labels=known)
         return other
 
     @property

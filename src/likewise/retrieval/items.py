@@ -244,8 +244,12 @@ def _labels(values: Any) -> np.ndarray | None:
     """Labels as objects, None for '', None and NaN; None if no label is known."""
     if values is None:
         return None
-    labels = [None if _missing(value) else _shown(value) for value in _plain(values)]
-    return _objects(labels) if any(label is not None for label in labels) else None
+    if set(map(type, values)) <= {str, type(None)}:  # each text is looked at once
+        known = {value: None if _missing(value) else _shown(value) for value in set(values)}
+        labels = [known[value] for value in values]
+    else:
+        labels = [None if _missing(value) else _shown(value) for value in _plain(values)]
+    return _filled(labels) if any(label is not None for label in labels) else None
 
 
 def _shown(label: Any) -> Any:

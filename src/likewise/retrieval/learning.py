@@ -17,9 +17,12 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.core.kernels import Features
+from likewise.retrieval.cells import Cells
+from likewise.retrieval.corrections import Wanted, bounds, corrections
 from likewise.retrieval.groups import Group, Node
 from likewise.retrieval.index import Index
 from likewise.retrieval.lesson_card import GroupMark, LeftOut, Trial, agreeing, is_found, marks_to_leave_out, without
+from likewise.retrieval.lifted import Reached
 from likewise.retrieval.taught import Ground, Taught, beyond, prepared
 
 # Measured by `python -m benchmarks.teaching_photos` on Caltech101: results hardly change around these values.
@@ -29,15 +32,9 @@ MOST = 2.0  # the largest target; at 1 the first rows of a group could not be to
 AGAINST = 0.6  # weight of what spreads from rows that do not belong; half of it for the first mark of a query
 WEIGHT = 1.5  # of a taught coordinate relative to a unit row
 THRESHOLD = 0.2  # taught coordinates closer to zero are set to zero
-RIGHT = 1.5  # least coordinate of an example
-# Minus this is the most of a row marked wrong: below rows of other kinds, yet hardly longer for other queries.
-WRONG = 0.45
-MISSED = 0.05  # examples closer to what they should be are not corrected
 OTHERS = 50  # rows that a mark left out is compared with, to say what its score means
 MOST_ASKING = 20  # examples of a group that are asked for a mark left out
-CORRECTIONS = 3  # times
-MOST_CORRECTED = 600  # examples, those that are furthest off first
-DAMPING = 1e-2  # of the corrections, for examples that are nearly equal and contradict each other
+_BLOCK = 1 << 15  # rows whose coordinates are computed at a time
 
 
 @dataclass(frozen=True)
@@ -103,11 +100,13 @@ class GroupLearner:
         self.cosine = bool(np.allclose(np.linalg.norm(self._V[:1000], axis=1), 1, atol=1e-3))
         centre = np.zeros(self._V.shape[1]) if self.cosine else self._V.mean(axis=0)
         self._centre = centre.astype(np.float32)
-        self._rows = np.sort(rng.permutation(len(index))[:MOST_ROWS])
+        self._rows = _graph_rows(index, rng)
         self._place = np.full(len(index), -1)
         self._place[self._rows] = np.arange(len(self._rows))
         self._lock = threading.Lock()
         self._prepared: tuple[Ground, float] | None = None
+        self._cells: Cells | None = None  # of a gallery that is larger than the graph
+        self._near: dict[Node, tuple[np.ndarray, np.ndarray]] = {}
 
     def prepare(self) -> tuple[Ground, float]:
         """The graph and the kernel of the gallery, and the scale of the base's scores."""
@@ -115,6 +114,8 @@ class GroupLearner:
             if self._prepared is None:
                 ground = prepared(self._directions(self._V[self._rows]), self._rng)
                 scale = 1.0 if self.cosine else _spread_of_scores(self.base, self._index, self._rng)
+                if len(self._rows) < len(self._index):
+                    self._cells = Cells.of(ground.z, lambda rows: self._directions(self._V[rows]), len(self._index))
                 self._prepared = ground, scale
             return self._prepared
 
@@ -123,9 +124,10 @@ class GroupLearner:
         """The rows of the index that are part of the graph."""
         return self._rows
 
-    def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | None]:
-        """The taught model, and its kernel part for all rows if every row is part of the graph."""
-        found = self._coordinates(self._examples(groups))
+    def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | Reached]:
+        """The taught model, and its kernel part for all rows, or for those it reaches in a large gallery."""
+        examples = self._examples(groups)
+        found = self._coordinates(examples)
         model = Taught.of(
             self.base,
             found.features,
@@ -136,7 +138,18 @@ class GroupLearner:
             cosine=self.cosine,
             scale=self.prepare()[1],
         )
-        return model, found.rows if len(self._rows) == len(self._index) else None
+        return model, found.rows if self._cells is None else self._reached(self._cells, found, examples)
+
+    def _reached(self, cells: Cells, found: Coordinates, examples: Examples) -> Reached:
+        """Rows beyond the threshold, in the cells of examples and rows of the graph that come at least halfway."""
+        on_graph, off_graph = (_halfway(F) for F in (found.rows, found.at(examples.Z)))
+        rows = cells.around(self.prepare()[0].z[on_graph], examples.Z[off_graph])
+        parts = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        values = [np.empty((0, found.rows.shape[1]), np.float32)]
+        values += [found.at(self._directions(self._V[part])) for part in parts]
+        F = np.concatenate(values)
+        kept = np.abs(F).max(axis=1, initial=0) > THRESHOLD
+        return Reached(rows[kept], F[kept])
 
     def _coordinates(self, examples: Examples, alone: bool = False) -> Coordinates:
         """One coordinate per group; `alone` if they say nothing about each other."""
@@ -224,11 +237,17 @@ class GroupLearner:
         """Weights of the graph's rows, 1 for a node among them, else shared by its neighbours; and the other nodes."""
         strangers = self.off_graph(nodes)
         weights = np.zeros(len(self._rows), np.float32)
-        for z in self.directions_of(strangers):
-            near, shares = self.prepare()[0].near(z)
+        for near, shares in self._neighbours(strangers):
             weights[near] = np.maximum(weights[near], shares)
         weights[self.on_graph(nodes)] = 1.0
         return weights, set(strangers)
+
+    def _neighbours(self, nodes: list[Node]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The neighbours on the graph of nodes that are not part of it, found once: many lessons ask for them."""
+        new = [node for node in nodes if node not in self._near]
+        if new:
+            self._near.update(zip(new, self.prepare()[0].near(self.directions_of(new)), strict=True))
+        return [self._near[node] for node in nodes]
 
     def on_graph(self, nodes: Collection[Node]) -> np.ndarray:
         """Which of the graph's rows are among these nodes."""
@@ -254,6 +273,24 @@ class GroupLearner:
 
     def _directions(self, V: np.ndarray) -> np.ndarray:
         return np.asarray(normalize(V - self._centre)) if len(V) else V.astype(np.float32)
+
+
+def _graph_rows(index: Index, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the graph: all, or of a large gallery a sample, up to half of it rows that have a label."""
+    n = len(index)
+    mixed = rng.permutation(n)
+    if n <= MOST_ROWS or index.labels is None:
+        return np.sort(mixed[:MOST_ROWS])
+    has_label = np.fromiter((label is not None for label in index.labels), bool, n)
+    labelled = mixed[has_label[mixed]][: MOST_ROWS // 2]
+    is_taken = np.zeros(n, bool)
+    is_taken[labelled] = True
+    return np.sort(np.concatenate([labelled, mixed[~is_taken[mixed]][: MOST_ROWS - len(labelled)]]))
+
+
+def _halfway(F: np.ndarray) -> np.ndarray:
+    """Rows with a coordinate that is at least half of what counts."""
+    return np.asarray(np.abs(F).max(axis=1, initial=0) > THRESHOLD / 2)
 
 
 def _membership(nodes: list[Node], sets: Sequence[set[Node]]) -> np.ndarray:
@@ -290,72 +327,6 @@ def _level(R: np.ndarray, belongs: np.ndarray) -> np.ndarray:
     reach = np.minimum(np.maximum(REACH, (belongs > 0).sum(axis=0)), max(1, len(R) // 20))
     last = [np.partition(column, len(column) - k)[len(column) - k] for column, k in zip(R.T, reach, strict=True)]
     return np.maximum(np.array(last, R.dtype), 1e-6)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The examples themselves
-
-
-class Wanted(NamedTuple):
-    """Unit rows of examples, and bounds of the coordinate of each group there, (m, g) both."""
-
-    Z: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-    def missing(self, F: np.ndarray) -> np.ndarray:
-        """What has to be added to F to be within the bounds."""
-        return np.clip(F, self.low, self.high) - F
-
-
-def bounds(belongs: np.ndarray, other: np.ndarray, by_label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At least RIGHT where an example belongs, at most -WRONG where it was marked wrong.
-
-    In a group with a label, rows that do not belong need not fall below 0: most of them merely have another label.
-    """
-    most = np.where(by_label, 0, -WRONG)
-    low = np.where(belongs & ~other, RIGHT, -np.inf)
-    return low.astype(np.float32), np.where(other, most, np.inf).astype(np.float32)
-
-
-def corrections(goal: Wanted, F: np.ndarray, narrow: float, alone: bool = False) -> tuple[Features, np.ndarray]:
-    """A narrow kernel at examples, and coefficients that bring their coordinates F into the bounds.
-
-    Examples that the corrections of others would push out of their bounds join in. A group leaves the coordinates of
-    other groups' examples as they are, unless each is to be solved `alone`.
-    """
-    missing, bounded = goal.missing(F), np.isfinite(goal.low) | np.isfinite(goal.high)
-    features, B = Features(goal.Z[:1], narrow), np.zeros_like(F[:1])  # adds nothing
-    chosen, now = np.empty(0, np.int64), F
-    for _ in range(CORRECTIONS):
-        new = _furthest(goal, now, chosen)
-        if not len(new):
-            break
-        chosen = np.concatenate([chosen, new])
-        features = Features(goal.Z[chosen], narrow)
-        B = _solved(features, missing[chosen], bounded[chosen] if alone else None)
-        now = F + features(goal.Z) @ B
-    return features, B
-
-
-def _furthest(goal: Wanted, F: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Examples out of their bounds, the furthest first, without those already known."""
-    off = np.abs(goal.missing(F)).max(axis=1, initial=0)
-    off[known] = 0
-    rows = np.argsort(-off, kind="stable")[: MOST_CORRECTED - len(known)]
-    return rows[off[rows] > MISSED]
-
-
-def _solved(features: Features, missing: np.ndarray, bounded: np.ndarray | None) -> np.ndarray:
-    """Coefficients that add what is missing at the landmarks; with `bounded`, by these rows of each column only."""
-    K = features(features.landmarks).astype(float)
-    K[np.diag_indices_from(K)] += DAMPING
-    if bounded is None:
-        return np.linalg.solve(K, missing).astype(np.float32)
-    B = np.zeros(missing.shape, np.float32)
-    for column, rows in enumerate(bounded.T):
-        B[rows, column] = np.linalg.solve(K[np.ix_(rows, rows)], missing[rows, column])
-    return B
 
 
 def group_scores(Q: np.ndarray, f_q: np.ndarray, V: np.ndarray, f: np.ndarray, cosine: bool) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.persistence import save_model
+from likewise.retrieval.lifted import Reached
 from likewise.retrieval.storage import LESSONS, MODEL, RAW
 from likewise.retrieval.taught import Taught
 from likewise.utils.files import make_folder
@@ -28,13 +29,15 @@ _KEPT = 8  # files, the last ones: for undo
 _LESSON = re.compile(r"[0-9a-z]+-[0-9a-f]*\.likewise")
 
 
-def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | None) -> None:
+def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | Reached | None) -> None:
     """Save what a lesson added to the model of an index that was not taught, and its part for the rows."""
     assert index.folder is not None
     part: Any = copy(model)
     del part.base_
     part.lesson_rows_ = index.checksums.get(RAW, "")
-    if kernel_part is not None:
+    if isinstance(kernel_part, Reached):
+        part.lesson_places_, part.lesson_part_ = kernel_part
+    elif kernel_part is not None:
         part.lesson_part_ = kernel_part
     make_folder(index.folder / LESSONS)
     save_model(part, _lesson_path(index, lesson))
@@ -44,7 +47,7 @@ def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarr
         path.unlink(missing_ok=True)
 
 
-def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | None] | None:
+def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | Reached | None] | None:
     """The taught model and its part for the rows; None if there is no file for the model of this index."""
     try:
         model: Any = Taught.load(_lesson_path(index, lesson))
@@ -52,6 +55,7 @@ def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | None] |
         return None
     model.base_ = index.model
     rows, part = vars(model).pop("lesson_rows_", ""), vars(model).pop("lesson_part_", None)
+    places = vars(model).pop("lesson_places_", None)
     try:
         model._check_loaded()
         wide = model.transform(np.zeros((1, index.raw.shape[1]), np.float32)).shape[1] - index.plain_vectors.shape[1]
@@ -59,9 +63,20 @@ def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | None] |
             return None
     except Exception:  # a file that somebody changed: the lesson is learned again from its marks
         return None
-    fits = isinstance(part, np.ndarray) and part.shape == (len(index), wide) and part.dtype.kind == "f"
+    n = len(index) if places is None else _n_places(places, len(index))
+    fits = isinstance(part, np.ndarray) and part.shape == (n, wide) and part.dtype.kind == "f"
     right = fits and isinstance(rows, str) and rows == index.checksums.get(RAW, "") != "" and _is_sane(part)
-    return model, part if right else None
+    if not right:
+        return model, None
+    return model, part if places is None else Reached(places, part)
+
+
+def _n_places(places: Any, n: int) -> int:
+    """How many rows of an index of n these are; -1 unless they are row numbers in ascending order."""
+    if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype != np.int64:
+        return -1
+    inside = not len(places) or (places[0] >= 0 and places[-1] < n and bool((np.diff(places) > 0).all()))
+    return len(places) if inside else -1
 
 
 def _is_sane(values: Any) -> bool:

@@ -62,6 +62,8 @@ class LiftedVectors:
         if isinstance(key, int | np.integer):
             return np.asarray(self[[key]][0])
         rows = _row_numbers(key, len(self))
+        if rows.ndim > 1:
+            return self[rows.ravel()].reshape(*rows.shape, -1)
         found = np.zeros((len(rows), self.shape[1]), np.float32)
         found[:, : self.base.shape[1]] = self.base[rows]
         places = np.minimum(np.searchsorted(self.rows, rows), max(0, len(self.rows) - 1))

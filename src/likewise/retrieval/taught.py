@@ -12,6 +12,7 @@ from likewise.base import SimilarityModel
 from likewise.core.kernels import Features, mean_square_distance
 from likewise.core.labels import sample_rows
 from likewise.utils.onnx_graph import Graph
+from likewise.utils.top_k import top_k
 
 
 class Taught(SimilarityModel):
@@ -238,12 +239,16 @@ class Ground:
         gram[np.diag_indices_from(gram)] += np.float32(1e-4 * np.trace(gram) / len(gram))
         return gram
 
-    def near(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Neighbours of a unit row that is not in the gallery, and their weights, which sum to 1."""
-        scores = self.z @ z.astype(self.z.dtype)
-        rows = np.argsort(-scores, kind="stable")[:DEGREE]
-        weights = np.maximum(scores[rows], 1e-6) ** 3
-        return rows, weights / weights.sum()
+    def near(self, Z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Neighbours of each unit row, none of them on the graph, and their weights, which sum to 1."""
+        found = []
+        step = max(1, _BLOCK // len(self.z))
+        for start in range(0, len(Z), step):
+            S = Z[start : start + step].astype(self.z.dtype) @ self.z.T
+            rows = top_k(S, DEGREE)
+            W = np.maximum(np.take_along_axis(S, rows, axis=1), 1e-6) ** 3
+            found += list(zip(rows, W / W.sum(axis=1, keepdims=True), strict=True))
+        return found
 
 
 def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:

@@ -7,7 +7,7 @@ rows known not to belong. The journal in the folder of the index says what was t
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -28,6 +28,7 @@ from likewise.retrieval.learning import GroupLearner
 from likewise.retrieval.learning_curve import Outlook, outlook
 from likewise.retrieval.lesson_card import LeftOut, agreeing
 from likewise.retrieval.lesson_files import read_lesson, write_lesson
+from likewise.retrieval.lifted import Reached
 from likewise.retrieval.said import Listener, Said
 from likewise.retrieval.search import query_rows, row_numbers
 from likewise.retrieval.storage import written
@@ -36,9 +37,11 @@ from likewise.retrieval.taught import Taught, innermost
 from likewise.utils.threads import single_threaded_blas
 
 log = logging.getLogger("likewise")
+Part = np.ndarray | Reached | None  # what a lesson adds to all rows, or to those it reached
 
 MOST_HELD = 1_000
 HELD_SHARE = 0.3
+MOST_ALIKE = 200  # rows outside the graph that a label is learned from
 MOST_SHOWN = 24  # of the items marked wrong that a lesson has left on top
 
 
@@ -179,11 +182,11 @@ class Teacher:
         counts = (len(said.marks), len(said.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def taught_by(self, said: Said) -> tuple[Index, np.ndarray | None]:
+    def taught_by(self, said: Said) -> tuple[Index, Part]:
         """The index under what was said, and the taught part of its rows."""
         return self._taught(said, self._groups(said))
 
-    def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, np.ndarray | None]:
+    def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, Part]:
         labels = said.labels_of(self.untaught)
         if not groups:
             return self.untaught.taught(None, labels=labels), None
@@ -192,7 +195,7 @@ class Teacher:
 
     def _groups(self, said: Said) -> list[Group]:
         given = {row: label for row, label in said.labels.items() if label is not None}
-        return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said.labels))
+        return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said))
 
     # -- what to mark next --------------------------------------------------------------------------------------------
 
@@ -265,7 +268,7 @@ class Teacher:
         shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
         return {**facts, "still_wrong": shown, "who": lesson.who}
 
-    def _keep(self, taught: Index, part: np.ndarray | None, facts: dict[str, Any], who: str) -> Event:
+    def _keep(self, taught: Index, part: Part, facts: dict[str, Any], who: str) -> Event:
         """Save the taught part of the model, then the journal entry that makes it count."""
         lessons = self.feedback.lessons
         number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
@@ -274,12 +277,18 @@ class Teacher:
             write_lesson(self.untaught, event.id, taught.model, part)
         return self.feedback.append(event)
 
-    def _known_labels(self, labels: np.ndarray | None, given: Mapping[int, Any]) -> dict[int, Any]:
-        """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on."""
+    def _known_labels(self, labels: np.ndarray | None, said: Said) -> dict[int, Any]:
+        """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
+
+        Of a gallery larger than the graph, labels of its rows, of rows something was said about, and of some like them.
+        """
         if labels is None:
             return {}
-        hidden = set(self._held.tolist()) - set(given)
-        return {row: label for row, label in enumerate(labels) if label is not None and row not in hidden}
+        hidden, rows = set(self._held.tolist()) - set(said.labels), self._learner.rows
+        if len(rows) < len(labels):
+            mentioned = np.array(sorted(said.rows), np.int64)
+            rows = np.unique(np.concatenate([rows, mentioned, _labelled_as(labels, mentioned)]))
+        return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
 
     def _still_held(self, said: Said) -> np.ndarray:
         """Held-out rows that nothing was said about, of labels that at least two of them have."""
@@ -295,6 +304,12 @@ class Teacher:
         V = index.vectors[held]
         Q = V if self._learner.cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
         return float(mean_average_precision(Q, V, y))
+
+
+def _labelled_as(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows with the same label as one of these rows, the first of each label."""
+    found = [np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in rows} - {None}]
+    return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def _labels(group: Group) -> set[Node]:
@@ -332,7 +347,7 @@ def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool =
     return index.taught(None, labels=labels) if found is None else index.taught(*found, labels)
 
 
-def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, np.ndarray | None] | None:
+def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, Part] | None:
     """What a lesson has taught: from its file, or learned again if the index has another model by now."""
     is_kept = feedback.folder is not None and index.folder is not None
     found = read_lesson(index, lesson.id) if is_kept else None
