@@ -95,8 +95,8 @@ class AnchoredSLR(SimilarityModel):
     setting_, cv_results_ : dict
         What was chosen; what was tried, as in scikit-learn: mAP of held-out rows after learning from "rows" others.
     held_out_ : dict or None
-        What it is worth: "mAP" of the held-out "rows" that chose the settings, by a map "learned_from" so many others,
-        3,000 at most, and "raw" by the plain cosine of the rows as they came. None if nothing could be held out.
+        What it is worth: "mAP" of the held-out "rows" that chose the settings, in so many "splits", each by a map
+        "learned_from" so many others, 3,000 at most; "raw" is the plain cosine's. None if nothing could be held out.
     projection_, offset_, landmarks_, frequencies_, gamma_, shift_, factor_, … : the map, the kernel before it, how rows
         are scaled.
     classes_, n_samples_, n_features_in_

@@ -106,7 +106,8 @@ def note(text: str) -> None:
 
 def held_out_line(worth: dict[str, Any]) -> str:
     """What a fit is worth on rows that it did not learn from."""
-    others = f", after learning from {worth['learned_from']:,} others" if "learned_from" in worth else ""
+    parts = f" in {worth['splits']} splits, each" if worth.get("splits", 1) > 1 else ""
+    others = f"{parts or ','} after learning from {worth['learned_from']:,} others" if "learned_from" in worth else ""
     return f"held-out mAP {worth['mAP']:.4f}, raw {worth['raw']:.4f}, of {worth['rows']:,} rows{others}"
 
 

@@ -84,6 +84,7 @@ def choose_setting(
     raw = raw_score(unit, splits)
     setting = choose_head(search, kernel or choose_anchored(search, widths, options, fixed), options, fixed, raw)
     held_out = {"mAP": search.score(setting), "raw": raw, "rows": _n_held(splits), "learned_from": search.rows}
+    held_out["splits"] = len(splits)
     calibration = search.calibration(setting, held)
     if kernel is None and "ridge" not in fixed:
         setting = _for_all_rows(setting, splits, unit.source.shape[0])
