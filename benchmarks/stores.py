@@ -47,6 +47,7 @@ from likewise.metrics import mean_average_precision
 from likewise.retrieval import Index
 from likewise.retrieval.stores import Store, export_to, open_store
 
+EFFORTS = (100, 200, 400, 800)  # rows that a search of the graph looks at, at least
 QUERIES, K, TIE = 200, 10, 1e-5
 SETTINGS = "-c maintenance_work_mem=2GB -c shared_buffers=1GB -c max_wal_size=8GB"
 BATCH = 500  # rows per transaction of an export that is to be killed: there is more to kill between
@@ -200,12 +201,13 @@ def _measure(rows: int, width: int, store: Store) -> None:
     Q = index.query_vectors(
         X[rng.integers(0, rows, QUERIES)] + rng.normal(size=(QUERIES, width)).astype(np.float32) / 4
     )
-    began = time.perf_counter()
-    found, _ = store.search(Q, K)
-    took = (time.perf_counter() - began) / QUERIES
-    exact = index.search_vectors(Q, K)[0]
-    recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
-    print(f"recall@{K} {100 * recall:.1f} %, {1000 * took:.1f} ms a query (ef_search 100)")
+    exact = index.search_vectors(Q, K)[0].tolist()
+    for effort in EFFORTS:
+        began = time.perf_counter()
+        found = store.search(Q, effort)[0][:, :K].tolist()
+        took = (time.perf_counter() - began) / QUERIES
+        recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(found, exact, strict=True)])
+        print(f"ef_search {effort}: recall@{K} {100 * recall:.1f} %, {1000 * took:.1f} ms a query", flush=True)
 
 
 @contextmanager
