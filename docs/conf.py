@@ -64,8 +64,14 @@ def _from_the_top(app, docname, source):
         source[0] = source[0].replace(there, here)
 
 
+def _unbroken(app, docname, source):
+    """A figure and its spread stay on one line, also in a narrow column."""
+    source[0] = source[0].replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+
+
 def setup(app):
     app.connect("source-read", _from_the_top)
+    app.connect("source-read", _unbroken)
 
 
 sphinx_gallery_conf = {

@@ -60,7 +60,9 @@ def _write(app: Any) -> None:
 
 
 def _ours(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what a class has from scikit-learn: `set_output` and the like are documented there."""
+    """Leave out what a class has from scikit-learn or Python: `set_output` and the like are documented there."""
+    if hasattr(BaseException, name):  # notes and tracebacks of errors
+        return True
     home = (
         getattr(unwrap(thing) if callable(thing) else getattr(thing, "fget", thing), "__module__", None) or "likewise"
     )
