@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import likewise
 
@@ -61,11 +60,8 @@ def test_a_pipeline_of_verbs(files: Path, tmp_path: Path) -> None:
     assert json.loads(measured.stdout)["gain"]["mAP"] > 0
 
 
-@pytest.mark.parametrize(
-    "words", [["doctor", "missing.csv"], ["fit", "missing.npz", "-o", "m"], ["evaluate", "missing", "missing.csv"]]
-)
-def test_an_error_is_one_line_on_stderr(words: list[str], tmp_path: Path) -> None:
-    result = _run(*words, cwd=tmp_path)
+def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
+    result = _run("fit", "missing.npz", "-o", "m", cwd=tmp_path)
     assert result.returncode == 2
     assert result.stdout == ""
     assert "Traceback" not in result.stderr

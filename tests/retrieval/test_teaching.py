@@ -401,7 +401,7 @@ def test_killed_during_a_lesson_the_old_or_the_new_one_is_there(folder: Path) ->
     before, events = teacher.index.vectors, teacher.events
     after = teacher.taught_by(teacher.said())[0].vectors
     rng, kills = np.random.default_rng(0), 0
-    while kills < 6 or len(Feedback(folder)._history) == len(events):  # until it did learn
+    while kills < 3 or len(Feedback(folder)._history) == len(events):  # until it did learn
         assert kills < 40
         kills += 1
         with subprocess.Popen([sys.executable, "-c", LEARNING, str(folder)], stdout=subprocess.PIPE) as process:

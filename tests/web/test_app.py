@@ -51,18 +51,18 @@ def test_schemathesis_finds_no_5xx(application: Callable[..., Any]) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 15
     asked = sum(_attacked(operation, mode) for operation in operations for mode in schemathesis.GenerationMode)
-    assert asked > 15 * 12
+    assert asked > 15 * 7
 
 
 def _attacked(operation: Any, mode: Any) -> int:
-    """Ask an operation a dozen things that fit its description, or do not; how many were asked."""
+    """Ask an operation some things that fit its description, or do not; how many were asked."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis.errors import Unsatisfiable
     from schemathesis.checks import not_a_server_error
 
     codes = []
 
-    @settings(max_examples=12, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=7, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True)
     @given(operation.as_strategy(generation_mode=mode))
     def attack(case: Any) -> None:
         answer = case.call(headers={"Host": "127.0.0.1"})
