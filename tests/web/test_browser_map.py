@@ -66,3 +66,29 @@ def test_a_small_map_is_drawn_as_pictures(browser: Any, index_folder: Path) -> N
         page = go("/#map")
         until(page, "document.getElementById('map-note').textContent.includes('40 points')")
         until(page, f"performance.getEntriesByType('resource').some(({{name}}) => {SMALL_PICTURE}.test(name))")
+
+
+def test_a_large_map_is_drawn_in_tiles_down_to_points(browser: Any, index_folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("likewise.web.map.POINTS", 100)
+    monkeypatch.setattr("likewise.web.map_tiles.FEW", 40)
+    with serving(index_folder) as (address, app), visiting(browser, address) as go:
+        page = go("/#map")
+        _drawn(page, app)
+        assert "400 points" in page.inner_text("#map-note")
+        page.focus("#canvas")
+        box = page.locator("#canvas").bounding_box()
+        shown = "performance.getEntriesByType('resource').filter(({name}) => name.includes('/api/map/tile')).length"
+        until(page, f"{shown} > 0")
+        for _ in range(12):
+            page.keyboard.press("+")
+        until(page, f"{shown} > 2")
+        page.click("#zoom-all")
+        page.click("#lasso")
+        corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99)]
+        places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in corners]
+        page.mouse.move(*places[0])
+        page.mouse.down()
+        for place in places[1:]:
+            page.mouse.move(*place, steps=3)
+        page.mouse.up()
+        until(page, "/^(39|400).* pictures selected/.test(document.getElementById('selected-count').textContent)")

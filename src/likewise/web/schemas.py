@@ -371,19 +371,6 @@ class SuggestionsResponse(BaseModel):
     outlook: OutlookResponse | None
 
 
-class MapResponse(BaseModel):
-    """Items in the plane, both axes in 0..65535; `rows` is null if all items are there, in order."""
-
-    version: int
-    side: Literal["raw", "learned"]
-    method: Literal["quick", "neighbours"]
-    x: list[int]
-    y: list[int]
-    rows: list[int] | None
-    codes: list[int] = Field(description="Position of the item's label in `labels`, -1 without one.")
-    labels: list[str]
-
-
 class VectorRequest(StrictModel):
     """Raw features to search by."""
 

@@ -46,7 +46,8 @@ class Space:
         Q = np.asarray(self.Q[rows], dtype=np.float32)
         return Q if self.scale is None else Q * self.scale[rows][:, None]
 
-    def gallery(self, rows: np.ndarray) -> np.ndarray:
+    def gallery(self, rows: Any) -> np.ndarray:
+        """Vectors of some rows, or of a range of them."""
         G = np.asarray(self.G[rows], dtype=np.float32)
         return G if self.scale is None else G * self.scale[rows][:, None]
 

@@ -2,7 +2,7 @@
 
 import { select } from "./selection.js";
 import { call } from "./api.js";
-import { $, nameOf, pictureOf, plural, say, state } from "./state.js";
+import { $, nameOf, number, pictureOf, plural, say, state, trying } from "./state.js";
 import { at, board, canvas, move, nearest, plan, showAll, view, zoom } from "./mapview.js";
 
 const fingers = new Map();
@@ -50,18 +50,28 @@ function up(event) {
   if (moved > 6) return;
   const place = nearest(event.offsetX, event.offsetY, 30);
   if (place !== null) choose(board.map.rows[place]);
+  else if (board.map.tiles !== null) zoom(2, event.offsetX, event.offsetY);
 }
 
 // Select every point inside the line; the lasso is put away afterwards.
-function enclosed() {
+async function enclosed() {
   const line = board.lasso;
   const v = view();
-  const rows = board.map.rows.filter((_, place) => inside(line, ...at(place, v)));
+  const found = board.map.tiles === null ? null : await trying(() => call("/api/map/lasso", { side: board.map.side, line: onMap(line, v) }));
+  const rows = found?.rows ?? board.map.rows.filter((_, place) => inside(line, ...at(place, v)));
   board.lasso = null;
   setLasso(false);
   select(rows.map((row) => ({ row })));
-  say(rows.length ? `${plural(rows.length, "point")} inside: label them below.` : "There is nothing inside.");
+  const first = found && found.total > rows.length ? `The first ${number(rows.length)} of ${plural(found.total, "point")}` : plural(rows.length, "point");
+  say(rows.length ? `${first} inside: label them below.` : "There is nothing inside.");
   plan();
+}
+
+// A line in the coordinates of the map; of a long one, every so many points.
+function onMap(line, v) {
+  const step = Math.ceil(line.length / 500);
+  const place = (pixel, start) => Math.max(-65535, Math.min(131070, Math.round(((pixel - start) / v.size) * 65535)));
+  return line.filter((_, i) => i % step === 0).map(([x, y]) => [place(x, v.left), 65535 - place(y, v.top)]);
 }
 
 // Whether a ray to the right crosses the line an odd number of times.
@@ -80,7 +90,7 @@ function pressed(event) {
   if (event.key in steps) move(...steps[event.key]);
   else if (event.key === "+" || event.key === "=") zoom(1.4, width / 2, height / 2);
   else if (event.key === "-") zoom(1 / 1.4, width / 2, height / 2);
-  else if (event.key === "Enter" && board.map) choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
+  else if (event.key === "Enter" && board.map?.x.length) choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
   else return;
   event.preventDefault();
 }

@@ -39,9 +39,10 @@ async function load() {
   if (board.map && current(board.map)) return plan();
   const got = await trying(() => call(`/api/map?side=${side}`));
   if (!got || got.side !== side) return undefined;
-  got.rows ??= got.x.map((_, place) => place);
+  got.rows = got.x.map((_, place) => place);
   got.place = new Map(got.rows.map((row, place) => [row, place]));
-  got.names = names(got);
+  got.names ??= names(got);
+  Object.assign(got, { cache: new Map(), waiting: new Set(), pointsOf: "" });
   got.order = got.codes.map((_, place) => place).sort((a, b) => got.codes[a] - got.codes[b]);
   board.map = got;
   note();
@@ -60,7 +61,8 @@ async function follow() {
 
 function note() {
   const what = board.map.method === "quick" ? "first sketch; neighbourhoods are being computed…" : "similar ones lie together";
-  $("map-note").textContent = `${number(board.map.x.length)} points · ${what}`;
+  const tiled = board.map.tiles === null ? "" : " · zoom in to see each";
+  $("map-note").textContent = `${number(board.map.total)} points · ${what}${tiled}`;
 }
 
 function showSide() {

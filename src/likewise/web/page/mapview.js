@@ -1,5 +1,6 @@
 // Drawing the map: points, names that do not collide, pictures when few are in view, the lasso.
 
+import { layTiles } from "./maptiles.js";
 import { $, pictureOf, state } from "./state.js";
 
 export const canvas = $("canvas");
@@ -42,8 +43,9 @@ function draw() {
   const v = view();
   pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   pen.clearRect(0, 0, v.width, v.height);
+  const all = board.map.tiles === null || layTiles(board.map, v, pen, colour, plan);
   const seen = points(v);
-  const close = state.status.pictures && (seen.length <= CLOSE || board.map.x.length <= SMALL);
+  const close = state.status.pictures && all && (seen.length <= CLOSE || board.map.x.length <= SMALL);
   const side = close ? Math.max(26, Math.min(64, 0.55 * Math.sqrt((v.width * v.height) / Math.max(1, seen.length)))) : 0;
   if (close) seen.forEach((place) => thumbnail(place, v, side));
   chosenOnes(seen, v, side);

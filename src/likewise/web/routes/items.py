@@ -1,9 +1,9 @@
-"""Items, their pictures and labels, and the map."""
+"""Items, their pictures and labels."""
 
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import FileResponse
 
 from likewise.retrieval.search import NotFoundError
@@ -111,9 +111,3 @@ def get_facets(session: CurrentSession, wanted: Wanted) -> schemas.FacetsRespons
     columns = session.catalogue.columns
     kept = {name: session.kept(wanted.without_column(name)) for name in columns.names}
     return schemas.FacetsResponse(**counts, columns=columns.counted(kept))
-
-
-@items.get("/map", summary="Get the map of the gallery")
-def get_map(request: Request, side: Literal["raw", "learned"] = "learned") -> schemas.MapResponse:
-    """A quick map at first; the one with neighbourhoods follows when it has been computed (see /api/status)."""
-    return schemas.MapResponse(**request.app.state.maps[side].current())
