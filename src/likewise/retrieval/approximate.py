@@ -26,6 +26,7 @@ _PROBES = 500  # queries that measure the recall of an approximate index
 _CHOOSING = 200  # other queries, that choose how many lists are looked into
 _MOST_LISTS = 8192
 _PER_LIST = 50  # vectors that train a list: with four times as many the recall is the same
+_ROUNDS = 6  # of k-means
 _PER_CODE = 256  # vectors that train a centre of a code
 _FAISS_LIMITS = threading.Lock()
 _WIDER = 10  # times as many candidates from codes, which are scored by the vectors themselves
@@ -97,7 +98,7 @@ def untrained(kind: str, n: int, width: int) -> Any:
         graph: Any = faiss.IndexHNSWFlat(width, 32, inner)
         graph.hnsw.efConstruction, graph.hnsw.efSearch = 200, 128
         return graph
-    lists = int(max(1, min(4 * np.sqrt(n), n / 40, _MOST_LISTS)))
+    lists = int(max(1, min(2 * np.sqrt(n), n / 40, _MOST_LISTS)))
     cells: Any = faiss.IndexFlatIP(width)
     index: Any
     if kind == "ivf":
@@ -107,7 +108,7 @@ def untrained(kind: str, n: int, width: int) -> Any:
         index.pq.cp.max_points_per_centroid = _PER_CODE
     cells.this.disown()
     index.own_fields = True
-    index.cp.max_points_per_centroid = _PER_LIST
+    index.cp.max_points_per_centroid, index.cp.niter = _PER_LIST, _ROUNDS
     return index
 
 

@@ -12,12 +12,15 @@ export function layTiles(map, v, pen, colour, redraw) {
   const level = Math.max(0, Math.min(DEEPEST, Math.ceil(Math.log2(v.size / WIDE))));
   const shown = inView(v, level).map((at) => ({ at, tile: map.cache.get(at.join("/")) }));
   const known = shown.map((one) => ({ ...one, ...(one.tile ? { from: one.at } : above(map, one.at)) })).filter((one) => one.tile);
-  const most = Math.max(1, ...known.flatMap(({ tile, from }) => (tile.points ? [] : tile.counts.map((n) => n / 4 ** (DEEPEST - from[0])))));
+  const most = known.reduce((so, { tile, from }) => Math.max(so, tile.points ? 0 : dense(tile.counts.reduce((a, b) => Math.max(a, b), 0), from)), 0);
   for (const one of known) if (!one.tile.points) cells(one, v, pen, colour, most);
   points(map, known.filter(({ tile }) => tile.points).map(({ tile }) => tile.points));
   for (const { at } of shown.filter(({ tile }) => tile === undefined)) fetchTile(map, at, redraw);
   return shown.length > 0 && shown.every(({ tile }) => tile?.points);
 }
+
+// Items per area: cells of two levels may be in view at once.
+const dense = (count, [level]) => count * 4 ** level;
 
 function inView(v, level) {
   const n = 2 ** level;
@@ -53,7 +56,7 @@ function cells({ at, from, tile }, v, pen, colour, most) {
   pen.clip();
   const size = side / CELLS;
   tile.cells.forEach((cell, i) => {
-    pen.globalAlpha = 0.12 + 0.88 * Math.min(1, Math.log1p(tile.counts[i] / 4 ** (DEEPEST - from[0])) / Math.log1p(most));
+    pen.globalAlpha = 0.15 + 0.85 * (dense(tile.counts[i], from) / most) ** 0.5;
     pen.fillStyle = colour(tile.codes[i]);
     pen.fillRect(left + (cell % CELLS) * size, top + side - (Math.floor(cell / CELLS) + 1) * size, size + 0.6, size + 0.6);
   });
