@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import operator
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_an_item_has_a_card_and_all_of_it_when_asked_for_alone(docs: Any) -> Non
     status = docs.get("/api/status").json()
     assert (status["pictures"], status["texts"]) == (False, True)
     assert status["columns"] == ["title", "text", "price", "size", "sold", "made on", "url"]  # topic is the label
+
+
+def test_the_csv_of_results_has_the_columns_that_the_items_came_with(docs: Any) -> None:
+    made = docs.post("/api/exports", json={"like": [{"row": 8}], "k": 5}).json()
+    lines = pd.read_csv(io.StringIO(docs.get(f"/api/exports/{made['export']}.csv").text))
+    assert list(lines.columns)[:5] == ["rank", "id", "path", "label", "score"]
+    rows = [int(name.removeprefix("doc-")) - 7100 for name in lines["id"]]
+    assert len(rows) == 5
+    for name in ("title", "url"):
+        assert lines[name].tolist() == [columns()[name][row] for row in rows]
 
 
 def test_search_by_id_by_row_and_by_vector_find_the_same(docs: Any) -> None:

@@ -16,6 +16,7 @@ from likewise.web.session import Session
 MOST_FILES = 500
 MOST_BYTES = 2**30
 _PIECE = 1 << 20
+_HEAD = ("rank", "id", "path", "label", "score")
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,17 @@ class Exports:
         return self._kept[name]
 
     def csv(self, export: Export) -> str:
-        """Rank, id, path, label and score of each item."""
-        session, paths = self.session, self.session.index.paths
+        """Rank, id, path, label and score of each item, and the columns that the items came with."""
+        session, index = self.session, self.session.index
+        columns = index.metadata
+        more = columns.rows(export.rows) if columns is not None else [{}] * len(export.rows)
         lines = []
-        for place, row in enumerate(export.rows):
+        for place, (row, fields) in enumerate(zip(export.rows, more, strict=True)):
             score = None if export.scores is None else round(export.scores[place], 6)
-            path = None if paths is None else paths[row]
-            lines.append((place + 1, session.index.ids[row], path, session.labels[row], score))
-        return csv_text(("rank", "id", "path", "label", "score"), lines)
+            path = None if index.paths is None else index.paths[row]
+            lines.append((place + 1, index.ids[row], path, session.labels[row], score, *fields.values()))
+        own = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
+        return csv_text((*_HEAD, *own), lines)
 
 
 def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
