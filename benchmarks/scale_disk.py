@@ -65,12 +65,12 @@ def _grown(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, 
     return found
 
 
-def generate(folder: Path, rows: int, features: int, classes: int) -> dict[str, str]:
-    """Training rows, their labels, and test rows of the same classes."""
+def generate(folder: Path, rows: int, features: int, classes: int, modes: int = 1) -> dict[str, str]:
+    """Training rows, their labels, and test rows of the same classes, each of them around `modes` centres."""
     rng = np.random.default_rng(0)
     directions = np.linalg.qr(rng.standard_normal((features, min(64, features))))[0].T.astype(np.float32)
-    centres = rng.standard_normal((classes, len(directions)), dtype=np.float32) @ directions
-    y = rng.integers(0, classes, rows + QUERIES)
+    centres = rng.standard_normal((classes * modes, len(directions)), dtype=np.float32) @ directions
+    y = rng.integers(0, classes * modes, rows + QUERIES)
     files = {name: str(folder / f"{name}-{rows}.npy") for name in ("data", "labels")}
     files["test"] = str(folder / f"test-{rows}.npz")
     out = np.lib.format.open_memmap(files["data"], mode="w+", dtype=np.float32, shape=(rows, features))
@@ -78,8 +78,8 @@ def generate(folder: Path, rows: int, features: int, classes: int) -> dict[str, 
         part = slice(first, min(first + BLOCK, rows))
         out[part] = centres[y[part]] + _noise(rng, part.stop - first, features)
     out.flush()
-    np.save(files["labels"], y[:rows])
-    np.savez(files["test"], X=centres[y[rows:]] + _noise(rng, QUERIES, features), y=y[rows:])
+    np.save(files["labels"], y[:rows] % classes)
+    np.savez(files["test"], X=centres[y[rows:]] + _noise(rng, QUERIES, features), y=y[rows:] % classes)
     return files
 
 

@@ -17,7 +17,9 @@ import pytest
 from likewise import SLR, AnchoredSLR
 from likewise.core.labels import LabelTarget
 from likewise.errors import LikewiseError
+from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows
+from tests.test_anchored_checkpoint import stopped_after
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -25,11 +27,11 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def _cluster() -> Iterator[Any]:
-    """Two worker processes with one thread each."""
+def _cluster(n_workers: int = 2, processes: bool = True) -> Iterator[Any]:
+    """Workers with one thread each."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GB"
+            n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=None, memory_limit="2GB"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -144,6 +146,54 @@ def test_a_fit_survives_the_death_of_a_worker(mortal: Any, monkeypatch: pytest.M
     assert len(passes) == 4
     assert_same(SLR(**WAYS["landmarks"]).fit(X, y), model, X)
     assert pids[0] not in mortal.run(os.getpid).values()
+
+
+def test_a_worker_that_joins_in_a_fit_gets_its_share_and_four_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from likewise.data.dask import DaskEngine
+
+    X, y = rows()
+    passes, plain = [], DaskEngine.sweep
+
+    with _cluster(3, processes=False) as client:  # which start at once
+
+        def joined(self: Any, *arguments: Any, **options: Any) -> Any:
+            passes.append(1)
+            if len(passes) == 2:
+                client.cluster.scale(4)
+                client.wait_for_workers(4, timeout=120)
+            return plain(self, *arguments, **options)
+
+        monkeypatch.setattr(DaskEngine, "sweep", joined)
+        before = set(client.nthreads())
+        with distributed.get_task_stream(client) as stream:
+            model = SLR(**WAYS["landmarks"]).fit(da.from_array(X, chunks=(60, D)), y)
+        (new,) = set(client.nthreads()) - before
+        assert sum(done["worker"] == new and done["key"].startswith("_sums") for done in stream.data) >= 6
+        assert_same(SLR(**WAYS["landmarks"]).fit(X, y), model, X)
+
+
+def test_blocks_go_to_new_workers_from_those_that_hold_the_most() -> None:
+    from likewise.data.dask import _moves
+
+    held = ["a"] * 5 + ["b"] * 3 + [None]  # the last one is being made again
+    assert list(_moves(held, {"a": 1, "b": 1, "c": 1, "gone": 0}, ["c"])) == [("c", 0), ("c", 1), ("c", 2)]
+    assert list(_moves(["a"], {"a": 1, "c": 1}, ["c"])) == []
+    assert list(_moves([None, None], {"c": 2}, ["c"])) == []
+
+
+def test_an_anchored_fit_that_was_stopped_goes_on_there(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = rows()
+    chunked = da.from_array(X, chunks=(150, D))
+    fixed = {**ANCHORED["kernel"]["fixed"], "raw_weight": 0.1}  # little is left to choose
+    options: dict[str, Any] = {"kernel_size": 60, "scaling": "unit", "fixed": fixed}
+    model = AnchoredSLR(**options, checkpoint=tmp_path / "c")
+    stopped_after(3, monkeypatch, lambda: model.fit(chunked, y))
+    assert read_tensors(tmp_path / "c")[1]["rounds"] == 2
+    whole = AnchoredSLR(**options).fit(X, y)
+    monkeypatch.setattr("likewise.anchored.choose_setting", None)  # chosen before
+    assert_same(whole, model.fit(chunked, y), X)
 
 
 def _received(client: Any) -> dict[Any, int]:

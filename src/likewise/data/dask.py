@@ -7,7 +7,8 @@ result does not depend on who was faster.
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -41,12 +42,14 @@ class DaskEngine(BlockedEngine):
         X = whole_rows(X)
         super().__init__(X.shape[1], working_dtype(X.dtype), codes, n_classes, weights)
         self._parts, self._blocks = self._labelled(X)
+        self._workers = set(self.client.nthreads())
 
     @property
     def n_blocks(self) -> int:
         return len(self._blocks)
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+        self._welcome()
         sent = self._sent(task)
         return self._added([self._submit(_sums, sent, block) for block in self._blocks])
 
@@ -60,6 +63,7 @@ class DaskEngine(BlockedEngine):
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
+        self._welcome()
         sent, groups = self._sent(task), columns.groups()
         parts = [self._submit(_against, sent, block, *group) for block in self._blocks for group in groups]
         return self._added(parts, len(groups))
@@ -105,6 +109,21 @@ class DaskEngine(BlockedEngine):
             parts.append(slice(a, b))
             blocks.append(prepare(chunk, self.row_codes[a:b], weights, self.dtype, a))
         return parts, self.client.compute(blocks, retries=2)
+
+    def _welcome(self) -> None:
+        """Give workers that have come since the last pass their share of the blocks.
+
+        Dask itself would leave them where they are. A copy is a task like any other, made again if that worker goes.
+        """
+        threads = self.client.nthreads()
+        new, self._workers = threads.keys() - self._workers, set(threads)
+        if not new:
+            return
+        holders = self.client.who_has(self._blocks)
+        held = [next(iter(holders.get(block.key) or ()), None) for block in self._blocks]
+        for worker, number in _moves(held, threads, new):
+            place = {"workers": [worker], "allow_other_workers": True, "pure": False}
+            self._blocks[number] = self.client.submit(_same, self._blocks[number], **place)
 
     def _places(self, part: slice) -> np.ndarray:
         """Where each row of a chunk is in its block, which is sorted by label; -1 for one of weight zero."""
@@ -160,6 +179,21 @@ class ClusterColumns:
         engine = self._engine
         G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), part) for part in self._parts])
         return G_back, back_sum
+
+
+def _moves(held: list[str | None], threads: dict[str, int], new: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Which blocks go to which new worker, from those that hold the most per thread; `held` says who holds each."""
+    count = Counter(held)
+    share = len(held) / max(sum(threads.values()), 1)
+    for worker in sorted(new):
+        for _ in range(int(share * threads[worker])):
+            most = max((w for w in count if w in threads), key=lambda w: count[w] / threads[w], default=worker)
+            if most == worker:
+                break
+            number = held.index(most)
+            yield worker, number
+            held[number] = worker
+            count.update({worker: 1, most: -1})
 
 
 # -- What runs on a worker --------------------------------------------------------------------------------------------

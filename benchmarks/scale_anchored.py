@@ -1,0 +1,129 @@
+"""AnchoredSLR on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
+
+usage: python -m benchmarks.scale_anchored [--rows 100000 300000 1000000] [--features 512] [--classes 100] [--modes 10]
+                                           [--limit 2GB] [--folder DIR] [--ways linear kernel] [--kill]
+
+Rows are those of `benchmarks.scale_disk`, but each class has several centres, so that no linear map is enough. Nothing
+is set but the memory limit and the checkpoint. Each fit runs in a process of its own, whose peak memory includes the
+interpreter. With --kill each is first started, killed with -9 at a random moment after its settings were chosen, and
+then run to the end: the same model must come out as from a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from benchmarks.__main__ import show
+from benchmarks.scale_disk import generate
+
+WAYS = {"linear": "linear", "kernel": "auto"}
+FIT = """
+import json, sys, time
+import numpy as np
+from benchmarks.measure import peak_resident
+from likewise import AnchoredSLR
+given = json.loads(sys.argv[1])
+model = AnchoredSLR(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
+began, processor = time.perf_counter(), time.process_time()
+model.fit(given["data"], np.load(given["labels"]))
+found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "peak": peak_resident()}
+model.save(given["model"])
+test = np.load(given["test"])
+found |= {"mAP": model.score(test["X"], test["y"]), "setting": model.setting_}
+found["landmarks"] = 0 if model.landmarks_ is None else len(model.landmarks_)
+print(json.dumps(found))
+"""
+
+
+def main() -> None:
+    arguments = _arguments()
+    found = []
+    for rows in sorted(arguments.rows):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            files = generate(Path(folder), rows, arguments.features, arguments.classes, arguments.modes)
+            for way in arguments.ways:
+                found.append({"rows": rows, "way": way, **_learned(files, way, Path(folder), arguments)})
+                print(found[-1], file=sys.stderr, flush=True)
+    _show(arguments, found)
+
+
+def _learned(files: dict[str, str], way: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    given = {**files, "kernel": WAYS[way], "limit": arguments.limit}
+    whole = {**given, "model": str(folder / f"{way}.likewise"), "checkpoint": str(folder / f"{way}.checkpoint")}
+    found: dict[str, Any] = json.loads(_run(whole).splitlines()[-1])
+    if arguments.kill:
+        again = {**given, "model": str(folder / f"{way}-2.likewise"), "checkpoint": str(folder / f"{way}-2.checkpoint")}
+        found["killed"] = _killed(again, found["seconds"])
+        _run(again)
+        found["same"] = _digest(whole["model"]) == _digest(again["model"])
+    return found
+
+
+def _run(given: dict[str, Any]) -> str:
+    command = [sys.executable, "-c", FIT, json.dumps(given)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _killed(given: dict[str, Any], seconds: float) -> float:
+    """Start a fit and kill it after its checkpoint was written, at a random moment of what is left."""
+    began = time.perf_counter()
+    with subprocess.Popen([sys.executable, "-c", FIT, json.dumps(given)], stdout=subprocess.DEVNULL) as process:
+        while not Path(given["checkpoint"]).exists() and process.poll() is None:
+            time.sleep(0.05)
+        left = max(seconds - (time.perf_counter() - began), 0.0)
+        time.sleep(random.Random(0).uniform(0.2, 0.8) * left)
+        process.kill()
+    return time.perf_counter() - began
+
+
+def _digest(model: str) -> str:
+    """Of all arrays that were learned; the name of the checkpoint differs."""
+    from likewise.persistence import read_tensors
+
+    digest = hashlib.sha256()
+    for name, value in sorted(read_tensors(model)[0].items()):
+        digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()
+
+
+def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    title = (
+        f"AnchoredSLR, rows on disk x {arguments.features} float32, {arguments.classes:,} classes of "
+        f"{arguments.modes} centres, memory_limit={arguments.limit!r}"
+    )
+    grid = Table("rows", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed, then the same")
+    for row in found:
+        killed = f"after {row['killed']:.0f} s, {'yes' if row['same'] else 'NO'}" if "killed" in row else ""
+        grid.add_row(
+            f"{row['rows']:,}", row["way"], f"{row['landmarks']:,}", f"{row['seconds']:.0f}",
+            f"{row['processor']:.0f}", f"{row['peak'] / 1e6:,.0f} MB", f"{row['mAP']:.3f}", killed,
+        )  # fmt: skip
+    show(title, grid)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
+    for name, default in {"features": 512, "classes": 100, "modes": 10}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--limit", default="2GB")
+    parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--kill", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
