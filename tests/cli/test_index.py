@@ -121,3 +121,14 @@ def test_a_model_alone_is_one_sentence(run: Any, model: Path, tmp_path: Path) ->
     assert (result.exit_code, result.stderr) == (
         2, f"likewise: error: no gallery is given: expected likewise index {model} GALLERY -o NAME.index\n"
     )  # fmt: skip
+
+
+def test_the_steps_of_a_large_index_are_removed_when_it_is_written(
+    run: Any, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likewise.cli.index.RESUMABLE_FROM", 100)
+    words = ("index", files / "test.npz", "-o", tmp_path / "t.index", "--approximate", "ivf", "--neighbours", "0")
+    result = run(*words)
+    assert result.exit_code == 0
+    assert "bytes per item" in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["t.index"]

@@ -4,6 +4,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from shutil import rmtree
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,8 @@ from likewise.cli.options import (
 from likewise.cli.wording import learn_words
 from likewise.errors import LikewiseError
 from likewise.reporting.words import plural
+
+RESUMABLE_FROM = 1_000_000  # items of an index whose steps are kept
 
 
 def index(
@@ -71,7 +74,8 @@ def index(
     metadata: likewise search --where and the page filter by them, and the page shows them.
 
     A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the
-    vectors are held in memory.
+    vectors are held in memory. From a million items on the steps are kept in NAME.index.building: if the command is
+    killed, the same command goes on there.
 
     Search is exact by default. --approximate builds an HNSW graph (hnsw), inverted lists (ivf), or lists with codes of
     some bytes per vector (ivfpq), and prints their recall@10 against exact search on your own gallery. auto measures
@@ -102,9 +106,12 @@ def index(
     began = time.perf_counter()
     model, gallery = _told_apart(first, second)
     rows = _gallery(gallery, (labels, label_column, features, id_column, metadata))
-    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours))
+    steps = _workspace(rows, output)
+    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours), steps)
     with working(f"writing {output}"):
         built.save(output)
+        if steps is not None:
+            rmtree(steps)
         learn_words(built)
         written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
@@ -133,22 +140,39 @@ def _gallery(path: str, reading: tuple[Any, ...]) -> Any:
     return FeatureStore.open(path) if is_store(Path(path)) and not any(reading) else load_table(path, *reading)
 
 
+def _workspace(rows: Any, output: Path) -> Path | None:
+    """The folder for the steps of a large index, which a later call goes on with; None for one that takes no time."""
+    n = len(rows) if hasattr(rows, "features") else rows.X.shape[0]
+    if n < RESUMABLE_FROM:
+        return None
+    steps = output.with_name(f"{output.name}.building")
+    if steps.exists():
+        note(f"going on with {steps}")
+    return steps
+
+
 def _fitted(model: str | None, rows: Any) -> Any:
     if model is not None:
         return load_model(Path(model))
+    import numpy as np
+
     from likewise.baselines import Cosine
 
     note("no model given: items are ranked by the cosine of their features; teach it on the page of likewise serve")
-    return Cosine().fit(rows.features if hasattr(rows, "features") else rows.X)
+    X = rows.features if hasattr(rows, "features") else rows.X
+    return Cosine().fit(X[:RESUMABLE_FROM] if isinstance(X, np.ndarray) else X)  # it takes the width alone
 
 
-def _built(model: Any, rows: Any, gallery: str, approximate: str | None, neighbours: int | str) -> Any:
+def _built(
+    model: Any, rows: Any, gallery: str, approximate: str | None, neighbours: int | str, steps: Path | None
+) -> Any:
     from likewise.retrieval import Index
 
     kind: bool | str = approximate or False
     shows_bar = sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
-        return Index.build(model, rows, approximate=kind, neighbours=neighbours, verbose=int(shows_bar))
+        options: dict[str, Any] = {"approximate": kind, "neighbours": neighbours, "workspace": steps}
+        return Index.build(model, rows, **options, verbose=int(shows_bar))
 
 
 def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:
@@ -165,10 +189,16 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
         "metadata": {} if built.metadata is None else built.metadata.kinds,
         "approximate": built.approximate,
         "recall": built.recall,
+        "bytes_per_item": _bytes_per_item(output, len(built)) if built.approximate else None,
         "neighbours": 0 if built.neighbours is None else built.neighbours.k,
         "exports": written,
         "seconds": round(seconds, 3),
     }
+
+
+def _bytes_per_item(output: Path, n: int) -> float:
+    """The size of the approximate index per item, lists and all; the vectors themselves are beside it."""
+    return round(next(output.glob("*/approximate.faiss")).stat().st_size / n, 1)
 
 
 def _sentence(summary: dict[str, Any]) -> str:
@@ -176,6 +206,7 @@ def _sentence(summary: dict[str, Any]) -> str:
     text = f"{summary['index']}: {shape}, {plural(summary['n_labels'], 'label')}; {summary['seconds']:.1f} s"
     if summary["approximate"]:
         text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
+        text += f", {summary['bytes_per_item']:g} bytes per item"
     if summary["neighbours"]:
         text += f"\neach vector smoothed by its {summary['neighbours']} nearest neighbours"
     if summary["metadata"]:

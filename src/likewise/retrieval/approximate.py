@@ -60,6 +60,13 @@ def kind_for(approximate: str | bool, n: int) -> str:
     return str(approximate)
 
 
+def suited_kind(approximate: str | bool, V: np.ndarray) -> str | bool:
+    """The kind of an index of these vectors, False for an exact one; "auto" depends on how long a search takes."""
+    if approximate == "auto":
+        approximate = is_worth_it(V)
+    return approximate and kind_for(approximate, len(V))
+
+
 def is_worth_it(V: np.ndarray) -> bool:
     """Whether an exact search takes too long: the quickest of three is measured."""
     engine, times = Exact(V), []

@@ -111,16 +111,25 @@ def _checked(rows: Any) -> np.ndarray:
 
 def embedded(model: SimilarityModel, raw: np.ndarray, verbose: int = 0) -> np.ndarray:
     """Gallery side of the rows in float32, block by block; `verbose` shows a progress bar."""
-    vectors = np.empty((0, 0), np.float32)
+    width = model.transform(in_float(np.asarray(raw[:1]))).shape[1] if len(raw) else 0
+    vectors = np.empty((len(raw), width), np.float32)
     with progress_bar("indexing", len(raw), enabled=bool(verbose)) as advance:
-        for part, rows in _blocks(raw):
-            check_finite(rows, part.start, lambda row: f"gallery: row {row}")
-            V = model.transform(in_float(rows))
-            if not part.start:
-                vectors = np.empty((len(raw), V.shape[1]), np.float32)
-            vectors[part] = V
-            advance(len(rows))
+        embed_blocks(model, raw, vectors, advance=advance)
     return vectors
+
+
+def embed_blocks(
+    model: SimilarityModel,
+    raw: np.ndarray,
+    out: np.ndarray,
+    first: int = 0,
+    advance: Callable[[int], object] = lambda rows: None,
+) -> None:
+    """Write the gallery side of the rows into `out`; the rows are those from `first` on of a gallery."""
+    for part, rows in _blocks(raw):
+        check_finite(rows, first + part.start, lambda row: f"gallery: row {row}")
+        out[part] = model.transform(in_float(rows))
+        advance(len(rows))
 
 
 def lengths(raw: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ import numpy as np
 
 from likewise.base import SimilarityModel
 from likewise.retrieval import changing, confidence, search
-from likewise.retrieval.approximate import Approximate, is_worth_it, sampled_recall
+from likewise.retrieval.approximate import Approximate, sampled_recall, suited_kind
+from likewise.retrieval.building import Workspace
 from likewise.retrieval.filters import rows_where
 from likewise.retrieval.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
 from likewise.retrieval.identity import Identities
@@ -23,6 +24,7 @@ from likewise.retrieval.search import Engine, Exact, query_rows, result_count
 from likewise.retrieval.smoothed_gallery import (
     SmoothedGallery,
     base_part,
+    plain_engine,
     smoothed_as,
     smoothed_gallery,
     with_base_part,
@@ -48,9 +50,7 @@ class Index:
     metadata : Columns or None, the other columns that the items came with
     labels : (n,) array of objects, None where a label is unknown; None if no label is known
     paths : (n,) array of picture paths relative to `root`, or None
-    extractor : dict or None
-        Description of the extractor that made the raw features from pictures.
-    extractor_file : its file, or None
+    extractor : dict or None, the description of the extractor that made the raw features; `extractor_file` is its file
     untaught : Index or None
         Of an index that was taught, the same gallery before any lesson.
     source : dict or None
@@ -107,6 +107,7 @@ class Index:
         *,
         approximate: bool | str = False,
         neighbours: str | int | Neighbours = 0,
+        workspace: str | os.PathLike[str] | None = None,
         verbose: int = 0,
     ) -> Self:
         """Index a gallery: a feature store, a path to one or to any table, an array of raw rows, or blocks of them.
@@ -115,7 +116,8 @@ class Index:
         one) stay on disk; only their vectors are held in memory. `items` names the rows: ids, or a table, data frame
         or mapping with `id`, `label` and `path`; by default the names come from the store or the table. `approximate`
         is False (exact), True, "hnsw", "ivf", "ivfpq" (codes of some bytes per vector), or "auto": True if an exact
-        search takes more than 50 ms here; `verbose=1` shows a progress bar.
+        search takes more than 50 ms here; `verbose=1` shows a progress bar. With a folder `workspace`, a build that was
+        killed goes on there, and vectors stay on disk, too; remove it after `save`.
 
         `neighbours` smooths each vector and each query by its k nearest in the gallery, which usually ranks better; the
         build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbours` that sets the power of
@@ -125,15 +127,18 @@ class Index:
         found = as_gallery(gallery, model.transform)
         if items is not None:
             found = replace(found, items=as_items(items, len(found.raw)))
-        V = embedded(model, found.raw, verbose)
+        steps = None if workspace is None else Workspace.of(Path(workspace), model, found.raw, approximate)
+        V = embedded(model, found.raw, verbose) if steps is None else steps.vectors(model, found.raw, verbose)
         labels = found.items.labels
         if labels is not None and neighbours == "auto":  # what a model knows by heart cannot choose
             labels = labels.copy()
             labels[innermost(model).learned_from(found.raw)] = None
         smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
-        approximate = is_worth_it(V) if approximate == "auto" else approximate
-        index = cls(model, vectors=V, approximate=approximate, smoothed=smoothed, **vars(found))
-        if index.approximate:  # if queries have another width, no row of the gallery can be one
+        kind = suited_kind(approximate, V)
+        index = cls(model, vectors=V, approximate=kind, smoothed=smoothed, **vars(found))
+        if steps is not None and kind in ("ivf", "ivfpq") and smoothed is None:
+            index._engine = Approximate(V, kind, steps.lists(V, str(kind), verbose))
+        if kind:  # if queries have another width, no row of the gallery can be one
             is_query = model.n_features_in_ == index.raw.shape[1]
             index.recall = sampled_recall(index.engine, index._query_vectors if is_query else index.vectors.__getitem__)
         return index
@@ -205,12 +210,7 @@ class Index:
         Q = self.model.transform_query(query_rows(queries, self.model.n_features_in_))
         if self._smoothed is None:
             return Q
-        # An approximate engine gives candidates by their smoothed vectors; they are ranked by their plain ones.
-        before = self.untaught or self
-        engine = before.engine if before.approximate else None
-        near = None
-        if isinstance(engine, Approximate) and not isinstance(before.model, Taught):
-            near = Approximate(before.plain_vectors, engine.kind, engine.index)
+        near = plain_engine(self.untaught or self)
         return with_base_part(Q, self._smoothed.queries(base_part(self.model, Q), near))
 
     def search_vectors(self, Q: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:

@@ -129,6 +129,12 @@ def smoothed_as(neighbours: Neighbours | None, model: SimilarityModel, V: np.nda
     return smoothed_gallery(model, V, neighbours) if fits else None
 
 
+def plain_engine(index: Any) -> Approximate | None:
+    """The engine of an approximate index, which searches by smoothed vectors: candidates are ranked by plain ones."""
+    engine = index.engine if index.approximate and not isinstance(index.model, Taught) else None
+    return Approximate(index.plain_vectors, engine.kind, engine.index) if isinstance(engine, Approximate) else None
+
+
 def base_part(model: SimilarityModel, V: np.ndarray) -> np.ndarray:
     """The vectors of a model before it was ever taught, from those after; V itself for any other model."""
     if not isinstance(model, Taught):
