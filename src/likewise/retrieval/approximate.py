@@ -24,11 +24,12 @@ GOOD = 0.98  # recall@10 for which the number of lists to look into is chosen
 BLOCK = 100_000  # vectors added at a time
 _PROBES = 500  # queries that measure the recall of an approximate index
 _CHOOSING = 200  # other queries, that choose how many lists are looked into
-_MOST_LISTS = 8192
+_MOST_LISTS = 2048  # assigning a vector costs a product per list
 _PER_LIST = 50  # vectors that train a list: with four times as many the recall is the same
 _ROUNDS = 6  # of k-means
 _PER_CODE = 256  # vectors that train a centre of a code
 _FAISS_LIMITS = threading.Lock()
+_CODE_TABLES = 1 << 28  # bytes that faiss may reserve for tables of codes, which no file holds
 _WIDER = 10  # times as many candidates from codes, which are scored by the vectors themselves
 
 
@@ -220,7 +221,7 @@ def read_approximate(path: Path, kind: str, n: int, width: int) -> Any:
         raise MissingExtraError("an approximate index", "serve") from error
     how = 0 if kind == "hnsw" else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
     try:
-        with _claims_limited(faiss, path.stat().st_size):
+        with _claims_limited(faiss, path.stat().st_size + (_CODE_TABLES if kind == "ivfpq" else 0)):
             found = faiss.read_index(os.fspath(path), how)
         check_approximate(found, n, width)
     except (RuntimeError, MemoryError, ValueError) as error:
@@ -230,7 +231,7 @@ def read_approximate(path: Path, kind: str, n: int, width: int) -> Any:
 
 @contextmanager
 def _claims_limited(faiss: Any, size: int) -> Iterator[None]:
-    """Let faiss believe no claim of a file beyond the file's size; its limits are global, so they are put back."""
+    """Let faiss believe no claim of a file beyond this size; its limits are global, so they are put back."""
     with _FAISS_LIMITS:
         before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
         try:
