@@ -78,7 +78,8 @@ def _report(card: dict[str, Any]) -> None:
             f"{plural(moved['items'], 'new result')} on the first pages of {plural(moved['queries'], 'query')}"
         )
     if agrees is not None:
-        console.print(f"agrees with {agrees['count']} of {plural(agrees['of'], 'mark')} when each is left out in turn")
+        said = plural(agrees["of"], "statement" if card["labels"] else "mark")  # a label says no to the other labels
+        console.print(f"agrees with {agrees['count']} of {said} when each is left out in turn")
     if card["still_wrong"]:
         console.print(f"{plural(len(card['still_wrong']), 'item')} marked wrong still among the first ten")
     if figures is not None:

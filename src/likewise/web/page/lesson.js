@@ -23,7 +23,7 @@ function facts(done) {
   if (done.moved) {
     fact(list, number(done.moved.items), done.moved.queries > 1 ? `results moved in ${number(done.moved.queries)} queries` : "results moved");
   }
-  if (done.agrees) fact(list, `${number(done.agrees.count)} of ${number(done.agrees.of)}`, "marks agreed with when left out");
+  if (done.agrees) fact(list, `${number(done.agrees.count)} of ${number(done.agrees.of)}`, `${done.labels ? "statements" : "marks"} agreed with when left out`);
   if (done.mAP) fact(list, `${done.mAP.before.toFixed(3)} → ${done.mAP.after.toFixed(3)}`, `mAP on ${plural(done.mAP.items, "item")} never learned from`);
   return list;
 }
