@@ -42,9 +42,7 @@ def test_the_raw_map_is_another_one(visit: Any, site: Any) -> None:
     assert page.evaluate("document.getElementById('canvas').toDataURL()") != learned
 
 
-def test_the_lasso_selects_what_it_encloses(visit: Any, site: Any) -> None:
-    page = visit("/#map")
-    _drawn(page, site[1])
+def _lasso_all(page: Any) -> None:
     page.click("#lasso")
     box = page.locator("#canvas").bounding_box()
     corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99)]
@@ -54,6 +52,12 @@ def test_the_lasso_selects_what_it_encloses(visit: Any, site: Any) -> None:
     for place in places[1:]:
         page.mouse.move(*place, steps=3)
     page.mouse.up()
+
+
+def test_the_lasso_selects_what_it_encloses(visit: Any, site: Any) -> None:
+    page = visit("/#map")
+    _drawn(page, site[1])
+    _lasso_all(page)
     until(page, "document.getElementById('selected-count').textContent === '400 pictures selected'")
     assert page.get_attribute("#lasso", "aria-pressed") == "false"
 
@@ -76,19 +80,11 @@ def test_a_large_map_is_drawn_in_tiles_down_to_points(browser: Any, index_folder
         _drawn(page, app)
         assert "400 points" in page.inner_text("#map-note")
         page.focus("#canvas")
-        box = page.locator("#canvas").bounding_box()
         shown = "performance.getEntriesByType('resource').filter(({name}) => name.includes('/api/map/tile')).length"
         until(page, f"{shown} > 0")
         for _ in range(12):
             page.keyboard.press("+")
         until(page, f"{shown} > 2")
         page.click("#zoom-all")
-        page.click("#lasso")
-        corners = [(0.01, 0.01), (0.99, 0.01), (0.99, 0.99), (0.01, 0.99)]
-        places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in corners]
-        page.mouse.move(*places[0])
-        page.mouse.down()
-        for place in places[1:]:
-            page.mouse.move(*place, steps=3)
-        page.mouse.up()
+        _lasso_all(page)
         until(page, "/^(39|400).* pictures selected/.test(document.getElementById('selected-count').textContent)")
