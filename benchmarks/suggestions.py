@@ -1,6 +1,6 @@
 """What to mark next: suggested items against random ones and the top results, by a simulated user; and the outlook.
 
-usage: python -m benchmarks.suggestions STORE [--seeds N] [--concepts N] [--rounds N]
+usage: python -m benchmarks.suggestions STORE [--seeds N] [--concepts N] [--rounds N] [--oracle]
 
 STORE is a labelled feature store; its labels are hidden from the index, which ranks by the raw cosine. For each concept
 a user searches by one member and marks ten items a round, right or wrong: those `Teacher.suggest` names, the first
@@ -71,6 +71,17 @@ def at_random(teacher: Teacher, now: Index, query: int, free: np.ndarray, rng: n
 
 
 CHOICES: dict[str, Choice] = {"suggested": suggested, "top results": top, "random": at_random}
+
+
+def oracle(y: np.ndarray) -> Choice:
+    """A user who knows the answers: marks five telling right items and the five highest wrong ones."""
+
+    def choice(teacher: Teacher, now: Index, query: int, free: np.ndarray, rng: np.random.Generator) -> list[int]:
+        right = y[free] == y[query]
+        telling = [found.row for found in teacher.suggest(PER_ROUND // 2, query=query, among=free[right])]
+        return [*telling, *top(teacher, now, query, free[~right], rng)[: PER_ROUND - len(telling)]]
+
+    return choice
 
 
 def user(library: Library, choice: Choice, query: int, seed: int, rounds: int) -> Run:
@@ -194,10 +205,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--concepts", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=6, help=f"at least {SEESAW // PER_ROUND}")
+    parser.add_argument("--oracle", action="store_true", help="and a user who knows the answers, as a bound")
     asked = parser.parse_args()
     X, y = stored(asked.store)
     index = Index.build(Cosine().fit(X), X)
     library = Library(index, y, Teacher(index)._learner)
+    if asked.oracle:
+        CHOICES["oracle"] = oracle(y)
     with single_threaded_blas():
         library.learner.prepare()
         for kind, names in concepts(library, asked.concepts).items():
