@@ -90,14 +90,20 @@ KILLS ?= 200
 kills: $(VENV)/.installed-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.kills $(KILLS) $(SEED)
 
+# All ratios on one page (build/bench.md, bench.png), compared with the last one stored; STORE=1 makes it the last.
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(STORE),--store)
 
-# Minutes and gigabytes: a million rows on disk, and all pairs of 71,000 rows.
+# Many minutes and gigabytes: a million rows on disk, all pairs of 71,000 rows, cost against the number of items, a server
+# of a million items, ten million from the command line.
 bench-scale: $(VENV)/.installed-dev
+	mkdir -p build
 	$(BIN)/python -m benchmarks.scale_disk
 	$(BIN)/python -m benchmarks.scale_imagenet50
 	$(BIN)/python -m benchmarks.scale_dask
+	$(BIN)/python -m benchmarks.scale_cost --picture build/cost.png
+	$(BIN)/python -m benchmarks.serve_million
+	$(BIN)/python -m benchmarks.ten_million
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -11,6 +11,7 @@ from sklearn.preprocessing import normalize
 from likewise.base import SimilarityModel
 from likewise.core.kernels import Features, mean_square_distance
 from likewise.core.labels import sample_rows
+from likewise.retrieval.search import Exact
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.top_k import top_k
 
@@ -266,12 +267,15 @@ def _nearest(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The nearest other rows of each row, in any order, and their cosines, both (n, k)."""
     n, k = len(z), min(DEGREE, len(z) - 1)
     columns, cosines = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
-    step = max(1, _BLOCK // n)
+    engine, step = Exact(z), max(1, _BLOCK // n)
     for i in range(0, n, step):
-        S = z[i : i + step] @ z.T
-        S[np.arange(len(S)), np.arange(i, i + len(S))] = -np.inf
-        columns[i : i + step] = np.argpartition(S, n - k, axis=1)[:, n - k :]
-        cosines[i : i + step] = np.take_along_axis(S, columns[i : i + step], axis=1)
+        part = z[i : i + step]
+        near = engine.candidates(part, k + 1)
+        C = np.einsum("nkr,nr->nk", z[near], part)
+        C[near == np.arange(i, i + len(part))[:, None]] = -np.inf
+        kept = np.argsort(-C, axis=1, kind="stable")[:, :k]  # without the row itself, or without the last one
+        columns[i : i + step] = np.take_along_axis(near, kept, axis=1)
+        cosines[i : i + step] = np.take_along_axis(C, kept, axis=1)
     return columns, cosines
 
 

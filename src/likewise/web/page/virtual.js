@@ -4,6 +4,7 @@ import { $ } from "./state.js";
 
 const PAGE = 60;
 const GAP = 14;
+const MOST = 100000; // cards of a list: browsers lay nothing out beyond some 17 million pixels
 const grids = new Set();
 
 export class VirtualGrid {
@@ -25,7 +26,7 @@ export class VirtualGrid {
     const first = await this.page(0, turn);
     if (wanted) await this.page(wanted, turn);
     if (!first || turn !== this.turn) return null;
-    this.total = first.total;
+    this.total = Math.min(first.total, MOST);
     this.redraw(focus);
     return first;
   }
