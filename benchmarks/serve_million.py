@@ -185,9 +185,11 @@ def mapped(page: Any, shots: Path | None) -> Iterator[Figure]:
     began = time.perf_counter()
     for _ in range(16):
         page.keyboard.press("+")
-    while not page.evaluate("document.querySelector('#map-side .card') !== null"):
-        page.keyboard.press("Enter")  # does nothing before the points are there
-        page.wait_for_timeout(100)
+        page.wait_for_timeout(200)
+        page.keyboard.press("Enter")  # does nothing before there are points
+        if page.evaluate("document.getElementById('map-side').querySelector('.chosen') !== null"):
+            break
+    wait(page, "document.querySelector('#map-side .card') !== null")
     yield Figure("browser: zoomed in to a point and its neighbours", time.perf_counter() - began, "s")
 
 

@@ -23,6 +23,7 @@ IVF_FROM = 500_000
 GOOD = 0.98  # recall@10 for which the number of lists to look into is chosen
 BLOCK = 100_000  # vectors added at a time
 _PROBES = 500  # queries that measure the recall of an approximate index
+_FEWEST, _PRODUCTS = 100, 1e11  # of either, and multiplications that they may take
 _CHOOSING = 200  # other queries, that choose how many lists are looked into
 _MOST_LISTS = 2048  # assigning a vector costs a product per list
 _PER_LIST = 50  # vectors that train a list: with four times as many the recall is the same
@@ -134,7 +135,7 @@ def training_rows(V: np.ndarray, kind: str, lists: int) -> np.ndarray:
 
 def suited_lists(index: Any, V: np.ndarray, kind: str) -> int:
     """The least power of two of lists that find GOOD of the best rows of some vectors; a sixteenth for few vectors."""
-    rows = _sample(len(V), _CHOOSING, seed=1)
+    rows = _sample(V, _CHOOSING, seed=1)
     Q, k = np.ascontiguousarray(V[rows], dtype=np.float32), min(10, len(V))
     exact, engine, lists = best_rows(Exact(V), Q, k)[0], Approximate(V, kind, index), 1
     while lists < index.nlist:
@@ -161,13 +162,16 @@ def _share(exact: np.ndarray, found: np.ndarray) -> float:
 
 def sampled_recall(engine: Any, as_query: Callable[[np.ndarray], np.ndarray]) -> float:
     """Recall of an approximate engine for some rows of its gallery; `as_query` makes query vectors of rows."""
-    recall = measured_recall(engine, as_query(_sample(len(engine.V), _PROBES, seed=0)))
+    recall = measured_recall(engine, as_query(_sample(engine.V, _PROBES, seed=0)))
     log.info("%s: recall@10 %.1f %%", engine.kind, 100 * recall)
     return recall
 
 
-def _sample(n: int, size: int, seed: int) -> np.ndarray:
-    return np.sort(np.random.default_rng(seed).choice(n, min(n, size), replace=False))
+def _sample(V: Any, size: int, seed: int) -> np.ndarray:
+    """Some rows, fewer of a very large gallery: each is searched exactly."""
+    n, width = V.shape
+    some = min(n, size, max(_FEWEST, int(_PRODUCTS / (n * width))))
+    return np.sort(np.random.default_rng(seed).choice(n, some, replace=False))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

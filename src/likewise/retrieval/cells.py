@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ _BLOCK = 1 << 16  # rows assigned at a time
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows by the nearest of some centres: cell i has the rows order[starts[i]:starts[i + 1]], in ascending order."""
+    """Rows by the nearest of some centres: cell i has the rows order[starts[i]:starts[i + 1]]."""
 
     centres: Exact
     order: np.ndarray
@@ -33,6 +33,16 @@ class Cells:
             cell[part] = centres.candidates(np.ascontiguousarray(directions(part), np.float32), 1)[:, 0]
         starts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=len(centres)))])
         return cls(centres, np.argsort(cell, kind="stable").astype(np.int32), starts)
+
+    @classmethod
+    def of_lists(cls, index: Any) -> Self:
+        """The inverted lists of a faiss index: they are such cells, and need not be found again."""
+        import faiss
+
+        lists = index.invlists
+        rows = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)]
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
+        return cls(Exact(index.quantizer.reconstruct_n(0, lists.nlist)), np.concatenate(rows).astype(np.int32), starts)
 
     def around(self, near: np.ndarray, examples: np.ndarray) -> np.ndarray:
         """Rows of the cells of some unit rows, and of the first few cells of examples, in ascending order."""

@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.base import SimilarityModel
 from likewise.core.kernels import Features
+from likewise.retrieval.approximate import Approximate
 from likewise.retrieval.cells import Cells
 from likewise.retrieval.corrections import Wanted, bounds, corrections
 from likewise.retrieval.groups import Group, Node
@@ -115,9 +116,15 @@ class GroupLearner:
                 ground = prepared(self._directions(self._V[self._rows]), self._rng)
                 scale = 1.0 if self.cosine else _spread_of_scores(self.base, self._index, self._rng)
                 if len(self._rows) < len(self._index):
-                    self._cells = Cells.of(ground.z, lambda rows: self._directions(self._V[rows]), len(self._index))
+                    self._cells = self._new_cells(ground)
                 self._prepared = ground, scale
             return self._prepared
+
+    def _new_cells(self, ground: Ground) -> Cells:
+        engine = self._index.engine if self._index.approximate and self.cosine else None
+        if isinstance(engine, Approximate) and engine.kind != "hnsw":
+            return Cells.of_lists(engine.index)
+        return Cells.of(ground.z, lambda rows: self._directions(self._V[rows]), len(self._index))
 
     @property
     def rows(self) -> np.ndarray:
@@ -251,15 +258,15 @@ class GroupLearner:
 
     def on_graph(self, nodes: Collection[Node]) -> np.ndarray:
         """Which of the graph's rows are among these nodes."""
-        places = self._place[np.fromiter((_row(node) for node in nodes if node.kind == "row"), np.int64)]
+        places = self._place[_rows_in(nodes)]
         found = np.zeros(len(self._rows), bool)
         found[places[places >= 0]] = True
         return found
 
     def off_graph(self, nodes: Collection[Node]) -> list[Node]:
         """Nodes that have a direction but are no rows of the graph, in an order that does not hang on their hashes."""
-        rows = sorted(_row(node) for node in nodes if node.kind == "row")
-        strangers = [Node("row", row) for row in rows if self._place[row] < 0]
+        rows = _rows_in(nodes)
+        strangers = [Node("row", row) for row in np.sort(rows[self._place[rows] < 0]).tolist()]
         return strangers + sorted(node for node in nodes if node.kind == "query")
 
     def directions_of(self, nodes: Collection[Node]) -> np.ndarray:
@@ -286,6 +293,10 @@ def _graph_rows(index: Index, rng: np.random.Generator) -> np.ndarray:
     is_taken = np.zeros(n, bool)
     is_taken[labelled] = True
     return np.sort(np.concatenate([labelled, mixed[~is_taken[mixed]][: MOST_ROWS - len(labelled)]]))
+
+
+def _rows_in(nodes: Collection[Node]) -> np.ndarray:
+    return np.fromiter((value for kind, value in nodes if kind == "row"), np.int64)
 
 
 def _halfway(F: np.ndarray) -> np.ndarray:

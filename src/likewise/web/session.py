@@ -16,6 +16,7 @@ from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
 from likewise.metrics import average_precision
 from likewise.retrieval import Index
+from likewise.retrieval.conditions import columns_of, parsed
 from likewise.retrieval.filters import where_mask
 from likewise.retrieval.search import NotFoundError, check_row, query_vector
 from likewise.retrieval.taught import innermost
@@ -169,8 +170,11 @@ class Session:
         """Whether each item passes a condition; `label` is what it is labelled now."""
         known = self._passing.get(condition)
         if known is None:
-            labels = np.array([*self.labels, None], dtype=object)[:-1]  # None keeps it one-dimensional and of objects
-            known = where_mask(replace(self.index.items, labels=labels), [condition])
+            items = self.index.items
+            if "label" in columns_of(parsed(condition)):
+                labels = np.array([*self.labels, None], dtype=object)[:-1]  # None keeps it one-dimensional, of objects
+                items = replace(items, labels=labels)
+            known = where_mask(items, [condition])
             self._passing[condition] = known
         return known
 
