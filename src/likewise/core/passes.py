@@ -15,8 +15,8 @@ import numpy as np
 from likewise.core.labels import LabelTarget, indicator, label_runs
 
 Swept = tuple[np.ndarray, float]  # (S - Y) @ back, or Xᵀ times that; and the loss
-# Of the shapes tried in float32 the best, by 1 to 8 % before 1,024 columns, whose 2 MB fill a core's cache alone; it is
-# not tuned at first use, since another shape rounds otherwise, and a fit must be the same wherever it is resumed.
+# Of the shapes tried in float32 (`python -m benchmarks.pass_tiles`) the best: up to 5 % before 1,024 columns, which
+# fill a core's 2 MB alone. Not tuned at first use: another shape rounds otherwise, and a fit may be resumed elsewhere.
 ROWS, COLUMNS = 512, 768
 
 
