@@ -3,7 +3,7 @@
 usage: python -m benchmarks [NAME ...] [--store]     the modules bench_NAME.py of this folder; default: all
 
 The page goes to build/bench.md with a picture of all ratios, bench.png, and says what fell by more than a tenth since
-the last page that was stored. --store makes this one the last: docs/results/bench.json and docs/images/bench.png.
+the last page that was stored. --store makes this one the last: bench.json, bench.md and bench.png in benchmarks/stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -25,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 import likewise
-from benchmarks.one_page import COLUMNS, Measured, draw, markdown
+from benchmarks.one_page import Measured, draw, markdown
 
 ROOT = Path(__file__).parents[1]
-STORED, PICTURE = ROOT / "docs" / "results" / "bench.json", ROOT / "docs" / "images" / "bench.png"
+STORED = ROOT / "benchmarks" / "stored"
 
 
 def main() -> None:
@@ -39,14 +38,20 @@ def main() -> None:
     here, before = Path(__file__).parent, stored()
     names = words.names or sorted(path.stem.removeprefix("bench_") for path in here.glob("bench_*.py"))
     lines = measured(names)
-    page = markdown(lines, before, time.strftime("%Y-%m-%d"), machine())
-    build = ROOT / "build"
-    build.mkdir(exist_ok=True)
-    (build / "bench.md").write_text(page, "utf-8")
-    draw(lines, build / "bench.png")
-    print(page)
+    write_page(ROOT / "build", lines, before)
     if words.store:
-        store({line.what: line for line in (*before, *lines)}.values())
+        kept = {line.what: line for line in (*before, *lines)}
+        write_page(STORED, list(kept.values()), before)
+        found = json.dumps([line._asdict() for line in kept.values()], indent=1, ensure_ascii=False)
+        (STORED / "bench.json").write_text(found + "\n", "utf-8")
+    print((ROOT / "build" / "bench.md").read_text("utf-8"))
+
+
+def write_page(folder: Path, lines: list[Measured], before: list[Measured]) -> None:
+    """The page and its picture."""
+    folder.mkdir(exist_ok=True)
+    (folder / "bench.md").write_text(markdown(lines, before, time.strftime("%Y-%m-%d"), machine()), "utf-8")
+    draw(lines, folder / "bench.png")
 
 
 def measured(names: list[str]) -> list[Measured]:
@@ -61,19 +66,8 @@ def measured(names: list[str]) -> list[Measured]:
 
 def stored() -> list[Measured]:
     """The lines of the last page that was stored."""
-    if not STORED.exists():
-        return []
-    return [Measured(**line) for line in json.loads(STORED.read_text("utf-8"))["lines"]]
-
-
-def store(lines: Iterable[Measured]) -> None:
-    """Make these lines the ones that the next page is compared with, and show them in docs/."""
-    kept = list(lines)
-    facts = {"about": "All ratios, each against its goal", "command": "make bench", "date": time.strftime("%Y-%m-%d")}
-    table = {"columns": COLUMNS, "rows": [line.cells for line in kept]}
-    found = {**facts, "machine": machine(), "table": table, "lines": [line._asdict() for line in kept]}
-    STORED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    draw(kept, PICTURE)
+    path = STORED / "bench.json"
+    return [Measured(**line) for line in json.loads(path.read_text("utf-8"))] if path.exists() else []
 
 
 def show(title: str, grid: Table) -> None:

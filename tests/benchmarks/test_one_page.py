@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from benchmarks.__main__ import main
 from benchmarks.one_page import Measured, draw, fallen, markdown
 
 
@@ -40,3 +42,16 @@ def test_what_fell_by_more_than_a_tenth_is_said_and_what_rose_is_not(tmp_path: P
     assert "Nothing fell" in markdown(now, now, "today", "a machine")
     draw(now, tmp_path / "bench.png")
     assert (tmp_path / "bench.png").stat().st_size > 5_000
+
+
+def test_a_page_that_is_stored_is_the_one_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratios = iter([0.9, 0.6])
+    rows = SimpleNamespace(rows=lambda: [line("pass", next(ratios), "≥ 0.75")._asdict()])
+    monkeypatch.setattr("benchmarks.__main__.import_module", lambda name: rows)
+    for name, value in {"ROOT": tmp_path, "STORED": tmp_path / "stored"}.items():
+        monkeypatch.setattr(f"benchmarks.__main__.{name}", value)
+    for words in (["bench", "core", "--store"], ["bench", "core"]):
+        monkeypatch.setattr("sys.argv", words)
+        main()
+    assert "1 of 1 goals are met." in (tmp_path / "stored" / "bench.md").read_text("utf-8")
+    assert "- pass: 0.80 times its goal, 1.20 before" in (tmp_path / "build" / "bench.md").read_text("utf-8")
