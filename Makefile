@@ -101,6 +101,7 @@ bench-scale: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.scale_disk
 	$(BIN)/python -m benchmarks.scale_imagenet50
 	$(BIN)/python -m benchmarks.scale_dask
+	$(BIN)/python -m benchmarks.scale_anchored --kill
 	$(BIN)/python -m benchmarks.scale_cost --picture build/cost.png
 	$(BIN)/python -m benchmarks.serve_million
 	$(BIN)/python -m benchmarks.ten_million

@@ -228,7 +228,7 @@ class AnchoredSLR(SimilarityModel):
             else:
                 splits = given_splits(self.cv, rows.given_codes, rows.given_rows[places])
             prepare = self._preparation(rows, int(rng.integers(2**31)))
-            chosen = choose_setting(unit, splits, options, prepare, results, advance)
+            chosen = choose_setting(unit, splits, options, prepare, results, advance, rows.n_rows)
             return Choice(asdict(chosen.setting), prepare.seed, results, chosen.held_out, _plain(chosen.calibration))
 
     def _preparation(self, rows: Rows, seed: int) -> Preparation:

@@ -63,8 +63,9 @@ def choose_setting(
     prepare: Preparation,
     results: CVResults,
     on_score: Told = lambda: None,
+    n_rows: int = 0,
 ) -> Chosen:
-    """The setting that ranks held-out rows best."""
+    """The setting that ranks held-out rows best; `n_rows` is how many rows there are, if these are some of them."""
     widths = options.widths(prepare.kernel_size is None)
     fixed = {"scaling": options.first_scaling, **options.settings()}
     if not splits:
@@ -75,6 +76,8 @@ def choose_setting(
     kernel, unit = None, unit.under(fixed["scaling"])
     if few.kernels:
         kernel = choose_kernel(few.search(fixed["scaling"]), widths, options, fixed)
+    if kernel is not None and 0.0 in widths and not prepare.holds_kernel((n_rows, unit.engine.shape[1])):
+        kernel = carried_by_landmarks(Search(unit, splits[:1], prepare, results, on_score), kernel, fixed)
     rng = np.random.default_rng(prepare.seed)
     held = [_drawn(unit.source, split.held, MOST_CALIBRATING, rng) for split in splits]
     splits = [_fewer(unit.source, split, MOST_TRAIN, MOST_HELD, rng) for split in splits]
@@ -128,6 +131,17 @@ def choose_kernel(search: Search, widths: tuple[float, ...], options: Options, f
     if options.posterior:
         best = [search.best(_heated(setting, fixed)) for setting in best]
     return kernel if search.score(best[0]) >= search.score(best[1]) else None
+
+
+def carried_by_landmarks(search: Search, kernel: Setting, fixed: dict[str, Any]) -> Setting | None:
+    """The kernel if landmarks, which a narrow one may be too few for, rank better than a linear map; else None.
+
+    A kernel chosen on a thousand rows has each of them as a landmark. Of more rows than memory holds a kernel for, few
+    are, while a linear map gains by every row: so both learn from all rows at hand, a third of them landmarks.
+    """
+    few = search.few_landmarks()
+    linear = few.best(setting for setting in unadapted(0.0, fixed, FEW_RIDGES) if not setting.lda)
+    return kernel if few.score(kernel) >= few.score(linear) else None
 
 
 def choose_anchored(search: Search, widths: tuple[float, ...], options: Options, fixed: dict[str, Any]) -> Setting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from numbers import Real
 from typing import Any
@@ -145,6 +145,13 @@ class Search:
         """What the scores of a setting mean; `held` are rows that each split has not learned from."""
         folds = zip(self._at(setting.width), held, strict=True)
         return Calibration.measured(fold.pairs(setting, rows) for fold, rows in folds)
+
+    def few_landmarks(self) -> Search:
+        """The same search where memory holds no kernel of the rows learned from, and landmarks stand for them."""
+        n = min(len(split.train) for split in self.splits)
+        memory = min(self.prepare.memory, 4 * n * max(n, self.unit.engine.shape[1]) - 1)
+        prepare = replace(self.prepare, memory=memory)
+        return Search(self.unit, self.splits, prepare, CVResults(), self.on_score)
 
     def _tried(self, setting: Setting) -> dict[str, Any]:
         return {**asdict(setting), "rows": self.rows}
