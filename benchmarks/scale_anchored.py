@@ -1,6 +1,6 @@
 """AnchoredSLR on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
 
-usage: python -m benchmarks.scale_anchored [--rows 100000 300000 1000000] [--features 512] [--classes 100] [--modes 10]
+usage: python -m benchmarks.scale_anchored [--rows 100000 300000 1000000] [--features 512] [--classes 100] [--modes 3]
                                            [--limit 2GB] [--folder DIR] [--ways linear kernel] [--kill]
 
 Rows are those of `benchmarks.scale_disk`, but each class has several centres, so that no linear map is enough. Nothing
@@ -116,7 +116,7 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
-    for name, default in {"features": 512, "classes": 100, "modes": 10}.items():
+    for name, default in {"features": 512, "classes": 100, "modes": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--limit", default="2GB")
     parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
