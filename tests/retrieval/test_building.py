@@ -67,8 +67,27 @@ def test_steps_of_another_gallery_are_begun_anew(rows: np.ndarray, tmp_path: Pat
     assert (len(other), other.approximate) == (900, "ivf")
 
 
-def test_a_folder_of_somebody_else_is_left_alone(rows: np.ndarray, tmp_path: Path) -> None:
+def test_one_changed_row_is_another_gallery(rows: np.ndarray, tmp_path: Path) -> None:
+    build(rows, tmp_path / "a.building")
+    changed = np.array(rows)
+    changed[501] = changed[7]
+    again = build(changed, tmp_path / "a.building")
+    np.testing.assert_array_equal(again.vectors, Index.build(Cosine().fit(changed), changed).vectors)
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "part-1.txt", "vectors.npy", ".notes"])
+def test_a_folder_of_somebody_else_is_left_alone(rows: np.ndarray, tmp_path: Path, name: str) -> None:
     (tmp_path / "a.building").mkdir()
-    (tmp_path / "a.building" / "thesis.tex").write_text("…")
+    (tmp_path / "a.building" / name).write_text("…")
     with pytest.raises(LikewiseError, match="is there and was not made by likewise index; move it away"):
+        build(rows, tmp_path / "a.building")
+    assert (tmp_path / "a.building" / name).read_text() == "…"
+
+
+def test_a_full_disk_is_a_sentence(rows: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(building, "reserve", full)
+    with pytest.raises(LikewiseError, match=r"cannot write .*vectors.npy: No space left on device"):
         build(rows, tmp_path / "a.building")

@@ -1,12 +1,14 @@
 """Building a large index in steps that are kept: one that was killed goes on where it was, to the same result.
 
 A folder beside the index holds the vectors computed so far, the trained lists and codes, and parts of the lists, each
-of which is there as a whole or not at all. It belongs to one gallery, model and kind; for another it is begun anew.
+of which is there as a whole or not at all. It belongs to one gallery, model and kind; for another, be it by a single
+row, it is begun anew.
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Self
@@ -17,13 +19,13 @@ from likewise.base import SimilarityModel
 from likewise.errors import LikewiseError
 from likewise.retrieval.approximate import BLOCK, suited_lists, training_rows, untrained
 from likewise.retrieval.gallery import embed_blocks, in_float
-from likewise.utils.files import atomic_write, make_folder
+from likewise.utils.files import atomic_write, make_folder, reserve
 from likewise.utils.progress import progress_bar
 
 _PART = 10 * BLOCK  # vectors of a part of the lists
 _STATE, _VECTORS, _TRAINED = "state.json", "vectors.npy", "trained.faiss"
-_SAMPLE = 64  # rows that tell galleries and models apart
-_OURS = (_STATE, _VECTORS, _TRAINED)
+_SAMPLE = 64  # rows that tell models apart
+_OURS = re.compile(r"state\.json|vectors\.npy|trained\.faiss|part-\d{5}\.faiss|\..+\.tmp")
 
 
 class Workspace:
@@ -35,9 +37,7 @@ class Workspace:
     @classmethod
     def of(cls, folder: Path, model: SimilarityModel, raw: np.ndarray, kind: str | bool) -> Self:
         """Go on with what is in a folder, or begin anew if it is of another gallery, model or kind."""
-        rows = np.asarray(raw[np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int))])
-        digest = hashlib.sha256(rows.tobytes() + np.ascontiguousarray(model.transform(in_float(rows))).tobytes())
-        made = cls(folder, {"rows": len(raw), "kind": kind, "of": digest.hexdigest()})
+        made = cls(folder, {"rows": len(raw), "kind": kind, "of": _digest(model, raw)})
         if folder.exists() and not made._is_ours():
             raise LikewiseError(f"{folder} is there and was not made by likewise index; move it away")
         known = made._read_state()
@@ -50,8 +50,10 @@ class Workspace:
         return made
 
     def _is_ours(self) -> bool:
-        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else ["a file"]
-        return all(name in _OURS or name.startswith(("part-", ".")) for name in names)
+        """Whether the folder has our names alone, and the one that is written first; or nothing yet."""
+        names = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else {"a file"}
+        begun = _STATE in names or all(name.startswith(".") for name in names)
+        return begun and all(_OURS.fullmatch(name) for name in names)
 
     def _read_state(self) -> dict[str, Any]:
         try:
@@ -74,6 +76,7 @@ class Workspace:
         if not self._done or not path.exists():
             self._done = 0
             np.lib.format.open_memmap(path, "w+", np.float32, (len(raw), width))
+            _reserved(path)
         out = np.lib.format.open_memmap(path, "r+")
         with progress_bar("indexing", len(raw), enabled=bool(verbose)) as advance:
             advance(self._done)
@@ -114,3 +117,20 @@ class Workspace:
                 part.add_with_ids(block, np.arange(first, first + len(block)))
             atomic_write(path, faiss.serialize_index(part).tobytes())
         return faiss.read_index(os.fspath(path))
+
+
+def _digest(model: SimilarityModel, raw: np.ndarray) -> str:
+    """What names a gallery, by all of its rows, and a model, by what it makes of some."""
+    found = hashlib.sha256()
+    for start in range(0, len(raw), BLOCK):
+        found.update(np.ascontiguousarray(raw[start : start + BLOCK]).data)
+    rows = np.asarray(raw[np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int))])
+    found.update(np.ascontiguousarray(model.transform(in_float(rows))).data)
+    return found.hexdigest()
+
+
+def _reserved(path: Path) -> None:
+    try:
+        reserve(path)
+    except OSError as error:
+        raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
