@@ -1,12 +1,13 @@
 """AnchoredSLR on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
 
 usage: python -m benchmarks.scale_anchored [--rows 100000 300000 1000000] [--features 512] [--classes 100] [--modes 3]
-                                           [--limit 2GB] [--folder DIR] [--ways linear kernel] [--kill]
+                                           [--limit 2GB] [--folder DIR] [--ways linear kernel] [--kill] [--store NAME]
 
 Rows are those of `benchmarks.scale_disk`, but each class has several centres, so that no linear map is enough. Nothing
 is set but the memory limit and the checkpoint. Each fit runs in a process of its own, whose peak memory includes the
 interpreter. With --kill each is first started, killed with -9 at a random moment after its settings were chosen, and
-then run to the end: the same model must come out as from a run that nobody disturbed.
+then run to the end: the same model must come out as from a run that nobody disturbed. On Dask, two workers of one
+thread run on this machine; memory is that of the largest process. With --store the table is kept in docs/results.
 """
 
 from __future__ import annotations
@@ -26,24 +27,42 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.__main__ import show
+from benchmarks.results import store_table
 from benchmarks.scale_disk import generate
 
-WAYS = {"linear": "linear", "kernel": "auto"}
+WAYS = {"linear": "linear", "kernel": "auto", "kernel on Dask": "auto"}
 FIT = """
 import json, sys, time
+from contextlib import ExitStack
 import numpy as np
 from benchmarks.measure import peak_resident
 from likewise import AnchoredSLR
 given = json.loads(sys.argv[1])
-model = AnchoredSLR(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
-began, processor = time.perf_counter(), time.process_time()
-model.fit(given["data"], np.load(given["labels"]))
-found = {"seconds": time.perf_counter() - began, "processor": time.process_time() - processor, "peak": peak_resident()}
-model.save(given["model"])
-test = np.load(given["test"])
-found |= {"mAP": model.score(test["X"], test["y"]), "setting": model.setting_}
-found["landmarks"] = 0 if model.landmarks_ is None else len(model.landmarks_)
-print(json.dumps(found))
+
+def main():
+    model = AnchoredSLR(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
+    with ExitStack() as opened:
+        X, workers = given["data"], dict
+        if given["dask"]:
+            from distributed import Client, LocalCluster
+            from likewise.data.dask import dask_rows
+            options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+            cluster = opened.enter_context(LocalCluster(**options))
+            client = opened.enter_context(Client(cluster))
+            X, workers = dask_rows(X), lambda: client.run(lambda: (time.process_time(), peak_resident()))
+        began, processor = time.perf_counter(), time.process_time() + sum(one for one, _ in workers().values())
+        model.fit(X, np.load(given["labels"]))
+        found, ended = {"seconds": time.perf_counter() - began}, workers().values()
+        found["peak"] = max([peak_resident(), *(peak for _, peak in ended)])
+        found["processor"] = time.process_time() + sum(one for one, _ in ended) - processor
+    model.save(given["model"])
+    test = np.load(given["test"])
+    found |= {"mAP": model.score(test["X"], test["y"]), "setting": model.setting_}
+    found["landmarks"] = 0 if model.landmarks_ is None else len(model.landmarks_)
+    print(json.dumps(found))
+
+if __name__ == "__main__":
+    main()
 """
 
 
@@ -60,10 +79,10 @@ def main() -> None:
 
 
 def _learned(files: dict[str, str], way: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {**files, "kernel": WAYS[way], "limit": arguments.limit}
+    given = {**files, "kernel": WAYS[way], "limit": arguments.limit, "dask": "Dask" in way}
     whole = {**given, "model": str(folder / f"{way}.likewise"), "checkpoint": str(folder / f"{way}.checkpoint")}
     found: dict[str, Any] = json.loads(_run(whole).splitlines()[-1])
-    if arguments.kill:
+    if arguments.kill and not given["dask"]:
         again = {**given, "model": str(folder / f"{way}-2.likewise"), "checkpoint": str(folder / f"{way}-2.checkpoint")}
         found["killed"] = _killed(again, found["seconds"])
         _run(again)
@@ -103,14 +122,21 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         f"AnchoredSLR, rows on disk x {arguments.features} float32, {arguments.classes:,} classes of "
         f"{arguments.modes} centres, memory_limit={arguments.limit!r}"
     )
-    grid = Table("rows", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed, then the same")
-    for row in found:
-        killed = f"after {row['killed']:.0f} s, {'yes' if row['same'] else 'NO'}" if "killed" in row else ""
-        grid.add_row(
-            f"{row['rows']:,}", row["way"], f"{row['landmarks']:,}", f"{row['seconds']:.0f}",
-            f"{row['processor']:.0f}", f"{row['peak'] / 1e6:,.0f} MB", f"{row['mAP']:.3f}", killed,
-        )  # fmt: skip
+    columns = ["rows", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed, then the same"]
+    grid, rows = Table(*columns), [_cells(row) for row in found]
+    for cells in rows:
+        grid.add_row(*cells)
     show(title, grid)
+    if arguments.store is not None:
+        store_table(arguments.store, title, "python -m benchmarks.scale_anchored --kill", columns, rows)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    killed = f"after {row['killed']:.0f} s, {'yes' if row['same'] else 'NO'}" if "killed" in row else ""
+    return [
+        f"{row['rows']:,}", row["way"], f"{row['landmarks']:,}" if row["landmarks"] else "", f"{row['seconds']:.0f}",
+        f"{row['processor']:.0f}", f"{row['peak'] / 1e6:,.0f} MB", f"{row['mAP']:.3f}", killed,
+    ]  # fmt: skip
 
 
 def _arguments() -> argparse.Namespace:
@@ -122,6 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--store", help="name of the file in docs/results")
     return parser.parse_args()
 
 

@@ -41,7 +41,7 @@ def killed(words: list[str], times: int, seconds: float) -> int:
     for _ in range(times):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(rng.uniform(0.1, 0.9) * seconds)
+            process.wait(rng.uniform(0.1, 0.4) * seconds)
             break
         except subprocess.TimeoutExpired:
             process.kill()

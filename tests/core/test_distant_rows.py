@@ -49,7 +49,7 @@ def test_weights_mean_repetition_there_too(tmp_path: Path, way: str) -> None:
 def test_columns_with_two_sums_survive_the_way_through_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
     np.save(tmp_path / "rows.npy", X)
-    monkeypatch.setattr("likewise.data.disk.HeldColumns.__init__", None)
+    monkeypatch.setattr("likewise.data.disk.merged_columns", None)
     monkeypatch.setattr(AnchoredSLR, "_choosing_rows", lambda self, rows: N)  # the same choice as in memory
     limit = "130kB"
     options = {**ANCHORED["all pairs"], "scaling": "unit"}

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise import SLR
-from likewise.data.disk import DiskEngine, HeldColumns, MemoryBudget, SpilledColumns, in_bytes
+from likewise.core.passes import Gallery
+from likewise.data.disk import DiskEngine, MemoryBudget, SpilledColumns, in_bytes
 from likewise.data.memory import MemoryEngine
 from likewise.data.rows import open_rows
 from likewise.data.sources import NpyFile
@@ -97,7 +98,7 @@ def test_the_gallery_goes_to_a_file_where_memory_has_no_room(tmp_path: Path) -> 
     spilled = DiskEngine(source, codes, CLASSES, weights, "130kB").gallery(R)
     held = DiskEngine(source, codes, CLASSES, weights, "10MB").gallery(R)
     assert isinstance(spilled, SpilledColumns)
-    assert isinstance(held, HeldColumns)
+    assert isinstance(held, Gallery)
     np.testing.assert_allclose(spilled.linear[0], held.linear[0], rtol=1e-12)
     assert_same(SLR(rank=7, n_iter=2, rows={"memory_limit": "110kB"}).fit(source.path, y, weights),
                 SLR(rank=7, n_iter=2).fit(X, y, weights), X, 1e-9)  # fmt: skip

@@ -23,7 +23,7 @@ from likewise.core.labels import ContentOrder
 from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import NpyFile, check_finite, working_dtype
-from likewise.data.tasks import block_columns, block_sums, labelled_block
+from likewise.data.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.errors import LikewiseError, optional
 from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, added, single_threaded_blas
@@ -50,11 +50,12 @@ class DaskEngine(BlockedEngine):
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         self._welcome()
-        sent = self._sent(task)
-        return self._added([self._submit(_sums, sent, block) for block in self._blocks])
+        sent, size = self._sent(task), _BLOCKS_A_THREAD if getattr(task, "own_threads", False) else 1  # large sums
+        groups = (self._blocks[i : i + size] for i in range(0, len(self._blocks), size))
+        return self._added([self._submit(_sums, sent, *blocks) for blocks in groups])
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
-        """All rows as columns: each block of them stays on the worker that made it."""
+        """All rows as columns, on the workers."""
         sent = self._sent(make)
         parts = [self._submit(_columns, sent, block) for block in self._blocks]
         return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
@@ -64,8 +65,8 @@ class DaskEngine(BlockedEngine):
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
         self._welcome()
-        sent, groups = self._sent(task), columns.groups()
-        parts = [self._submit(_against, sent, block, *group) for block in self._blocks for group in groups]
+        sent, groups = self._sent(task), columns.groups
+        parts = [self._submit(_against, sent, group, block) for block in self._blocks for group in groups]
         return self._added(parts, len(groups))
 
     def hashes(self) -> np.ndarray:
@@ -159,25 +160,22 @@ class DaskEngine(BlockedEngine):
 
 
 class ClusterColumns:
-    """Columns of a pass on the workers, in blocks."""
+    """Columns of a pass on the workers, in groups of blocks, as large as one task may hold."""
 
     def __init__(self, engine: DaskEngine, parts: list[Any], nbytes: int) -> None:
-        self._engine, self._parts, self._nbytes = engine, parts, nbytes
-
-    def groups(self) -> list[list[Any]]:
-        """Blocks to be met by one task, as many as it may hold."""
-        size = max(1, int(_GROUP_BYTES * len(self._parts) / max(self._nbytes, 1)))
-        return [self._parts[i : i + size] for i in range(0, len(self._parts), size)]
+        size = max(1, int(_GROUP_BYTES * len(parts) / max(nbytes, 1)))
+        self._engine = engine
+        self.groups = [engine._submit(_merged, *parts[i : i + size]) for i in range(0, len(parts), size)]
 
     def blocks(self) -> Iterator[Gallery]:
         """The galleries one after the other, brought to the client: for rows that are there."""
-        for part in self._parts:
-            yield self._engine.gathered([part])[0]
+        for group in self.groups:
+            yield self._engine.gathered([group])[0]
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         engine = self._engine
-        G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), part) for part in self._parts])
+        G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), group) for group in self.groups])
         return G_back, back_sum
 
 
@@ -220,10 +218,10 @@ def _recoded(ranks: np.ndarray, block: RowBlock) -> RowBlock:
     return RowBlock(block.rows[order], codes[order], None if block.weights is None else block.weights[order])
 
 
-def _sums(task: Task, block: RowBlock) -> Arrays:
+def _sums(task: Task, *blocks: RowBlock) -> Arrays:
     # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
-        return block_sums(task, block, map)
+        return added(block_sums(task, block, map) for block in blocks)
 
 
 def _columns(make: Maker, block: RowBlock) -> Gallery:
@@ -231,8 +229,12 @@ def _columns(make: Maker, block: RowBlock) -> Gallery:
         return block_columns(make, block, map)
 
 
-def _against(task: Against, block: RowBlock, *columns: Gallery) -> Arrays:
-    return _sums(task.against(columns), block)
+def _merged(*columns: Gallery) -> Gallery:
+    return merged_columns(columns)
+
+
+def _against(task: Against, columns: Gallery, block: RowBlock) -> Arrays:
+    return _sums(task.against((columns,)), block)
 
 
 def _tree(*parts: Arrays) -> Arrays:

@@ -13,7 +13,7 @@ from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
-from likewise.data.tasks import block_columns, block_sums, labelled_block
+from likewise.data.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, added
@@ -108,7 +108,7 @@ class DiskEngine(BlockedEngine):
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
         blocks = (block_columns(make, block) for block in self.blocks())
         if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
-            return HeldColumns(list(blocks))
+            return merged_columns(list(blocks))
         return SpilledColumns(blocks)
 
     def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
@@ -133,23 +133,8 @@ class DiskEngine(BlockedEngine):
         return added(parts())
 
 
-class HeldColumns:
-    """Columns of a pass in blocks, in memory."""
-
-    def __init__(self, blocks: list[Gallery]) -> None:
-        self._blocks = blocks
-
-    def blocks(self) -> Iterator[Gallery]:
-        yield from self._blocks
-
-    @cached_property
-    def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        G_back, back_sum = added(block.linear for block in self.blocks())
-        return G_back, back_sum
-
-
-class SpilledColumns(HeldColumns):
-    """The same in an anonymous temporary file, read ahead block by block."""
+class SpilledColumns:
+    """Columns of a pass in blocks, in an anonymous temporary file, read ahead block by block."""
 
     def __init__(self, blocks: Iterator[Gallery]) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
@@ -165,6 +150,11 @@ class SpilledColumns(HeldColumns):
         ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
         yield from read_ahead(jobs)
+
+    @cached_property
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        G_back, back_sum = added(block.linear for block in self.blocks())
+        return G_back, back_sum
 
     def _write(self, G: np.ndarray) -> None:
         try:

@@ -1,6 +1,6 @@
 """Sums over blocks of rows, as tasks that run on any engine, and how their parts are combined."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -100,6 +100,23 @@ def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray 
     starts = class_starts(codes, len(parts[0].starts) - 1)
     G = np.concatenate([part.G for part in parts])
     return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
+
+
+def merged_columns(parts: Sequence[Gallery]) -> Gallery:
+    """Columns of several blocks as one gallery: tiles are as wide as they can be, and a class is one range of them."""
+    if len(parts) == 1:
+        return parts[0]
+    n_classes = len(parts[0].starts) - 1
+    codes = np.concatenate([np.repeat(np.arange(n_classes), np.diff(part.starts)) for part in parts])
+    order = np.argsort(codes, kind="stable")
+    weights = [part.weights for part in parts if part.weights is not None]
+    extra = [part.extra for part in parts if part.extra is not None]
+    return Gallery(
+        np.concatenate([part.G for part in parts])[order],
+        class_starts(codes[order], n_classes),
+        np.concatenate(weights)[order] if weights else None,
+        np.concatenate(extra)[order] if extra else None,
+    )
 
 
 def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> Arrays:
