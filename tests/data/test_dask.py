@@ -211,7 +211,7 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
     L = np.random.default_rng(0).standard_normal((D, r)).astype(np.float32)
     marks = engine.take(np.sort(np.random.default_rng(0).permutation(len(X))[:m])).gallery(L)
     gallery = engine.gallery(L)
-    distributed.wait([*engine._blocks, *gallery._parts])
+    distributed.wait([*engine._blocks, *gallery.groups])
     made: dict[Any, Any] = {}
     plain = type(engine)._submit
 
@@ -226,7 +226,7 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
         monkeypatch.setattr(type(engine), "_submit", noted)
         engine.sweep(L, columns, target)
         monkeypatch.setattr(type(engine), "_submit", plain)
-        futures = {**made, **{future.key: future for future in getattr(columns, "_parts", [])}}
+        futures = {**made, **{future.key: future for future in getattr(columns, "groups", [])}}
         got = {key: n - before[key] for key, n in _received(client).items() if n > before[key]}
         assert set(got) <= {*futures, *(block.key for block in engine._blocks)}
         sent = sum(n * len(pickle.dumps(futures[key].result(), 5)) for key, n in got.items() if key in futures)

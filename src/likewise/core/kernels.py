@@ -177,6 +177,10 @@ class FeatureSums:
     own_threads: ClassVar[bool] = True  # one q x q sum at a time
     rows: ClassVar[int] = 2048  # whose features are held at a time
 
+    @property
+    def result_bytes(self) -> int:
+        return 0 if self.features.is_linear else 8 * self.features.width(0) ** 2
+
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
         G: Any = None
         sums: Any = 0.0

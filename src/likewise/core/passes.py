@@ -5,6 +5,7 @@ Rows are compared with a gallery, both sorted by label. Nothing of size n x n is
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,7 +97,7 @@ def excess(
     n, m = len(P), len(gallery.G)
     runs, back = label_runs(codes), gallery.back
     total = np.zeros((n, back.shape[1]), dtype=P.dtype)
-    part, buffer = np.empty_like(total), np.empty(n * min(COLUMNS, m), dtype=P.dtype)
+    part, buffer = np.empty_like(total), _scratch(n * min(COLUMNS, m), P.dtype)
     for first in range(0, m, COLUMNS):
         tile = slice(first, min(first + COLUMNS, m))
         F = buffer[: n * (tile.stop - first)].reshape(n, -1)
@@ -107,6 +108,20 @@ def excess(
     total += P @ G_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
     total *= P.dtype.type(0.5)
     return total
+
+
+_kept = threading.local()
+
+
+def _scratch(size: int, dtype: np.dtype) -> np.ndarray:
+    """Room for a tile, the same for all passes of a thread: new pages for each cost up to a fifth of a pass.
+
+    They are new for each where memory is given back at once, as Dask tells its workers to.
+    """
+    held = getattr(_kept, "room", None)
+    if held is None or held.nbytes < size * dtype.itemsize:
+        held = _kept.room = np.empty(size * dtype.itemsize, np.uint8)
+    return np.asarray(held[: size * dtype.itemsize].view(dtype))
 
 
 class _Loss:

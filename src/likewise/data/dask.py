@@ -50,7 +50,7 @@ class DaskEngine(BlockedEngine):
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         self._welcome()
-        sent, size = self._sent(task), _BLOCKS_A_THREAD if getattr(task, "own_threads", False) else 1  # large sums
+        sent, size = self._sent(task), blocks_at_a_time(task)
         groups = (self._blocks[i : i + size] for i in range(0, len(self._blocks), size))
         return self._added([self._submit(_sums, sent, *blocks) for blocks in groups])
 
@@ -177,6 +177,11 @@ class ClusterColumns:
         engine = self._engine
         G_back, back_sum = engine._added([engine._submit(attrgetter("linear"), group) for group in self.groups])
         return G_back, back_sum
+
+
+def blocks_at_a_time(task: Task) -> int:
+    """Blocks that one task adds up: of sums larger than a block, few should travel or wait to be added."""
+    return min(max(1, getattr(task, "result_bytes", 0) // _BLOCK_BYTES), _BLOCKS_A_THREAD)
 
 
 def _moves(held: list[str | None], threads: dict[str, int], new: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
 from likewise.core.passes import Gallery, Swept, deviation
 from likewise.core.whitening import WhiteningMap, whiten
-from likewise.data.tasks import block_columns, class_squares
+from likewise.data.tasks import ClassSums, block_columns, class_squares
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
@@ -58,7 +58,10 @@ class MemoryEngine:
         return product
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        return class_sums(self._X, self.row_codes, self.row_weights, self.n_classes, L)
+        if sp.issparse(self._X):  # whose sums stay sparse until they are mapped
+            return class_sums(self._X, self.row_codes, self.row_weights, self.n_classes, L)
+        (sums,) = self.sum(ClassSums(self.n_classes))
+        return np.asarray(sums @ L)
 
     def sum_of_squares(self, target: LabelTarget) -> float:
         return class_squares(self.codes, self.weights, self.n_classes, target)

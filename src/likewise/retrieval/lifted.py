@@ -38,6 +38,7 @@ class LiftedVectors:
     def __init__(self, base: np.ndarray, rows: np.ndarray, part: np.ndarray, shrink: np.ndarray) -> None:
         self.base, self.rows, self.part, self.shrink = base, rows, part, shrink
         self.shape = (len(base), base.shape[1] + part.shape[1])
+        self.size = self.shape[0] * self.shape[1]
 
     @classmethod
     def of(cls, model: Taught, V: np.ndarray, reached: Reached | None = None) -> Self:
