@@ -21,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,6 +49,7 @@ class Server:
         assert self.process.stderr is not None
         said = next(found for line in self.process.stderr if (found := re.search(r"http://[^ ]+", line)))
         self.address = said.group().rstrip("/")
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()  # a full pipe would stop the server
         asked(self.address, "/healthz")
         self.seconds = time.perf_counter() - began
 

@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -89,11 +90,12 @@ class Teacher:
         self.base = self._learner.base
 
     def prepare(self) -> None:
-        """Compute what all lessons share, once per index: the graph and the kernel of the gallery.
+        """Compute what all lessons share, once per index: the graph and the kernel of the gallery, and names of rows.
 
         `learn` does this if it has not been done before.
         """
         self._learner.prepare()
+        self.said()  # looks items up by their names: of a million, half a second the first time
 
     # -- feedback -----------------------------------------------------------------------------------------------------
 
@@ -162,13 +164,14 @@ class Teacher:
         steps, began = self.feedback.steps(), time.perf_counter()
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
-        with single_threaded_blas():
+        with single_threaded_blas(), ThreadPoolExecutor(1) as beside:
             said = self._listener.said(event for event in steps if event.kind != "lesson")
             groups = self._groups(said)
+            leaving_out = beside.submit(self._learner.trials, groups, said.explicit)
             taught, part = self._taught(said, groups)
             held = self._still_held(said)
             before, after = self._score(self.index, held), self._score(taught, held)
-            trials = self._learner.trials(groups, said.explicit)
+            trials = leaving_out.result()
             taught.model.calibration_ = marks_calibration(trials) if groups else taught.model.calibration_
             facts = self._facts(said, agreeing(trials), taught)
         note = self._note if after is None else None
