@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -11,6 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from benchmarks.measure import best_of_each, clusters, peak_bytes
 from likewise import SLR, AnchoredSLR
 from likewise.core.labels import LabelTarget
+from likewise.core.passes import Gallery
 from likewise.data.memory import MemoryEngine
 
 Row = dict[str, object]
@@ -18,6 +20,7 @@ Row = dict[str, object]
 
 def rows() -> Iterator[Row]:
     yield from all_pairs_pass()
+    yield from all_pairs_pass(71_000)
     yield from fit_against_lda()
     yield from small_and_wide()
     yield from memory_of_an_exact_fit()
@@ -25,22 +28,31 @@ def rows() -> Iterator[Row]:
 
 
 def all_pairs_pass(n: int = 20_000) -> Iterator[Row]:
-    """Two products per pair: 4 n² r operations; the time includes clamping and loss."""
+    """Two products per pair, 4 n² r operations; the time includes clamping and loss.
+
+    Symmetric scores, those of a whole matrix, need three products for two tiles: the rate is that of the four.
+    """
     for r in (64, 100, 128):
         X, y = clusters(n, r, 50)
         engine, L = MemoryEngine(X, y, 50), np.eye(r) / np.sqrt(r)
         gallery, A = engine.gallery(L), np.random.default_rng(0).standard_normal((4096, 4096), dtype=np.float32)
-        gemm, ours = best_of_each(
-            lambda A=A: A @ A, lambda e=engine, L=L, g=gallery: e.sweep(L, g, LabelTarget()), repeats=6
+
+        def sweep(symmetric: bool, e: MemoryEngine = engine, L: np.ndarray = L, g: Gallery = gallery) -> object:
+            return e.sweep(L, g, LabelTarget(), symmetric=symmetric)
+
+        gemm, plain, mirrored = best_of_each(
+            lambda A=A: A @ A, partial(sweep, False), partial(sweep, True), repeats=6 if n < 50_000 else 3
         )
-        rate, ours = 2 * 4096**3 / gemm, 4 * n**2 * r / ours
-        yield {
-            "what": f"all-pairs pass, n = {n:,}, r = {r}, float32",
-            "ours": f"{ours / 1e9:.0f} GF/s",
-            "rival": f"GEMM {rate / 1e9:.0f} GF/s",
-            "ratio": ours / rate,
-            "goal": "≥ 0.75",
-        }
+        rate = 2 * 4096**3 / gemm
+        for what, seconds in (("", plain), (" of a symmetric matrix", mirrored)):
+            ours = 4 * n**2 * r / seconds
+            yield {
+                "what": f"all-pairs pass{what}, n = {n:,}, r = {r}, float32",
+                "ours": f"{ours / 1e9:.0f} GF/s",
+                "rival": f"GEMM {rate / 1e9:.0f} GF/s",
+                "ratio": ours / rate,
+                "goal": "≥ 0.9",
+            }
 
 
 def _given(model: SLR | AnchoredSLR) -> str:

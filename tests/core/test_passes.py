@@ -10,7 +10,7 @@ from tests.planted import clamp
 
 from likewise.core import passes
 from likewise.core.labels import LabelTarget, class_starts
-from likewise.core.passes import Gallery, deviation
+from likewise.core.passes import Gallery, deviation, symmetric_deviation
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +72,18 @@ def test_single_precision_stays_single():
 def test_clamp_is_the_line_of_the_algorithm():
     S, y = np.array([[2.0, -1.0], [0.5, 0.2]]), np.array([0, 1])
     np.testing.assert_array_equal(clamp(S, y), [[2.0, -1.0], [0.0, 1.0]])
+
+
+@given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 10**6), st.booleans(), st.integers(1, 9))
+def test_symmetric_scores_take_their_mirror_image_from_the_same_tile(n, c, seed, weighted, rows):
+    rng = np.random.default_rng(seed)
+    codes, G = np.sort(rng.integers(0, c, n)), rng.standard_normal((n, 3))
+    P, weights = G @ (A := rng.standard_normal((3, 3))) @ A.T, rng.uniform(0.5, 2, n) if weighted else None
+    gallery = Gallery(G, class_starts(codes, c), weights)
+    blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+    for margins in ((1.0, 0.0), (0.7, -0.2)):
+        target = LabelTarget(*margins)
+        expected, loss = deviation(P, codes, weights, gallery, target)
+        found, found_loss = symmetric_deviation(P, codes, weights, gallery, target, lambda work: map(work, blocks))
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert found_loss == pytest.approx(loss, rel=1e-9, abs=1e-9)

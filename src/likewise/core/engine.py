@@ -111,11 +111,12 @@ class Engine(Protocol):
         """X R T for the `gallery` of R, to be passed to `sweep` as projected; None if that would not be cheaper."""
 
     def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False
+        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False, symmetric: bool = False
     ) -> tuple[np.ndarray, float]:
         """Σ over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
 
-        `projected` says that L is X L already, as `mixture` gave it.
+        `projected` says that L is X L already, as `mixture` gave it, and `symmetric` that S = Sᵀ, which saves work
+        where all rows are at hand.
         """
 
     def take(self, chosen: np.ndarray) -> EngineInMemory:
@@ -172,5 +173,6 @@ class EngineInMemory(Engine, Protocol):
         target: LabelTarget,
         reduce: Callable[[Any, np.ndarray, slice], np.ndarray] | None = None,
         projected: bool = False,
+        symmetric: bool = False,
     ) -> tuple[np.ndarray, float]:
         """As `Engine.sweep`; `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks."""

@@ -6,19 +6,22 @@ Rows are compared with a gallery, both sorted by label. Nothing of size n x n is
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from likewise.core.labels import LabelTarget, indicator, label_runs
+from likewise.core.labels import LabelTarget, Runs, indicator, label_runs
 
+InOrder = Callable[[Callable[[slice], Any]], Iterable[Any]]
 Swept = tuple[np.ndarray, float]  # (S - Y) @ back, or Xᵀ times that; and the loss
 # Of the shapes tried in float32 (`python -m benchmarks.pass_tiles`) the best: up to 5 % before 1,024 columns, which
 # fill a core's 2 MB alone. Not tuned at first use: another shape rounds otherwise, and a fit may be resumed elsewhere.
 ROWS, COLUMNS = 512, 768
+MOST_MIRRORED = 1 << 26  # bytes of the sums of a block with all later rows: some six of them are held at a time
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,53 @@ def excess(
         np.matmul(P, gallery.G[tile].T, out=F)
         see(F, target.fold(F, runs, gallery.starts, first), tile)
         total += np.matmul(F, back[tile], out=part)
+    return _with_linear_part(total, P, gallery, target)
+
+
+def _with_linear_part(total: np.ndarray, P: np.ndarray, gallery: Gallery, target: LabelTarget) -> np.ndarray:
+    """(S - Y) @ back from the sums of folded tiles, in place."""
     G_back, back_sum = gallery.linear
     total += P @ G_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
     total *= P.dtype.type(0.5)
+    return total
+
+
+def symmetric_deviation(
+    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget, each: InOrder
+) -> Swept:
+    """`deviation` of all rows at once, where S = P Gᵀ is symmetric: a tile serves its mirror image too.
+
+    Two tiles take three products instead of four. `each` maps a function over blocks of rows, in their order.
+    """
+    total, loss = np.zeros((len(P), gallery.back.shape[1]), dtype=P.dtype), _Loss(weights, gallery, target)
+
+    def of_block(block: slice) -> tuple[slice, np.ndarray, _Loss]:
+        seen = _Loss(None if weights is None else weights[block], gallery, target)
+        return block, _from_block_on(P, block, label_runs(codes[block]), gallery, target, seen.see), seen
+
+    for block, sums, seen in each(of_block):
+        total[block.start :] += sums
+        loss.add(seen)
+    total = _with_linear_part(total, P, gallery, target)
+    return total, loss.of(P, total)
+
+
+def _from_block_on(
+    P: np.ndarray, block: slice, runs: Runs, gallery: Gallery, target: LabelTarget, see: Callable[..., None]
+) -> np.ndarray:
+    """Folded tiles of a block of rows with itself and with all later rows, summed with `back` for both sides."""
+    rows, back, n = P[block], gallery.back, block.stop - block.start
+    total = np.zeros((len(P) - block.start, back.shape[1]), dtype=P.dtype)
+    part, buffer = np.empty_like(total[:n]), _scratch(n * max(n, COLUMNS), P.dtype)
+    firsts = [block.start, *range(block.stop, len(P), COLUMNS)]
+    for first, last in pairwise([*firsts, len(P)]):
+        F = buffer[: n * (last - first)].reshape(n, -1)
+        np.matmul(rows, gallery.G[first:last].T, out=F)
+        is_mirrored = first >= block.stop
+        see(F, target.fold(F, runs, gallery.starts, first), slice(first, last), 1 + is_mirrored)
+        total[:n] += np.matmul(F, back[first:last], out=part)
+        if is_mirrored:
+            np.matmul(F.T, back[block], out=total[first - block.start : last - block.start])
     return total
 
 
@@ -135,13 +182,18 @@ class _Loss:
         self.rows, self.gallery, self.target = rows, gallery, target
         self.same, self.folded = 0.0, 0.0
 
-    def see(self, F: np.ndarray, same: list[tuple[slice, slice, np.ndarray]], tile: slice) -> None:
-        """Take the sums of a folded tile; `same` are the blocks of E for pairs of one label."""
+    def see(self, F: np.ndarray, same: list[tuple[slice, slice, np.ndarray]], tile: slice, times: int = 1) -> None:
+        """Take the sums of a tile that counts so many times; `same` are the blocks of E of pairs of one label."""
         w = None if self.gallery.weights is None else self.gallery.weights[tile]
         for a, b, E in same:
-            self.same += _weighted_sum(E, None if self.rows is None else self.rows[a], None if w is None else w[b])
+            rows = None if self.rows is None else self.rows[a]
+            self.same += times * _weighted_sum(E, rows, None if w is None else w[b])
         if self.target.other:
-            self.folded += _weighted_sum(F, self.rows, w)
+            self.folded += times * _weighted_sum(F, self.rows, w)
+
+    def add(self, other: _Loss) -> None:
+        """Take what another has seen."""
+        self.same, self.folded = self.same + other.same, self.folded + other.folded
 
     def of(self, P: np.ndarray, total: np.ndarray) -> float:
         own = total[:, : P.shape[1]]

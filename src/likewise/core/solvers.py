@@ -34,10 +34,10 @@ log = logging.getLogger("likewise")
 
 
 class AllPairs:
-    """The regression on all pairs of rows, exact."""
+    """The regression on all pairs of rows, exact; `symmetric` says that K is, as the whole matrix is from labels."""
 
-    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> None:
-        self.engine, self.whitening, self.target = engine, whitening, target
+    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget, symmetric: bool = False) -> None:
+        self.engine, self.whitening, self.target, self.symmetric = engine, whitening, target, symmetric
         self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
 
     def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
@@ -45,7 +45,8 @@ class AllPairs:
         W, D = self.whitening.W, self.whitening.shrinkage[:, None]
         UA, self._gallery = self._rows(A), None  # one gallery at a time
         gallery = self.engine.gallery(W @ B)
-        E, loss = self.engine.sweep(W @ A if UA is None else UA, gallery, self.target, projected=UA is not None)
+        L, is_projected = (W @ A, False) if UA is None else (UA, True)
+        E, loss = self.engine.sweep(L, gallery, self.target, projected=is_projected, symmetric=self.symmetric)
         self._gallery = (B, gallery)
         new = D * A @ (B.T @ (D * B)) - W.T @ E
         return ClosedFormStep(new, loss + self.whitening.penalty(A, B), float(np.sum((new - A) ** 2)))
@@ -231,7 +232,7 @@ def solve(
     if not closed_form:
         if saved is not None:
             saved.begin(whitening)
-        problem: LeastSquares = AllPairs(engine, whitening, target)
+        problem: LeastSquares = AllPairs(engine, whitening, target, symmetric=rank is None)
         if options.compress is not None:
             problem = make_sketch(options, usable, engine, whitening, target, rng)
         elif not target.adaptive:

@@ -111,7 +111,9 @@ class ArrayEngine(BlockedEngine):
     def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
 
-    def sweep(self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False) -> Swept:
+    def sweep(
+        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False, symmetric: bool = False
+    ) -> Swept:
         total, loss = np.zeros(()), 0.0
         on_device = None if projected else self.device.put(L)
         for columns in gallery.blocks():

@@ -64,7 +64,9 @@ class BlockedEngine:
         width = R.shape[1] * (1 if self.weights is None else 2)
         return self.columns(Projection(R.astype(self.dtype), self.n_classes), width)
 
-    def sweep(self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False) -> Swept:
+    def sweep(
+        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False, symmetric: bool = False
+    ) -> Swept:
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 

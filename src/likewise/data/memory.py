@@ -1,6 +1,6 @@
 """Rows in memory, dense or sparse."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from likewise.core import truncated_whitening as truncated
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.labels import LabelTarget, class_starts, class_sums
-from likewise.core.passes import Gallery, Swept, deviation
+from likewise.core.passes import MOST_MIRRORED, Gallery, Swept, deviation, symmetric_deviation
 from likewise.core.whitening import WhiteningMap, whiten
 from likewise.data.tasks import ClassSums, block_columns, class_squares
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
@@ -80,9 +80,13 @@ class MemoryEngine:
         target: LabelTarget,
         reduce: Reduction | None = None,
         projected: bool = False,
+        symmetric: bool = False,
     ) -> Swept:
         """`reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back."""
         L = L.astype(self.dtype, copy=False)
+        room = self.shape[0] * L.shape[1] * self.dtype.itemsize
+        if symmetric and target.adaptive and reduce is None and room <= MOST_MIRRORED and isinstance(gallery, Gallery):
+            return self._symmetric_sweep(L if projected else self.project(L), gallery, target)
 
         def block_sum(columns: Gallery, block: slice) -> Swept:
             rows = self.rows(block)
@@ -98,6 +102,21 @@ class MemoryEngine:
             for part, part_loss in ordered_map(partial(block_sum, columns), row_blocks(self.shape[0])):
                 total, loss = total + part.astype(np.float64), loss + part_loss
                 self.on_block()
+        return total, loss
+
+    def _symmetric_sweep(self, P: np.ndarray, gallery: Gallery, target: LabelTarget) -> Swept:
+        """The same for the rows P of X L, where scores are symmetric."""
+        blocks = row_blocks(self.shape[0])
+
+        def each(work: Callable[[slice], Any]) -> Iterator[Any]:
+            for done in ordered_map(work, blocks):
+                yield done
+                self.on_block()
+
+        T, loss = symmetric_deviation(P, self.codes, self.weights, gallery, target, each)
+        if self.weights is not None:
+            T *= self.weights[:, None].astype(T.dtype)
+        (total,) = added(ordered_map(lambda block: (self.rows(block).T @ T[block],), blocks))
         return total, loss
 
     @property
