@@ -1,11 +1,12 @@
 """Time of a Dask cluster on this machine's cores, compared with the memory engine on the same cores.
 
 usage: python -m benchmarks.scale_dask [--rows 100000] [--features 512] [--classes 100] [--rank 64] [--landmarks 2000]
-                                       [--iterations 3] [--exact-rows 20000] [--workers 2] [--repeats 3]
+                                       [--iterations 3] [--exact-rows 20000] [--workers 2] [--repeats 3] [--store NAME]
 
 Landmarks and all pairs, each fitted by the memory engine with all threads and by workers of one thread that read the
 rows from a file. Fits take turns, and the fastest of each counts. Where others use the machine as well, seconds of
-processor say more: those of the client, the scheduler and all workers, against those of the memory engine.
+processor say more: those of the client, the scheduler and all workers, against those of the memory engine. The goal for
+the difference of the similarities is 1e-5.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rich.table import Table
 
 from benchmarks.__main__ import show
 from benchmarks.measure import clusters
+from benchmarks.results import store_table
 
 Seconds = tuple[float, float]  # of the clock, of processor
 
@@ -79,17 +81,23 @@ def _show(arguments: argparse.Namespace, found: dict[str, dict[str, Any]]) -> No
         f"{arguments.iterations} iterations; {arguments.landmarks:,} landmarks; "
         f"{arguments.workers} workers of one thread"
     )
-    grid = Table(
-        "pairs", "rows", "memory engine", "Dask", "ratio (goal 1.15)", "of processor", "ratio", "difference (goal 1e-5)"
-    )
-    for name, row in found.items():
-        (memory, its_processor), (dask, processor) = row["memory"], row["dask"]
-        grid.add_row(
-            name, f"{row['rows']:,.0f}", f"{memory:.1f} s", f"{dask:.1f} s", f"{dask / memory:.2f}",
-            f"{its_processor:.1f} and {processor:.1f} s", f"{processor / its_processor:.2f}",
-            f"{row['difference']:.1e}",
-        )  # fmt: skip
+    columns = [
+        "pairs", "rows", "memory engine", "Dask", "ratio (goal 1.15)", "of processor", "ratio", "difference",
+    ]  # fmt: skip
+    grid, rows = Table(*columns), [_cells(name, row) for name, row in found.items()]
+    for cells in rows:
+        grid.add_row(*cells)
     show(title, grid)
+    if arguments.store is not None:
+        store_table(arguments.store, title, "python -m benchmarks.scale_dask", columns, rows)
+
+
+def _cells(name: str, row: dict[str, Any]) -> list[str]:
+    (memory, its_processor), (dask, processor) = row["memory"], row["dask"]
+    return [
+        name, f"{row['rows']:,.0f}", f"{memory:.1f} s", f"{dask:.1f} s", f"{dask / memory:.2f}",
+        f"{its_processor:.1f} and {processor:.1f} s", f"{processor / its_processor:.2f}", f"{row['difference']:.1e}",
+    ]  # fmt: skip
 
 
 def _arguments() -> argparse.Namespace:
@@ -97,6 +105,7 @@ def _arguments() -> argparse.Namespace:
     sizes = {"rows": 100_000, "features": 512, "classes": 100, "rank": 64, "landmarks": 2_000, "iterations": 3}
     for name, default in {**sizes, "exact-rows": 20_000, "workers": 2, "repeats": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--store", help="name of the file in docs/results")
     return parser.parse_args()
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.photo_story import LIKEWISE
 from benchmarks.results import Figure, show_figures
 
-ENDINGS = (".jpg", ".jpeg")
+ENDINGS = (".jpg", ".jpeg", ".png")  # readers of these stop at the end of the picture
 TENTHS = 10
 
 
@@ -36,12 +36,12 @@ def copies(photos: Path, folder: Path, n: int) -> int:
     """Write n files, and return of how many pictures they are."""
     found = sorted(path for path in photos.rglob("*") if path.suffix.lower() in ENDINGS)
     if not found:
-        raise SystemExit(f"{photos} has no JPEG files")
+        raise SystemExit(f"{photos} has no JPEG or PNG files")
     for number, path in zip(range(n), itertools.cycle(found), strict=False):
         part = folder / f"{number // 1000:04d}"
         if number % 1000 == 0:
             part.mkdir(parents=True, exist_ok=True)
-        (part / f"{number % len(found):06d}-{number:07d}.jpg").write_bytes(path.read_bytes() + b"%d" % number)
+        (part / f"{number % len(found):06d}-{number:07d}{path.suffix}").write_bytes(path.read_bytes() + b"%d" % number)
     return min(n, len(found))
 
 
@@ -159,7 +159,7 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(dir=words.folder) as folder:
-        about = f"{words.extractor} of {words.images:,} JPEG files"
+        about = f"{words.extractor} of {words.images:,} files"
         show_figures(about, "python -m benchmarks.scale_features", figures(Path(folder), words), words.store)
 
 
