@@ -16,6 +16,7 @@ import pytest
 
 from likewise import SLR, AnchoredSLR
 from likewise.core.labels import LabelTarget
+from likewise.data.dask import DaskEngine, blocks_at_a_time
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows
@@ -232,6 +233,24 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
         sent = sum(n * len(pickle.dumps(futures[key].result(), 5)) for key, n in got.items() if key in futures)
         envelopes = 500 * (2 * engine.n_blocks + 3)
         assert sent <= 4 * r * (D + width) + 8 * D * r * (engine.n_blocks + 2) + envelopes
+
+
+def test_sums_larger_than_a_block_are_added_up_over_blocks_first(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows(np.float64)
+    options = {**ANCHORED["as many landmarks as fit"], "rows": {"memory_limit": "1500kB"}}
+    plain = AnchoredSLR(**options).fit(X, y)
+    monkeypatch.setattr("likewise.data.dask._BLOCK_BYTES", 140_000)  # the sums of 193 landmarks are twice that
+    asked: list[int] = []
+    submit = DaskEngine._submit
+
+    def noted(self: Any, function: Any, *arguments: Any) -> Any:
+        asked.append(len(arguments) - 1 if function.__name__ == "_sums" else 0)
+        return submit(self, function, *arguments)
+
+    monkeypatch.setattr(DaskEngine, "_submit", noted)
+    assert_same(plain, AnchoredSLR(**options).fit(da.from_array(X, chunks=(100, D)), y), X, 1e-8)
+    assert set(asked) == {0, 1, 2}
+    assert blocks_at_a_time(object()) == 1
 
 
 def test_workers_read_a_file_themselves(client: Any, tmp_path: Path) -> None:
