@@ -380,6 +380,8 @@ def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str |
     share = min(HELD_SHARE, MOST_HELD / len(there))
     _, codes, counts = np.unique([str(label) for label in index.labels[there]], return_inverse=True, return_counts=True)
     members = np.split(there[np.argsort(codes, kind="stable")], np.cumsum(counts)[:-1])
+    if 2 * len(members) > MOST_HELD:  # two of each label would be too many
+        members = [members[i] for i in np.sort(rng.permutation(len(members))[: MOST_HELD // 2])]
     chosen = [rng.permutation(rows)[: min(len(rows) - 1, max(2, round(share * len(rows))))] for rows in members]
     return np.sort(np.concatenate(chosen)).astype(np.int64), None
 
