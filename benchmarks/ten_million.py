@@ -88,7 +88,7 @@ def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
     yield Figure("memory of the build at most, mapped files included", peak, "GB")
     yield Figure("lists and codes, per item", said["bytes_per_item"], "bytes")
     yield Figure("a vector itself, per item", 4 * words.width, "bytes")
-    yield Figure("recall@10, against exact search by 500 rows", 100 * said["recall"], "%")
+    yield Figure("recall@10, against exact search by a sample of the rows", 100 * said["recall"], "%")
     times = searched(whole, words.rows)
     yield Figure("likewise search by a row, checksums and all", times[0], "s")
     yield Figure("a search in an index that is open", times[1], "ms")

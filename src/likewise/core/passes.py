@@ -165,10 +165,13 @@ def _scratch(size: int, dtype: np.dtype) -> np.ndarray:
 
     They are new for each where memory is given back at once, as Dask tells its workers to.
     """
+    nbytes = size * dtype.itemsize
+    if nbytes > 2 * 8 * ROWS * COLUMNS:  # more rows at a time than usual: not worth keeping
+        return np.empty(size, dtype)
     held = getattr(_kept, "room", None)
-    if held is None or held.nbytes < size * dtype.itemsize:
-        held = _kept.room = np.empty(size * dtype.itemsize, np.uint8)
-    return np.asarray(held[: size * dtype.itemsize].view(dtype))
+    if held is None or held.nbytes < nbytes:
+        held = _kept.room = np.empty(nbytes, np.uint8)
+    return np.asarray(held[:nbytes].view(dtype))
 
 
 class _Loss:
