@@ -6,7 +6,8 @@ usage: python -m benchmarks.scale_features PHOTOS [--images 100000] [--kills 2] 
 The pictures are those of PHOTOS, each several times: a copy has its number behind the end of the picture, so that no
 two files have the same bytes and each is read, decoded and computed. The command is killed (kill -9) at random moments
 and called again; at the end the features of all copies of a picture must be the same, bit by bit. Memory is the
-resident set of the command and of the processes it started, seen twice a second.
+resident set of the command and of the processes it started without mapped files, which the system takes back when it
+needs them; it is seen twice a second.
 """
 
 from __future__ import annotations
@@ -79,16 +80,17 @@ class Run:
     def bytes_done(self) -> int:
         return self._rows.stat().st_size if self._rows.exists() else 0
 
-    def megabytes(self) -> float:
-        """Resident, of the process and its children."""
-        return sum(_resident(pid) for pid in [self.process.pid, *_children(self.process.pid)]) / 1e3
+    def megabytes(self, what: str) -> float:
+        """Resident (VmRSS), or not of a mapped file (RssAnon), of the process and its children."""
+        return sum(_resident(pid, what) for pid in [self.process.pid, *_children(self.process.pid)]) / 1e3
 
-    def followed(self, most: int) -> tuple[dict[str, Any], list[tuple[float, int, float]]]:
-        """What it says at its end, and (seconds, bytes done, megabytes) on the way, up to `most` bytes."""
+    def followed(self) -> tuple[dict[str, Any], list[tuple[float, int, float, float]]]:
+        """What it says at its end, and (seconds, bytes done, megabytes of its own, megabytes) on the way."""
         seen, began = [], time.perf_counter()
         while self.process.poll() is None:
-            if 0 < self.bytes_done() < most:
-                seen.append((time.perf_counter() - began, self.bytes_done(), self.megabytes()))
+            if self.bytes_done():
+                held = self.megabytes("RssAnon"), self.megabytes("VmRSS")
+                seen.append((time.perf_counter() - began, self.bytes_done(), *held))
             time.sleep(0.5)
         said = self.process.communicate()[0]
         if self.process.returncode:
@@ -96,9 +98,9 @@ class Run:
         return json.loads(said), seen
 
 
-def _resident(pid: int) -> float:
+def _resident(pid: int, what: str) -> float:
     try:
-        return float(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) * 1.024
+        return float(Path(f"/proc/{pid}/status").read_text().split(f"{what}:")[1].split()[0]) * 1.024
     except (OSError, IndexError):  # it has ended
         return 0.0
 
@@ -132,17 +134,18 @@ def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
         killed += run.kill_after(rng.uniform(10, 40))
         lost = max(lost, float(run.bytes_done()))
     began = time.perf_counter()
-    said, seen = Run(photos, output, words.extractor).followed(10**15)
+    said, seen = Run(photos, output, words.extractor).followed()
     width = 4 * said["n_features"]
     rate = [(b[1] - a[1]) / width / (b[0] - a[0]) for a, b in itertools.pairwise(seen[:: max(1, len(seen) // TENTHS)])]
-    held = [line[2] for line in seen]
     yield Figure(f"images done before it was killed {killed} times", lost / width)
     yield Figure("the rest", time.perf_counter() - began, "s")
     yield Figure("images per second, all of the rest", (seen[-1][1] - seen[0][1]) / width / (seen[-1][0] - seen[0][0]))
     yield Figure("images per second, the slowest tenth", min(rate))
-    tenth = max(1, len(held) // TENTHS)
-    yield Figure("memory in the second tenth, at most", max(held[tenth : 2 * tenth] or held), "MB")
-    yield Figure("memory in the last tenth, at most", max(held[-tenth:]), "MB")
+    tenth = max(1, len(seen) // TENTHS)
+    for column, what in ((2, "memory"), (3, "memory, mapped files included,")):
+        held = [line[column] for line in seen]
+        yield Figure(f"{what} in the second tenth, at most", max(held[tenth : 2 * tenth] or held), "MB")
+        yield Figure(f"{what} in the last tenth, at most", max(held[-tenth:]), "MB")
     yield Figure("images in the store", float(said["n_items"]))
     yield Figure("all copies of a picture have the same features (1) or not (0)", float(same_copies(output, pictures)))
 
@@ -160,7 +163,7 @@ def main() -> None:
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory(dir=words.folder) as folder:
         about = f"{words.extractor} of {words.images:,} files"
-        show_figures(about, "python -m benchmarks.scale_features", figures(Path(folder), words), words.store)
+        show_figures(about, "python -m benchmarks.scale_features PHOTOS", figures(Path(folder), words), words.store)
 
 
 if __name__ == "__main__":
