@@ -6,8 +6,6 @@ import base64
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -18,9 +16,9 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from tests.processes import Python
 from typer.testing import CliRunner
 
-import likewise
 from likewise import SLR, load
 from likewise.baselines import LDA, Cosine, RidgeOneHot
 from likewise.cli import app, demo_digits, demo_pictures
@@ -210,8 +208,7 @@ def test_open_serves_the_index_and_opens_the_browser(
     browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     words = ["demo", "--pictures", str(pictures), "-o", str(shown[1]), "--open", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(likewise.__file__).parents[1]), "BROWSER": str(browser)}
-    with subprocess.Popen([sys.executable, "-m", "likewise", *words], env=environment) as process:
+    with Python("-m", "likewise", *words, env={**os.environ, "BROWSER": str(browser)}) as process:
         try:
             address = _opened(tmp_path / "opened")
             with urllib.request.urlopen(f"{address}api/status", timeout=20) as answer:

@@ -1,4 +1,7 @@
-"""The command line as a process of its own: pipes, colours, interrupts, no traceback."""
+"""The command line as a process of its own: pipes, colours, interrupts, no traceback.
+
+One that meets an error and one that loses its reader are started from nothing, the others forked (`tests.processes`).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from tests.processes import Python, ran
 
 import likewise
 
@@ -23,17 +27,15 @@ def _environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color", **more}
 
 
-def _run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=_environment(), check=False, **options)  # type: ignore[call-overload]
+def _run(*words: object, input: str = "") -> subprocess.CompletedProcess[str]:
+    return ran("-m", "likewise", *words, input=input, env=_environment())
 
 
 def _run_on_a_terminal(*words: object, **environment: str) -> str:
     """What the command writes to a terminal."""
     master, slave = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdout=slave, stderr=slave, env=_environment(**environment)
-    ) as process:
+    streams = {"stdout": slave, "stderr": slave}
+    with Python("-m", "likewise", *words, **streams, env=_environment(**environment)) as process:
         os.close(slave)
         seen = b""
         while True:
@@ -61,7 +63,8 @@ def test_a_pipeline_of_verbs(files: Path, tmp_path: Path) -> None:
 
 
 def test_an_error_is_one_line_on_stderr(tmp_path: Path) -> None:
-    result = _run("fit", "missing.npz", "-o", "m", cwd=tmp_path)
+    command = [*COMMAND, "fit", "missing.npz", "-o", "m"]
+    result = subprocess.run(command, capture_output=True, text=True, env=_environment(), check=False, cwd=tmp_path)
     assert result.returncode == 2
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -100,8 +103,8 @@ def test_learning_on_a_terminal_shows_a_bar_and_results_stay_on_stdout(files: Pa
 def test_ctrl_c_exits_with_130_and_a_sentence(tmp_path: Path) -> None:
     """Opening a named pipe waits for its reader, so the interrupt comes when the reading has begun."""
     os.mkfifo(tmp_path / "d.csv")
-    command = [*COMMAND, "doctor", str(tmp_path / "d.csv")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=_environment(), text=True) as process:
+    words = ["-m", "likewise", "doctor", tmp_path / "d.csv"]
+    with Python(*words, stderr=subprocess.PIPE, env=_environment()) as process:
         with (tmp_path / "d.csv").open("w") as pipe:
             process.send_signal(signal.SIGINT)
             process.wait()

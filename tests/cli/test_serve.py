@@ -1,4 +1,7 @@
-"""`likewise serve` as a process: it listens, says where, leaves in good order, and has a sentence for what is wrong."""
+"""`likewise serve` as a process: it listens, says where, leaves in good order, and has a sentence for what is wrong.
+
+The first is started from nothing, the others are forked (`tests.processes`).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+from tests.processes import Python
 
 import likewise
 
@@ -39,13 +44,22 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 COMMAND = [sys.executable, "-m", "likewise"]
 QUIET = ["--port", "0", "--no-browser"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
+Process = subprocess.Popen[str] | Python
+
+
+def _forked(*words: object, **options: Any) -> Python:
+    return Python("-m", "likewise", *words, *QUIET, stderr=subprocess.PIPE, **options)
+
+
+def _new(*words: object) -> subprocess.Popen[str]:
+    command = [*COMMAND, *map(str, words), *QUIET]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 @contextmanager
-def _started(*words: object, **options: Any) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def _started(*words: object, how: Callable[..., Process] = _forked, **options: Any) -> Iterator[tuple[Any, list[str]]]:
     """A running server, and what it said until it gave its address in the last line."""
-    command = [*COMMAND, *map(str, words), *QUIET]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options) as process:
+    with how(*words, **options) as process:
         try:
             assert process.stderr is not None
             said = [process.stderr.readline()]
@@ -62,9 +76,9 @@ def _address(line: str) -> str:
 
 
 @contextmanager
-def _serving(index: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _serving(index: Path, *words: str, how: Callable[..., Process] = _forked) -> Iterator[tuple[Any, str]]:
     """A server of an index, and its address."""
-    with _started("serve", index, *words) as (process, said):
+    with _started("serve", index, *words, how=how) as (process, said):
         assert len(said) == 1
         assert said[0].startswith("likewise: 100 items at http://")
         yield process, _address(said[0])
@@ -76,9 +90,15 @@ def _ask(address: str, **headers: str) -> Any:
         return json.loads(answer.read())
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, (0, -signal.SIGTERM)), (signal.SIGINT, (130,))])
-def test_it_serves_and_leaves_in_good_order(index: Path, sent: signal.Signals, code: tuple[int, ...]) -> None:
-    with _serving(index, "--log-level", "debug") as (process, address):
+@pytest.mark.parametrize(
+    ("how", "sent", "code"),
+    [(_new, signal.SIGTERM, (0, -signal.SIGTERM)), (_forked, signal.SIGINT, (130,))],
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_it_serves_and_leaves_in_good_order(
+    index: Path, how: Callable[..., Process], sent: signal.Signals, code: tuple[int, ...]
+) -> None:
+    with _serving(index, "--log-level", "debug", how=how) as (process, address):
         assert _ask(address + "api/search?row=1&k=3")["hits"]
         process.send_signal(sent)
         assert process.wait(20) in code
@@ -178,8 +198,8 @@ def test_a_second_call_goes_on_where_it_was(photos: Path) -> None:
 @pytest.mark.parametrize(("answer", "labels"), [(b"\n", 3), (b"n\n", 0)])
 def test_on_a_terminal_it_asks_about_the_folders(photos: Path, answer: bytes, labels: int) -> None:
     ours, its = os.openpty()
-    command = [*COMMAND, str(photos), "-e", "pixels", *QUIET]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=ENVIRONMENT) as process:
+    words = ["-m", "likewise", photos, "-e", "pixels", *QUIET]
+    with Python(*words, stdin=its, stdout=its, stderr=its) as process:
         os.close(its)
         try:
             _read_until(ours, "3 folders with 10 pictures each: use them as labels? [Y/n]: ")
