@@ -20,6 +20,8 @@ from likewise.errors import LikewiseError
 from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, wide
 from likewise.utils.onnx_graph import Graph
 
+_CACHED = 1 << 18  # values of a kernel that are computed at a time: 1 MB
+
 
 @dataclass(frozen=True)
 class Features:
@@ -49,6 +51,12 @@ class Features:
             landmarks if X is self.landmarks else minus(X, centre)
         )  # one array times its own transpose is half the work
         return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
+
+    def blockwise(self, X: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
+        """Features of unit rows in memory, or their product with A, in blocks that stay in a core's cache."""
+        step = max(1, _CACHED // max(1, self.width(X.shape[1])))
+        made = (self(X[start : start + step]) for start in range(0, len(X), step))
+        return np.concatenate([part if A is None else part @ A for part in made])
 
     @cached_property
     def _about_centre(self) -> tuple[Any, Any, Any]:

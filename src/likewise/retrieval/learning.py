@@ -74,7 +74,7 @@ class Coordinates:
 
     def at(self, Z: np.ndarray) -> np.ndarray:
         """Values of unit rows."""
-        return np.asarray(self.features(Z) @ self.coefficients) if len(Z) else self.rows[:0]
+        return self.features.blockwise(Z, self.coefficients) if len(Z) else self.rows[:0]
 
     def plus(self, features: Features, coefficients: np.ndarray, rows: np.ndarray) -> Self:
         """With another kernel added, so that γ is one number per landmark."""
@@ -164,12 +164,12 @@ class GroupLearner:
         T = targets(ground, examples.belongs, examples.other)
         ridge = ground.ridge(T)
         A = ridge.coefficients(T)
-        wide = Coordinates(ridge.features, A, ridge.phi @ A)
+        wide = Coordinates(ridge.features, A, ridge.values(A))
         rows = examples.rows
         F = np.vstack([wide.rows[rows], wide.at(examples.Z)])
         goal = Wanted(np.vstack([ground.z[rows], examples.Z]), *bounds(*examples.sides, examples.by_label))
         narrow, B = corrections(goal, F, ground.narrow, alone)
-        return wide.plus(narrow, B, narrow(ground.z) @ B)
+        return wide.plus(narrow, B, narrow.blockwise(ground.z, B))
 
     # -- marks left out -----------------------------------------------------------------------------------------------
 
@@ -242,11 +242,11 @@ class GroupLearner:
 
     def _weights(self, nodes: Collection[Node]) -> tuple[np.ndarray, set[Node]]:
         """Weights of the graph's rows, 1 for a node among them, else shared by its neighbours; and the other nodes."""
-        strangers = self.off_graph(nodes)
+        on_graph, strangers = self._split(nodes)
         weights = np.zeros(len(self._rows), np.float32)
         for near, shares in self._neighbours(strangers):
             weights[near] = np.maximum(weights[near], shares)
-        weights[self.on_graph(nodes)] = 1.0
+        weights[on_graph] = 1.0
         return weights, set(strangers)
 
     def _neighbours(self, nodes: list[Node]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -258,16 +258,21 @@ class GroupLearner:
 
     def on_graph(self, nodes: Collection[Node]) -> np.ndarray:
         """Which of the graph's rows are among these nodes."""
-        places = self._place[_rows_in(nodes)]
         found = np.zeros(len(self._rows), bool)
-        found[places[places >= 0]] = True
+        found[self._split(nodes)[0]] = True
         return found
 
     def off_graph(self, nodes: Collection[Node]) -> list[Node]:
         """Nodes that have a direction but are no rows of the graph, in an order that does not hang on their hashes."""
-        rows = _rows_in(nodes)
-        strangers = [Node("row", row) for row in np.sort(rows[self._place[rows] < 0]).tolist()]
-        return strangers + sorted(node for node in nodes if node.kind == "query")
+        return self._split(nodes)[1]
+
+    def _split(self, nodes: Collection[Node]) -> tuple[np.ndarray, list[Node]]:
+        """Places of nodes that are rows of the graph, and the other nodes that have a direction."""
+        rows = np.fromiter((value for kind, value in nodes if kind == "row"), np.int64)
+        places = self._place[rows]
+        strangers = [Node("row", row) for row in np.sort(rows[places < 0]).tolist()]
+        queries = sorted(node for node in nodes if node.kind == "query") if len(rows) < len(nodes) else []
+        return places[places >= 0], strangers + queries
 
     def directions_of(self, nodes: Collection[Node]) -> np.ndarray:
         """Unit rows of nodes that are rows or queries."""
@@ -293,10 +298,6 @@ def _graph_rows(index: Index, rng: np.random.Generator) -> np.ndarray:
     is_taken = np.zeros(n, bool)
     is_taken[labelled] = True
     return np.sort(np.concatenate([labelled, mixed[~is_taken[mixed]][: MOST_ROWS - len(labelled)]]))
-
-
-def _rows_in(nodes: Collection[Node]) -> np.ndarray:
-    return np.fromiter((value for kind, value in nodes if kind == "row"), np.int64)
 
 
 def _halfway(F: np.ndarray) -> np.ndarray:

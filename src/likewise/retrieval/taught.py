@@ -179,16 +179,26 @@ _BLOCK = 1 << 23
 
 @dataclass(frozen=True)
 class KernelRidge:
-    """Ridge regression on a kernel of the rows, ready for any target: features, their values phi, and a Cholesky."""
+    """Ridge regression on a kernel of the rows, ready for any target: features, their values Φ, and a Cholesky.
+
+    Φ = [phi, own]: columns of the fixed landmarks, which all lessons share and none copies, and those of a lesson.
+    """
 
     features: Features
     phi: np.ndarray
+    own: np.ndarray
     factor: tuple[np.ndarray, bool]
 
     def coefficients(self, T: np.ndarray) -> np.ndarray:
         """(ΦᵀΦ + λK)⁻¹ Φᵀ T."""
-        right = (self.phi.T @ T.astype(self.phi.dtype)).astype(float)
+        T = T.astype(self.phi.dtype)
+        right = np.vstack([self.phi.T @ T, self.own.T @ T]).astype(float)
         return np.asarray(scipy.linalg.cho_solve(self.factor, right, overwrite_b=True), dtype=np.float32)
+
+    def values(self, A: np.ndarray) -> np.ndarray:
+        """Φ A for coefficients A."""
+        m = self.phi.shape[1]
+        return np.asarray(self.phi @ A[:m] + self.own @ A[m:])
 
 
 @dataclass(frozen=True)
@@ -207,20 +217,21 @@ class Ground:
 
     def spread(self, Y: np.ndarray) -> np.ndarray:
         """(1 - a)(I - aS)⁻¹ Y, S the normalised graph: label spreading of each column of Y."""
-        F = Y = Y.astype(np.float32)
+        places: dict[bytes, int] = {}  # lessons that differ in one mark share most columns: each is spread once
+        back = [places.setdefault(column.tobytes(), len(places)) for column in Y.T]
+        F = Y = Y[:, np.unique(back, return_index=True)[1]].astype(np.float32)
         for _ in range(ROUNDS):
             F = np.float32(SPREAD) * (self.graph @ F) + np.float32(1 - SPREAD) * Y
-        return np.asarray(F)
+        return np.asarray(F[:, back])
 
     def ridge(self, T: np.ndarray) -> KernelRidge:
         """Kernel ridge regression for targets T; the rows where they are largest become landmarks too."""
-        own = self._own_landmarks(T)
         assert self.features.landmarks is not None
-        added = Features(self.z[own], self.features.gamma)
-        phi = np.hstack([self.phi, added(self.z)])
-        landmarks = np.vstack([self.features.landmarks, self.z[own]])
-        factor = scipy.linalg.cho_factor(self._gram(phi, added).astype(float), overwrite_a=True)
-        return KernelRidge(Features(landmarks, self.features.gamma), phi, factor)
+        added = Features(self.z[self._own_landmarks(T)], self.features.gamma)
+        own = added.blockwise(self.z)
+        landmarks = np.vstack([self.features.landmarks, added.landmarks])
+        factor = scipy.linalg.cho_factor(self._gram(own, added).astype(float), overwrite_a=True)
+        return KernelRidge(Features(landmarks, self.features.gamma), self.phi, own, factor)
 
     def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
         """The rows with the largest values, equally many per column."""
@@ -228,14 +239,11 @@ class Ground:
         top = np.argpartition(T.T, len(T) - each, axis=1)[:, len(T) - each :]
         return np.unique(top[np.take_along_axis(T.T, top, axis=1) > 0.5])
 
-    def _gram(self, phi: np.ndarray, added: Features) -> np.ndarray:
+    def _gram(self, own: np.ndarray, added: Features) -> np.ndarray:
         """ΦᵀΦ + λK for all landmarks; the block of the fixed ones is already computed."""
         m = self.phi.shape[1]
-        assert added.landmarks is not None
-        assert self.features.landmarks is not None
-        right = phi.T @ phi[:, m:] + np.float32(RIDGE) * np.vstack(
-            [added(self.features.landmarks), added(added.landmarks)]
-        )
+        kernel = np.vstack([added(self.features.landmarks), added(added.landmarks)])
+        right = np.vstack([self.phi.T @ own, own.T @ own]) + np.float32(RIDGE) * kernel
         gram = np.block([[self.gram, right[:m]], [right[:m].T, right[m:]]])
         gram[np.diag_indices_from(gram)] += np.float32(1e-4 * np.trace(gram) / len(gram))
         return gram

@@ -139,21 +139,17 @@ class TeachingSession:
         """Start a lesson in the background; False if one is running."""
         if not self.pending:
             raise LikewiseError("there is nothing new to learn from: mark some results or give labels first")
-        started = self.job.start(lambda: self._learn(who))
+        started = self.job.start(lambda: self._learn(who), ended=self._tell_status)
         self._tell_status()
         return started
 
     def _learn(self, who: str) -> None:
-        try:
-            lesson = self._teacher.learn(who)
-            with self._lock:
-                if lesson.event != self._lesson:  # which another thread may have read from the journal already
-                    self._take_lesson(lesson.index)
-            self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
-            self.sync()
-        finally:
-            # The job is still running while it tells; the pages ask for the rest.
-            self._tell("status", lambda subscriber: {**self.describe(subscriber.who), "learning": self.job.describe()})
+        lesson = self._teacher.learn(who)
+        with self._lock:
+            if lesson.event != self._lesson:  # which another thread may have read from the journal already
+                self._take_lesson(lesson.index)
+        self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
+        self.sync()
 
     def _take_lesson(self, index: Index) -> None:
         """Show an index under the lesson that is in force, beside what was before it."""

@@ -104,20 +104,20 @@ class Job:
         self._thread = _Worker(name)
         self._lock = threading.Lock()
 
-    def start(self, work: Callable[[], object]) -> bool:
-        """Start the job; False if it is running already."""
+    def start(self, work: Callable[[], object], ended: Callable[[], object] = lambda: None) -> bool:
+        """Start the job; False if it is running already. `ended` is called when the job no longer runs."""
         with self._lock:
             if self.state == "running":
                 return False
             self.state, self.error, self.seconds, self._began = "running", None, None, time.perf_counter()
-        self._thread.submit(partial(self._run, work))
+        self._thread.submit(partial(self._run, work, ended))
         return True
 
     def submit(self, work: Callable[[], object]) -> None:
         """Prepare the next run in the same thread, without a state of its own; a failure will show in that run."""
         self._thread.submit(work)
 
-    def _run(self, work: Callable[[], object]) -> None:
+    def _run(self, work: Callable[[], object], ended: Callable[[], object]) -> None:
         state = "failed"
         try:
             work()
@@ -133,6 +133,7 @@ class Job:
         self.count += 1
         self.state = state
         log.info(f"{self.name} {state}", extra={"facts": {"seconds": round(self.seconds, 3), "error": self.error}})
+        ended()
 
     def describe(self) -> dict[str, Any]:
         running = time.perf_counter() - self._began if self.state == "running" else self.seconds

@@ -1,7 +1,7 @@
 // What others do on the same index, as it happens; and the name under which one teaches.
 
 import { me } from "./api.js";
-import { everything, showStatus, watch } from "./teach.js";
+import { everything, heard, watch } from "./teach.js";
 import { $, plural, remember, remembered, say, state } from "./state.js";
 
 const CALM = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Golden", "Happy", "Lucky", "Quiet", "Swift", "Sunny", "Wise"];
@@ -22,7 +22,7 @@ export function introduce() {
 export function follow() {
   const events = new EventSource(`/api/events?who=${encodeURIComponent(me.name)}`);
   const on = (name, work) => events.addEventListener(name, (event) => work(JSON.parse(event.data)));
-  on("status", showStatus);
+  on("status", heard);
   on("feedback", (entry) => { if (entry.who !== me.name) told(sentence(entry)); });
   on("learned", (lesson) => { if (lesson.who !== me.name) { say(`${lesson.who || "Somebody"} pressed Learn.`); watch(); } });
   addEventListener("pagehide", () => events.close());

@@ -11,6 +11,8 @@ import { refreshViewer } from "./viewer.js";
 
 let redraw = null; // set by app.js: draws the present view again
 let watching = false;
+let wake = () => {}; // ends the wait for a lesson
+const UNHEARD = 1000; // ms after which the server is asked all the same: events may not come through a proxy
 
 export function onChange(work) { redraw = work; }
 
@@ -28,6 +30,12 @@ export function showStatus(status) {
   if (!previous && state.side === "previous") state.side = "raw";
   $("side").value = state.side;
   showLesson(state.status.lesson);
+}
+
+// What the server says by itself.
+export function heard(status) {
+  showStatus(status);
+  if (state.status.learning.state !== "running") wake();
 }
 
 // Mark items right or wrong for the query; the same mark again takes it off.
@@ -104,13 +112,12 @@ export async function watch() {
 }
 
 async function finished() {
-  for (;;) {
-    const status = await trying(() => call("/api/status"));
+  do {
+    if (state.status.learning.state === "running") await new Promise((done) => { wake = done; setTimeout(done, UNHEARD); });
+    const status = await trying(() => call("/api/status")); // events tell a part of it
     if (!status) return;
     showStatus(status);
-    if (status.learning.state !== "running") break;
-    await new Promise((wake) => { setTimeout(wake, 200); });
-  }
+  } while (state.status.learning.state === "running");
   const { learning, lesson: done, previous } = state.status;
   if (learning.state === "failed") { say(learning.error, "wrong"); return; }
   if (previous) state.side = $("side").value = "previous";
