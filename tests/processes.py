@@ -13,9 +13,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
-from subprocess import PIPE, CalledProcessError, CompletedProcess, TimeoutExpired
+from subprocess import DEVNULL, PIPE, CalledProcessError, CompletedProcess, TimeoutExpired
 from typing import IO, Any
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -24,13 +25,18 @@ FORKED.set_forkserver_preload(
     [
         *("pytest", "PIL.Image", "sklearn.datasets", "likewise.cli", "likewise.anchored", "likewise.slr"),
         *("likewise.baselines", "likewise.doctor", "likewise.retrieval.stores", "likewise.features", "likewise.paper"),
-        "likewise.web.server",
+        *("likewise.web.server", "distributed", "dask.array"),
     ]
 )
 
 
+def ready_to_fork() -> None:
+    """Start the one that is forked from, before somebody else says what it imports."""
+    forkserver.ensure_running()
+
+
 class Python:
-    """The interpreter with words such as `-m likewise fit`; a stream is a file's number, PIPE, or as it is here."""
+    """The interpreter with words such as `-m likewise fit`; a stream is a file's number, PIPE, DEVNULL, or as here."""
 
     def __init__(
         self,
@@ -108,6 +114,8 @@ def ran(
 
 def _stream(wanted: int | None, own: int) -> tuple[Connection, IO[str] | None]:
     """The end that the process gets, and ours of a pipe."""
+    if wanted == DEVNULL:
+        return Connection(os.open(os.devnull, os.O_WRONLY)), None
     if wanted != PIPE:
         return Connection(os.dup(own if wanted is None else wanted)), None
     ours, its = os.pipe()

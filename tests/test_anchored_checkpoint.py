@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from likewise.core.anchoring import ROUNDS
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, N, rows
+from tests.processes import Python, ran
 
 QUICK: dict[str, Any] = {"kernel": "linear", "fixed": {"ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5}}
 
@@ -166,16 +166,16 @@ def test_a_fit_from_disk_that_was_killed_again_and_again_ends_with_the_same_mode
     X, y = np.tile(X, (5, 1)) + np.random.default_rng(0).standard_normal((5 * N, X.shape[1])) / 50, np.tile(y, 5)
     np.save(tmp_path / "rows.npy", X)
     np.save(tmp_path / "y.npy", y)
-    command, rng = [sys.executable, "-c", KILLED, str(tmp_path)], np.random.default_rng(0)
+    words, rng = ["-c", KILLED, tmp_path], np.random.default_rng(0)
     for _ in range(3):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with Python(*words, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.readline()
             while not (tmp_path / "checkpoint").exists() and process.poll() is None:
                 time.sleep(0.001)
             time.sleep(float(rng.uniform(0, 0.5)))
             process.send_signal(signal.SIGKILL)
-    subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    ran(*words, check=True)
     resumed = AnchoredSLR.load(tmp_path / "model.likewise")
     whole = AnchoredSLR(**{**resumed.get_params(), "checkpoint": None}).fit(tmp_path / "rows.npy", y)
     np.testing.assert_array_equal(resumed.projection_, whole.projection_)

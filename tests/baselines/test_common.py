@@ -17,6 +17,7 @@ from likewise.baselines import LDA, Euclid, common
 from likewise.baselines.common import distance_sides, squared_distances
 from likewise.baselines.oasis import steps_of_block
 from likewise.errors import LikewiseError
+from tests.processes import ran
 
 numbers = st.floats(-100, 100)
 
@@ -69,7 +70,7 @@ def test_importing_the_baselines_imports_no_optional_dependency():
 
 def test_without_numba_the_same_python_gives_the_same_ranking():
     pytest.importorskip("numba")
-    plain = run("import sys; sys.modules['numba'] = None\n" + SCORES + "print(*scores)").split()
+    plain = ran("-c", "import sys; sys.modules['numba'] = None\n" + SCORES + "print(*scores)").stdout.split()
     compiled: dict[str, list[float]] = {}
     exec(SCORES, compiled)
     assert len(plain) == 4

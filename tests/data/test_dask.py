@@ -20,8 +20,10 @@ from likewise.data.dask import DaskEngine, blocks_at_a_time
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows
+from tests.processes import ready_to_fork
 from tests.test_anchored_checkpoint import stopped_after
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.slow
@@ -29,8 +31,10 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def _cluster(n_workers: int = 2, processes: bool = True) -> Iterator[Any]:
-    """Workers with one thread each."""
+    """Workers with one thread each, forked from a process that has imported the library."""
+    ready_to_fork()
     with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         distributed.LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=None, memory_limit="2GB"
         ) as cluster,

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from likewise.data.sources import NpyFile
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import FeatureStore
 from tests.data.agreement import CLASSES, WAYS, D, N, assert_same, rows
+from tests.processes import Python, ran
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_memory_stays_within_the_limit_whatever_the_number_of_rows(tmp_path: Pat
     for first in range(0, n, 50_000):
         big[first : first + 50_000] = rng.standard_normal((50_000, 64), dtype=np.float32)
     del big
-    out = subprocess.run([sys.executable, "-c", MEASURED, str(path), str(n), "8"], check=True, stdout=subprocess.PIPE)
+    out = ran("-c", MEASURED, path, n, 8, check=True)
     assert json.loads(out.stdout) < 32e6 < path.stat().st_size / 2
 
 
@@ -290,8 +290,8 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
     saved(tmp_path, X)
     np.save(tmp_path / "y.npy", y)
     n_iter, checkpoint = 15, tmp_path / "checkpoint"
-    command = [sys.executable, "-c", KILLED, str(tmp_path), str(n_iter)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    words = ["-c", KILLED, tmp_path, n_iter]
+    with Python(*words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         while not checkpoint.exists() and process.poll() is None:
@@ -299,7 +299,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
         time.sleep(float(np.random.default_rng(seed).uniform(0, 0.2)))
         process.send_signal(signal.SIGKILL)
     if not (tmp_path / "model.likewise").exists():
-        subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        ran(*words, check=True)
     resumed = SLR.load(tmp_path / "model.likewise")
     whole = SLR(
         rank=8, n_iter=n_iter, rows={"memory_limit": "150kB"}, compress="sample", compress_size=300, random_state=5

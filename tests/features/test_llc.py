@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from tests.features.conftest import contents, picture
 from tests.features.test_efficientnet import real_images
+from tests.processes import Python
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.features import LLC, DualPCA, FeatureStore, Pixels, extract_folder, load_extractor, pipeline
@@ -218,17 +216,10 @@ def test_killed_and_run_again_gives_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(pipeline, "BATCH", 3)
     extract_folder(photos, tmp_path / "clean.features", LLC(**SMALL))
-    source = str(Path(__file__).parents[2] / "src")
     script, stages = KILLED.replace("{settings}", repr(SMALL)), ("extracting", "learning from features", "writing")
-    runs = {  # at the same time: most of it is Python's start
-        stage: subprocess.Popen(
-            [sys.executable, "-c", script, photos, tmp_path / f"{stage}.features", stage],
-            env={**os.environ, "PYTHONPATH": source},
-        )
-        for stage in stages
-    }
-    for stage, killed in runs.items():
-        assert killed.wait() == -signal.SIGKILL
+    for stage in stages:
+        with Python("-c", script, photos, tmp_path / f"{stage}.features", stage) as killed:
+            assert killed.wait() == -signal.SIGKILL
         extract_folder(photos, tmp_path / f"{stage}.features", LLC(**SMALL))
         assert contents(tmp_path / f"{stage}.features") == contents(tmp_path / "clean.features"), stage
 

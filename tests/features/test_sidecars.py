@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import random
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from tests.hostile.faults import DEAD, SENTENCE, SUCCESS, with_fault
+from tests.processes import FORKED
 
 from likewise.errors import LikewiseError
 from likewise.features.keywords import read_sidecar
@@ -250,11 +250,9 @@ def _apply_or_undo(folder: Path, undo: Path, word: str) -> None:
 
 def _killed_until_done(folder: Path, undo: Path, word: str, rng: random.Random) -> int:
     """Run a process and kill it when its list has grown by some bytes, until it ends by itself; how often it died."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # imported once
     for kills in range(100):
         enough = _size(undo) + rng.randrange(60_000)
-        process = context.Process(target=_apply_or_undo, args=(folder, undo, word))
+        process = FORKED.Process(target=_apply_or_undo, args=(folder, undo, word))
         process.start()
         while process.is_alive() and _size(undo) < enough:
             time.sleep(0.001)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.processes import Python
 from typer.testing import CliRunner, Result
 
 import likewise
@@ -105,8 +106,8 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """After kill -9 halfway, --resume gives the table of an undisturbed run, except for the seconds."""
     words = ("--methods", "Euclid,OASIS,SLR,SLR-C-200", "--only", "table1,figure2,figure3", "--splits", "2")
     assert "of 19: " in _run(*words, "-o", tmp_path / "a").stderr
-    command = [sys.executable, "-m", "likewise", "paper", "digits", "--quick", *words, "-o", str(tmp_path / "b")]
-    with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as process:
+    command = ["-m", "likewise", "paper", "digits", "--quick", *words, "-o", tmp_path / "b"]
+    with Python(*command, stderr=subprocess.DEVNULL) as process:
         while not _finished(tmp_path / "b") >= 7:
             time.sleep(0.005)
             assert process.poll() is None

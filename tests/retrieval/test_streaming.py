@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.processes import ran
 from tests.retrieval.conftest import Digits
 
 from likewise.errors import LikewiseError
@@ -159,6 +158,5 @@ def test_raw_rows_are_never_held(tmp_path: Path, kind: str) -> None:
     big = np.lib.format.open_memmap(tmp_path / "big.npy", mode="w+", dtype=np.float32, shape=(200_000, 256))
     big[::1000] = 1.0
     del big  # 205 MB, most of it zeros
-    command = [sys.executable, "-c", MEASURED, str(tmp_path / "big.npy"), str(tmp_path), kind]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    done = ran("-c", MEASURED, tmp_path / "big.npy", tmp_path, kind, check=True)
     assert json.loads(done.stdout) < 60e6

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.processes import Python
 from tests.retrieval.conftest import MODELS, Digits
 
 import likewise
@@ -404,9 +404,9 @@ def test_killed_during_a_lesson_the_old_or_the_new_one_is_there(folder: Path) ->
     while kills < 3 or len(Feedback(folder)._history) == len(events):  # until it did learn
         assert kills < 40
         kills += 1
-        with subprocess.Popen([sys.executable, "-c", LEARNING, str(folder)], stdout=subprocess.PIPE) as process:
+        with Python("-c", LEARNING, folder, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+            assert process.stdout.readline() == "ready\n"
             time.sleep(float(rng.uniform(0.0, 0.1 + 0.1 * kills)))  # a busy machine needs longer
             process.kill()
         found = Index.load(folder)

@@ -5,21 +5,19 @@ Drivers start threads, which do not survive a fork: each export imports its own.
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from tests.processes import FORKED
 
 from likewise.retrieval.index import Index
 from likewise.retrieval.stores import export_to, open_store
 
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__, "likewise.anchored", "likewise.slr"])
-
 
 def killed_after(batches: int, index: Path, address: str, table: str) -> None:
     """Export in batches of ten rows, and kill -9 the export after so many of them."""
-    here, there = _PROCESSES.Pipe()
-    export = _PROCESSES.Process(target=_export, args=(index, address, table, there))
+    here, there = FORKED.Pipe()
+    export = FORKED.Process(target=_export, args=(index, address, table, there))
     export.start()
     there.close()
     try:
