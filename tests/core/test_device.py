@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
-from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
+from tests.data.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, rows
 
 from likewise import AnchoredSLR
 from likewise.core import anchoring, kernels, labels
@@ -50,7 +50,7 @@ def never_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", [way for way in ANCHORED if way != "unseen classes"])
 def test_a_tensor_gives_the_model_of_the_array(make: Any, way: str) -> None:
     X, y = rows(np.float64)
-    plain = AnchoredSLR(**ANCHORED[way], random_state=1).fit(X, y)
+    plain = anchored_of_the_array(way, np.float64, random_state=1)
     model = AnchoredSLR(**ANCHORED[way], random_state=1).fit(make(X), y)
     assert model.setting_ == pytest.approx(plain.setting_)
     assert_same(plain, model, X, 1e-8)
@@ -62,9 +62,9 @@ def test_a_tensor_gives_the_model_of_the_array(make: Any, way: str) -> None:
 @pytest.mark.usefixtures("never_in_numpy")
 def test_in_float32_too(make: Any, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
-    model = AnchoredSLR(**ANCHORED[way]).fit(make(X), y)
+    model = AnchoredSLR(**ANCHORED[way], random_state=1).fit(make(X), y)
     monkeypatch.undo()
-    assert_same(AnchoredSLR(**ANCHORED[way]).fit(X, y), model, X, 2e-5)
+    assert_same(anchored_of_the_array(way, np.float32, random_state=1), model, X, 2e-5)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.agreement import ANCHORED, CLASSES, N, assert_same, rows
+from tests.data.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, rows
 
 from likewise import AnchoredSLR
 from likewise.anchored import MOST_CHOOSING
@@ -30,7 +30,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: type) -> None:
     X, y = rows(dtype)
     np.save(tmp_path / "rows.npy", X)
-    plain = AnchoredSLR(**ANCHORED[way], random_state=1).fit(X, y)
+    plain = anchored_of_the_array(way, dtype, random_state=1)
     model = AnchoredSLR(**ANCHORED[way], random_state=1).fit(tmp_path / "rows.npy", y)
     assert model.setting_ == pytest.approx(plain.setting_)
     assert_same(plain, model, X, 1e-5 if dtype == np.float32 else 1e-8)

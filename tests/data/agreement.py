@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from likewise import SLR, AnchoredSLR
 from tests.planted import planted
 
 N, D, CLASSES = 700, 24, 9
@@ -34,6 +36,18 @@ def assert_same(one: Any, other: Any, X: np.ndarray, tolerance: float = 1e-5) ->
     """Two models give the same similarities, to `tolerance` of the largest."""
     S, S_other = (np.asarray(model.similarity(X), dtype=np.float64) for model in (one, other))
     assert np.abs(S - S_other).max() <= tolerance * np.abs(S).max()
+
+
+@cache
+def slr_of_the_array(way: str, dtype: type = np.float32) -> SLR:
+    """What NumPy's rows give: learned once, and compared with what other places give."""
+    return SLR(**WAYS[way]).fit(*rows(dtype))
+
+
+@cache
+def anchored_of_the_array(way: str, dtype: type = np.float32, **options: Any) -> AnchoredSLR:
+    """The same for the anchored model."""
+    return AnchoredSLR(**ANCHORED[way], **options).fit(*rows(dtype))
 
 
 ANCHORED: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from likewise.core.labels import LabelTarget
 from likewise.data.dask import DaskEngine, blocks_at_a_time
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
-from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows
+from tests.data.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows, slr_of_the_array
 from tests.processes import ready_to_fork
 from tests.test_anchored_checkpoint import stopped_after
 
@@ -61,7 +61,7 @@ def mortal() -> Iterator[Any]:
 def test_a_dask_array_gives_the_model_of_the_array(client: Any, way: str) -> None:
     X, y = rows()
     on_cluster = SLR(**WAYS[way]).fit(da.from_array(X, chunks=(150, D)), y)
-    assert_same(SLR(**WAYS[way]).fit(X, y), on_cluster, X)
+    assert_same(slr_of_the_array(way), on_cluster, X)
     assert on_cluster.n_features_in_ == D
 
 
@@ -149,7 +149,7 @@ def test_a_fit_survives_the_death_of_a_worker(mortal: Any, monkeypatch: pytest.M
     monkeypatch.setattr(DaskEngine, "sweep", deadly)
     model = SLR(**WAYS["landmarks"]).fit(da.from_array(X, chunks=(100, D)), y)
     assert len(passes) == 4
-    assert_same(SLR(**WAYS["landmarks"]).fit(X, y), model, X)
+    assert_same(slr_of_the_array("landmarks"), model, X)
     assert pids[0] not in mortal.run(os.getpid).values()
 
 
@@ -174,7 +174,7 @@ def test_a_worker_that_joins_in_a_fit_gets_its_share_and_four_agree(monkeypatch:
             model = SLR(**WAYS["landmarks"]).fit(da.from_array(X, chunks=(60, D)), y)
         (new,) = set(client.nthreads()) - before
         assert sum(done["worker"] == new and done["key"].startswith("_sums") for done in stream.data) >= 6
-        assert_same(SLR(**WAYS["landmarks"]).fit(X, y), model, X)
+        assert_same(slr_of_the_array("landmarks"), model, X)
 
 
 def test_blocks_go_to_new_workers_from_those_that_hold_the_most() -> None:
