@@ -13,6 +13,7 @@ import pytest
 
 from likewise import SLR, AnchoredSLR
 from likewise.core.anchoring import ROUNDS
+from likewise.core.kernels import FeatureSums
 from likewise.errors import LikewiseError
 from likewise.persistence import read_tensors
 from tests.data.agreement import ANCHORED, N, rows
@@ -83,6 +84,37 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
     monkeypatch.setattr("likewise.core.anchoring.AnchoredRegression.push", None)
     assert_equal(first, AnchoredSLR("linear", checkpoint=tmp_path / "c", fixed={"pull": 1.0}).fit(X, y))
     assert len(first.cv_results_["params"]) > 5
+
+
+@pytest.mark.parametrize("kept_blocks", [1, 4])
+def test_a_long_pass_goes_on_after_its_last_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_blocks: int
+) -> None:
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", X)
+    monkeypatch.setattr("likewise.data.partial_sums.SECONDS", 0.0)
+    monkeypatch.setattr("likewise.data.partial_sums.SHARE", 0)
+    monkeypatch.setattr("likewise.data.disk._LARGEST_BLOCK", 64 * X[0].nbytes)
+    options, visited, stop = ANCHORED["as many landmarks as fit"], list[int](), [kept_blocks]
+    whole = AnchoredSLR(**options).fit(tmp_path / "rows.npy", y)
+    visit = FeatureSums.__call__
+
+    def counted(task: FeatureSums, block: Any) -> Any:
+        if stop and len(visited) == stop[0]:
+            raise KeyboardInterrupt
+        visited.append(len(block.codes))
+        return visit(task, block)
+
+    monkeypatch.setattr(FeatureSums, "__call__", counted)
+    model = AnchoredSLR(**options, checkpoint=tmp_path / "c")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(tmp_path / "rows.npy", y)
+    assert (tmp_path / "c.sums").exists()
+    stop.clear()
+    assert_equal(whole, model.fit(tmp_path / "rows.npy", y))
+    assert sum(visited) == len(X)  # each row once
+    assert len(visited) > 5
+    assert not (tmp_path / "c.sums").exists()
 
 
 @pytest.mark.slow

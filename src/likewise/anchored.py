@@ -254,10 +254,13 @@ class AnchoredSLR(SimilarityModel):
             self._keep(Features(), T, unit.mean @ T, Head())
             return
         setting, prepare = Setting(**choice.setting), self._preparation(rows, choice.seed)
-        learned = prepare(unit, setting.width).learn(setting, saved, last=True)
+        sums = None if saved is None else saved.sums(rows.memory_limit)
+        learned = prepare(unit, setting.width, sums).learn(setting, saved, last=True)
         head = setting.head(learned, prepare.raw_directions(unit) if setting.beside else None)
         projection, offset = learned.kept
         self._keep(learned.features, projection, offset, head)
+        if sums is not None:
+            sums.remove()
 
     # -- blocks of rows -----------------------------------------------------------------------------------------------
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+import likewise
 from likewise.checkpoints import CheckpointFile, facts_of
 from likewise.core.engine import Engine
+from likewise.data.partial_sums import PartialSums
 from likewise.selection.holdout import CVResults
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -65,6 +69,12 @@ class AnchoredCheckpoint(CheckpointFile):
         card = {"setting": choice.setting, "seed": choice.seed, "tried": choice.results.records}
         self._card = {**card, "held_out": choice.held_out, "calibration": choice.calibration, "rounds": 0}
         self.write(self._tensors, self._card)
+
+    def sums(self, memory_limit: int) -> PartialSums:
+        """The file beside this one for the sums of a pass, in blocks that the limit allows."""
+        about = [self.facts, self._card["setting"], self._card["seed"], memory_limit, likewise.__version__]
+        key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        return PartialSums(self.path.with_name(f"{self.path.name}.sums"), key)
 
     def rounds_of(self, V: np.ndarray) -> AnchoredCheckpoint:
         """The rounds in an eigenbasis V."""

@@ -133,9 +133,9 @@ class LandmarkKernel:
     is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.
     """
 
-    def __init__(self, unit: UnitRows, features: Features) -> None:
+    def __init__(self, unit: UnitRows, features: Features, kept: Any = None) -> None:
         self.unit, self.features = unit, features
-        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes))
+        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, kept))
         total = unit.size.sum()
         self.mean = sums.sum(axis=0) / total
         G -= total * np.outer(self.mean, self.mean)

@@ -182,6 +182,7 @@ class FeatureSums:
     scaling: Scaling | None
     features: Features
     n_classes: int
+    kept: Any = None  # a file of `PartialSums`, for engines that can go on where a pass was killed
     own_threads: ClassVar[bool] = True  # one q x q sum at a time
     rows: ClassVar[int] = 2048  # whose features are held at a time
 

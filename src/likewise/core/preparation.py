@@ -41,13 +41,13 @@ class Preparation:
     random_seed: int | None = None
     gamma: float | None = None
 
-    def __call__(self, unit: UnitRows, width: float) -> Any:
-        """The regression of one kernel width; 0 is linear."""
+    def __call__(self, unit: UnitRows, width: float, kept: Any = None) -> Any:
+        """The regression of one kernel width; 0 is linear. The pass of landmarks is `kept` while it lasts."""
         rng = np.random.default_rng(self.seed)
         if not self.full_resolution(width):
             return anchored_regression(unit, self._few_features(unit, width, rng), self.n_landmarks, rng)
         if not self.holds_kernel(unit.engine.shape):
-            return LandmarkKernel(unit, unit.kernel(width, self.most_landmarks, rng))
+            return LandmarkKernel(unit, unit.kernel(width, self.most_landmarks, rng), kept)
         if not hasattr(unit.engine, "X"):  # on disk or elsewhere, and few enough to be brought here
             unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
         n = unit.engine.shape[0]

@@ -12,11 +12,12 @@ import numpy as np
 from likewise.core.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.core.passes import Gallery
 from likewise.data.blocked import BlockedEngine
+from likewise.data.partial_sums import PartialSums
 from likewise.data.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.data.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.errors import LikewiseError
 from likewise.utils.arrays import row_hashes
-from likewise.utils.threads import Arrays, added
+from likewise.utils.threads import Arrays, accumulated, added
 
 DEFAULT_LIMIT = 1_000_000_000
 _LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
@@ -102,7 +103,7 @@ class DiskEngine(BlockedEngine):
         return np.concatenate([row_hashes(rows) for _, rows in self.source.blocks(self.budget.block_rows)])
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
-        return self._summed(lambda block: block_sums(task, block))
+        return self._summed(lambda block: block_sums(task, block), getattr(task, "kept", None))
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
@@ -124,13 +125,25 @@ class DiskEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return self.source.take(rows)
 
-    def _summed(self, work: Callable[[RowBlock], Arrays]) -> Arrays:
+    def _summed(self, work: Callable[[RowBlock], Arrays], kept: PartialSums | None = None) -> Arrays:
+        """Sum over blocks; those whose sums are `kept` are passed over."""
+        done, totals = (0, ()) if kept is None else kept.read()
+
         def parts() -> Iterator[Arrays]:
-            for block in self.blocks():
-                yield work(block)
+            if done:
+                yield totals
+            for number, block in enumerate(self.blocks(), start=1):
+                if number > done:
+                    yield work(block)
                 self.on_block()
 
-        return added(parts())
+        number = done
+        for number, totals in enumerate(accumulated(parts()), start=max(done, 1)):
+            if kept is not None:
+                kept.keep(number, totals)
+        if kept is not None:
+            kept.keep(number, totals, last=True)
+        return totals
 
 
 class SpilledColumns:
