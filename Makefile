@@ -28,8 +28,10 @@ pictures:
 
 # Tests write thousands of small files and sync each of them: in memory, where there is enough of it.
 SCRATCH := $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -gt 4000000 ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
-# One BLAS thread in each test process: two processes with two threads each only wait for each other.
-PYTEST := $(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# One BLAS thread in each test process: two processes with two threads each only wait for each other. Bytecode is kept,
+# whatever the surroundings say, and only the plugins that are used are loaded: all that are installed take 10 s a process.
+PYTEST := $(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
+  $(BIN)/python -m pytest -p xdist -p _hypothesis_pytestplugin
 test: $(VENV)/.installed-dev browser exiftool lint
 	$(PYTEST) -n $(PYTEST_WORKERS) --dist worksteal
 
@@ -94,20 +96,24 @@ kills: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(STORE),--store)
 
-# Two hours and 20 GB: a million rows on disk, all pairs of 71,000 rows, a Dask cluster, a kernel of a million rows killed
-# and resumed, a server of a million items, ten million from the command line, cost against the number of items, features
-# of 100,000 pictures (PHOTOS=FOLDER, or the demo's).
-bench-scale: $(VENV)/.installed-dev pictures
+# An hour and a half and 20 GB, all of docs/scale.md: a million rows on disk, all pairs of 71,000 rows, a Dask cluster, a
+# kernel of a million rows, killed and resumed, a server of a million items, ten million from the command line, cost against
+# the number of items, features of 100,000 pictures (PHOTOS=FOLDER, or the demo's). STORE=1 keeps tables and plots in docs.
+SCALE := $(BIN)/python -m benchmarks
+stored = $(if $(STORE),--store $(1))
+plot = --picture $(if $(STORE),docs/images,build)/$(1).png
+bench-scale: $(VENV)/.installed-dev pictures browser
 	mkdir -p build
-	$(BIN)/python -m benchmarks.scale_disk
-	$(BIN)/python -m benchmarks.scale_imagenet50
-	$(BIN)/python -m benchmarks.scale_dask
-	$(BIN)/python -m benchmarks.scale_anchored --kill
-	$(BIN)/python -m benchmarks.serve_million
+	$(SCALE).scale_disk $(call plot,scale) $(call stored,scale-disk)
+	$(SCALE).scale_imagenet50 $(call stored,scale-imagenet50)
+	$(SCALE).scale_dask $(call stored,scale-dask)
+	$(SCALE).serve_million $(call stored,serve-million)
 	rm -rf build/ten-million && mkdir build/ten-million
-	$(BIN)/python -m benchmarks.ten_million --folder build/ten-million
-	$(BIN)/python -m benchmarks.scale_cost --picture build/cost.png --largest build/ten-million/whole.index
-	$(BIN)/python -m benchmarks.scale_features $(or $(PHOTOS),$(PICTURES))
+	$(SCALE).ten_million --folder build/ten-million $(call stored,ten-million)
+	$(SCALE).scale_cost $(call plot,cost) --largest build/ten-million/whole.index $(call stored,scale-cost)
+	$(SCALE).scale_features $(or $(PHOTOS),$(PICTURES)) $(call stored,scale-features)
+	$(SCALE).scale_anchored $(call stored,scale-anchored)
+	rm -rf build/ten-million
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

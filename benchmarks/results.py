@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.__main__ import machine
+from rich.table import Table
+
+from benchmarks.__main__ import machine, show
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -37,6 +39,16 @@ def show_figures(about: str, command: str, figures: Iterable[Figure], store: str
         print("| " + " | ".join(figure.cells) + " |", flush=True)
     if store is not None:
         store_table(store, about, command, ["what", "measured", "goal"], rows)
+
+
+def show_table(about: str, command: str, columns: list[str], rows: list[list[str]], store: str | None) -> None:
+    """Print a table for a terminal; `store` is the name of its file in docs/results."""
+    grid = Table(*columns)
+    for cells in rows:
+        grid.add_row(*cells)
+    show(about, grid)
+    if store is not None:
+        store_table(store, about, command, columns, rows)
 
 
 def store_table(name: str, about: str, command: str, columns: list[str], rows: list[list[str]]) -> None:

@@ -1,13 +1,13 @@
 """AnchoredSLR on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
 
-usage: python -m benchmarks.scale_anchored [--rows 100000 300000 1000000] [--features 512] [--classes 100] [--modes 3]
-                                           [--limit 2GB] [--folder DIR] [--ways linear kernel] [--kill] [--store NAME]
+usage: python -m benchmarks.scale_anchored [--rows 1000000] [--features 512] [--classes 100] [--modes 3] [--folder DIR]
+                                           [--fits "linear, 2GB, kill" "kernel, 2GB" …] [--store NAME]
 
 Rows are those of `benchmarks.scale_disk`, but each class has several centres, so that no linear map is enough. Nothing
 is set but the memory limit and the checkpoint. Each fit runs in a process of its own, whose peak memory includes the
-interpreter. With --kill each is first started, killed with -9 at a random moment after its settings were chosen, and
-then run to the end: the same model must come out as from a run that nobody disturbed. On Dask, two workers of one
-thread run on this machine; memory is that of the largest process. With --store the table is kept in docs/results.
+interpreter. A fit with "kill" is then started once more, killed with -9 at a random moment after its settings were
+chosen, and run to the end: the same model must come out as from the run that nobody disturbed. On Dask, two workers of
+one thread run on this machine; memory is that of the largest process. With --store the table is kept in docs/results.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
-from benchmarks.__main__ import show
-from benchmarks.results import store_table
+from benchmarks.results import show_table
 from benchmarks.scale_disk import generate
 
 WAYS = {"linear": "linear", "kernel": "auto", "kernel on Dask": "auto"}
+FITS = ["linear, 2GB, kill", "kernel, 2GB", "kernel, 250MB, kill", "kernel on Dask, 250MB"]
 FIT = """
 import json, sys, time
 from contextlib import ExitStack
@@ -69,23 +68,23 @@ if __name__ == "__main__":
 def main() -> None:
     arguments = _arguments()
     found = []
-    for rows in sorted(arguments.rows):
-        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            files = generate(Path(folder), rows, arguments.features, arguments.classes, arguments.modes)
-            for way in arguments.ways:
-                found.append({"rows": rows, "way": way, **_learned(files, way, Path(folder), arguments)})
-                print(found[-1], file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        files = generate(Path(folder), arguments.rows, arguments.features, arguments.classes, arguments.modes)
+        for fit in arguments.fits:
+            way, limit, *kill = (word.strip() for word in fit.split(","))
+            found.append({"way": way, "limit": limit, **_learned(files, way, limit, Path(folder), bool(kill))})
+            print(found[-1], file=sys.stderr, flush=True)
     _show(arguments, found)
 
 
-def _learned(files: dict[str, str], way: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {**files, "kernel": WAYS[way], "limit": arguments.limit, "dask": "Dask" in way}
-    whole = {**given, "model": str(folder / f"{way}.likewise"), "checkpoint": str(folder / f"{way}.checkpoint")}
+def _learned(files: dict[str, str], way: str, limit: str, folder: Path, kill: bool) -> dict[str, Any]:
+    given = {**files, "kernel": WAYS[way], "limit": limit, "dask": "Dask" in way}
+    whole = {**given, "model": str(folder / "whole.likewise"), "checkpoint": str(folder / f"{way} {limit}")}
     found: dict[str, Any] = json.loads(_run(whole).splitlines()[-1])
-    if arguments.kill and not given["dask"]:
-        again = {**given, "model": str(folder / f"{way}-2.likewise"), "checkpoint": str(folder / f"{way}-2.checkpoint")}
+    if kill:
+        again = {**given, "model": str(folder / "again.likewise"), "checkpoint": str(folder / f"{way} {limit} again")}
         found["killed"] = _killed(again, found["seconds"])
-        _run(again)
+        found["left"] = json.loads(_run(again).splitlines()[-1])["seconds"]
         found["same"] = _digest(whole["model"]) == _digest(again["model"])
     return found
 
@@ -119,35 +118,33 @@ def _digest(model: str) -> str:
 
 def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     title = (
-        f"AnchoredSLR, rows on disk x {arguments.features} float32, {arguments.classes:,} classes of "
-        f"{arguments.modes} centres, memory_limit={arguments.limit!r}"
+        f"AnchoredSLR, {arguments.rows:,} rows on disk x {arguments.features} float32, {arguments.classes:,} classes "
+        f"of {arguments.modes} centres"
     )
-    columns = ["rows", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed, then the same"]
-    grid, rows = Table(*columns), [_cells(row) for row in found]
-    for cells in rows:
-        grid.add_row(*cells)
-    show(title, grid)
-    if arguments.store is not None:
-        store_table(arguments.store, title, "python -m benchmarks.scale_anchored --kill", columns, rows)
+    columns = [
+        "memory limit", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed; the same model",
+    ]  # fmt: skip
+    command = "python -m benchmarks.scale_anchored"
+    show_table(title, command, columns, [_cells(row) for row in found], arguments.store)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    killed = f"after {row['killed']:.0f} s, {'yes' if row['same'] else 'NO'}" if "killed" in row else ""
+    killed = ""
+    if "killed" in row:
+        same = "yes" if row["same"] else "NO"
+        killed = f"after {row['killed']:.0f} s, resumed for {row['left']:.0f} s: {same}"
     return [
-        f"{row['rows']:,}", row["way"], f"{row['landmarks']:,}" if row["landmarks"] else "", f"{row['seconds']:.0f}",
+        row["limit"], row["way"], f"{row['landmarks']:,}" if row["landmarks"] else "", f"{row['seconds']:.0f}",
         f"{row['processor']:.0f}", f"{row['peak'] / 1e6:,.0f} MB", f"{row['mAP']:.3f}", killed,
     ]  # fmt: skip
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
-    for name, default in {"features": 512, "classes": 100, "modes": 3}.items():
+    for name, default in {"rows": 1_000_000, "features": 512, "classes": 100, "modes": 3}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--limit", default="2GB")
     parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
-    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
-    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--fits", nargs="+", default=FITS, help="each a map, its memory limit, and kill or nothing")
     parser.add_argument("--store", help="name of the file in docs/results")
     return parser.parse_args()
 

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
-from benchmarks.__main__ import show
 from benchmarks.measure import clusters
-from benchmarks.results import store_table
+from benchmarks.results import show_table
 
 Seconds = tuple[float, float]  # of the clock, of processor
 
@@ -84,12 +82,8 @@ def _show(arguments: argparse.Namespace, found: dict[str, dict[str, Any]]) -> No
     columns = [
         "pairs", "rows", "memory engine", "Dask", "ratio (goal 1.15)", "of processor", "ratio", "difference",
     ]  # fmt: skip
-    grid, rows = Table(*columns), [_cells(name, row) for name, row in found.items()]
-    for cells in rows:
-        grid.add_row(*cells)
-    show(title, grid)
-    if arguments.store is not None:
-        store_table(arguments.store, title, "python -m benchmarks.scale_dask", columns, rows)
+    cells = [_cells(name, row) for name, row in found.items()]
+    show_table(title, "python -m benchmarks.scale_dask", columns, cells, arguments.store)
 
 
 def _cells(name: str, row: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 usage: python -m benchmarks.scale_disk [--rows 100000 300000 1000000] [--features 512] [--classes 1000] [--rank 64]
                                        [--landmarks 5000] [--iterations 3] [--limit 1GB] [--picture scale.png]
-                                       [--folder DIR] [--no-exact]
+                                       [--folder DIR] [--no-exact] [--store NAME]
 
 Rows are generated into a float32 file: classes around random centres in 64 directions, noise in all directions. Each
 fit runs in its own process, and its peak resident memory includes the interpreter.
@@ -19,9 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
-from benchmarks.__main__ import show
+from benchmarks.results import show_table
 
 QUERIES, BLOCK = 5_000, 50_000
 FIT = """
@@ -102,24 +101,17 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
         f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, "
         f"memory_limit={arguments.limit!r}"
     )
-    grid = Table(
-        "rows", "file", "seconds", "µs per row", "relative to first", "peak memory", "mAP", "all pairs: mAP, s"
-    )
-    first = found[0]["seconds"] / found[0]["rows"]
-    for row in found:
-        cost = row["seconds"] / row["rows"]
-        exact = f"{row['exact_mAP']:.4f}, {row['exact_seconds']:.0f} s" if "exact_mAP" in row else ""
-        grid.add_row(
-            f"{row['rows']:,}",
-            f"{row['rows'] * arguments.features * 4 / 1e6:,.0f} MB",
-            f"{row['seconds']:.1f}",
-            f"{1e6 * cost:.1f}",
-            f"{cost / first:.2f}",
-            f"{row['peak'] / 1e6:,.0f} MB",
-            f"{row['mAP']:.4f}",
-            exact,
-        )
-    show(title, grid)
+    columns = ["rows", "file", "seconds", "µs per row", "peak memory of the process", "mAP"]
+    cells = [_cells(row, arguments.features) for row in found]
+    show_table(title, "python -m benchmarks.scale_disk", columns, cells, arguments.store)
+
+
+def _cells(row: dict[str, float], features: int) -> list[str]:
+    exact = f"; over all pairs {row['exact_mAP']:.3f} in {row['exact_seconds']:.0f} s" if "exact_mAP" in row else ""
+    return [
+        f"{row['rows']:,}", f"{row['rows'] * features * 4 / 1e6:,.0f} MB", f"{row['seconds']:.1f}",
+        f"{1e6 * row['seconds'] / row['rows']:.0f}", f"{row['peak'] / 1e6:,.0f} MB", f"{row['mAP']:.3f}{exact}",
+    ]  # fmt: skip
 
 
 def _draw(path: Path, found: Iterable[dict[str, float]]) -> None:
@@ -146,6 +138,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--picture")
     parser.add_argument("--folder", help="folder for the generated rows; default: the temporary folder of the system")
     parser.add_argument("--no-exact", action="store_true", help="skip all pairs at the smallest size")
+    parser.add_argument("--store", help="name of the file in docs/results")
     return parser.parse_args()
 
 
