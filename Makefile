@@ -102,7 +102,7 @@ bench: $(VENV)/.installed-dev
 SCALE := $(BIN)/python -m benchmarks
 stored = $(if $(STORE),--store $(1))
 plot = --picture $(if $(STORE),docs/images,build)/$(1).png
-bench-scale: $(VENV)/.installed-dev pictures browser
+bench-scale: $(VENV)/.installed-dev $(if $(PHOTOS),,pictures) browser
 	mkdir -p build
 	$(SCALE).scale_disk $(call plot,scale) $(call stored,scale-disk)
 	$(SCALE).scale_imagenet50 $(call stored,scale-imagenet50)

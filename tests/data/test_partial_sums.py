@@ -10,6 +10,7 @@ import pytest
 
 from likewise.data import partial_sums
 from likewise.data.partial_sums import PartialSums
+from likewise.errors import LikewiseError
 
 SUMS = (np.arange(6.0).reshape(2, 3), np.array(7.0))
 
@@ -59,7 +60,16 @@ def test_nothing_is_left_after_the_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("place", [3, 40, 150, -1])
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "c.sums").write_text("rows of my own\n")
+    with pytest.raises(LikewiseError, match=r"c.sums is no file of sums: move it away, or name another checkpoint"):
+        PartialSums(tmp_path / "c.sums", "a-key").read()
+    PartialSums(tmp_path / "c.sums", "a-key").remove()
+    assert (tmp_path / "c.sums").read_text() == "rows of my own\n"
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("place", [15, 30, 60, 90, 120, -1])
 def test_a_damaged_file_begins_anew(tmp_path: Path, caplog: Any, place: int) -> None:
     kept(tmp_path / "c.sums")
     content = bytearray((tmp_path / "c.sums").read_bytes())
