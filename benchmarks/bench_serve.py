@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from benchmarks.measure import clusters
+from benchmarks.serve_million import served
 
 __all__ = ["rows"]
 
@@ -54,17 +56,11 @@ def _index(path: Path, n: int, d: int, extractor: bool = False) -> Path:
 
 @contextmanager
 def _served(index: Path) -> Iterator[int]:
-    command = [sys.executable, "-m", "likewise", "serve", str(index), "--no-browser", "--no-rate-limit", "--port", "0"]
-    process = subprocess.Popen([*command, "--log-level", "warning"], stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        said = process.stderr.readline()
-        port = int(said.split("http://127.0.0.1:")[1].split("/")[0])
-        _until(lambda: _ask(port, "/healthz")["status"] == "ok")
+    """The port of a server in a process of its own."""
+    with served(index) as server:
+        port = urlsplit(server.address).port
+        assert port is not None
         yield port
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def _load(port: int, n: int, goal: float) -> Row:

@@ -187,7 +187,9 @@ class Teacher:
 
     def taught_by(self, said: Said) -> tuple[Index, Part]:
         """The index under what was said, and the taught part of its rows."""
-        return self._taught(said, self._groups(said))
+        self.prepare()
+        with single_threaded_blas():  # as in `learn`: more threads round otherwise
+            return self._taught(said, self._groups(said))
 
     def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, Part]:
         labels = said.labels_of(self.untaught)
