@@ -84,7 +84,8 @@ class AnchoredSLR(SimilarityModel):
     rows : dict or None, default=None
         Options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
     checkpoint : path or None, default=None
-        File written when the settings are chosen and after each round; an existing one is resumed.
+        File written when the settings are chosen and after each round; an existing one is resumed. A pass over rows
+        on disk that takes minutes keeps its sums beside it, in a file that ends in `.sums`.
     random_state : int, RandomState or None, default=None
         Seed of the splits and landmarks; None is a fixed seed.
     verbose : int, default=0
