@@ -7,7 +7,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from likewise.metrics.evaluation import graded_ndcg
+from likewise.evaluate.evaluation import graded_ndcg
 
 __all__ = ["sgd_adapter"]
 

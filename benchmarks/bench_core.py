@@ -10,10 +10,10 @@ from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from benchmarks.measure import best_of_each, clusters, peak_bytes
-from likewise import SLR, AnchoredSLR
-from likewise.core.labels import LabelTarget
-from likewise.core.passes import Gallery
-from likewise.data.memory import MemoryEngine
+from likewise import SLR, SimilarityLearner
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.labels import LabelTarget
+from likewise.learn.maths.passes import Gallery
 
 Row = dict[str, object]
 
@@ -55,7 +55,7 @@ def all_pairs_pass(n: int = 20_000, ranks: tuple[int, ...] = (64, 100, 128), rep
             }
 
 
-def _given(model: SLR | AnchoredSLR) -> str:
+def _given(model: SLR | SimilarityLearner) -> str:
     """Non-default parameters, and the kernel."""
     plain = type(model)().get_params()
     given = {k: v for k, v in model.get_params().items() if k == "kernel" or v != plain[k]}
@@ -68,8 +68,8 @@ def fit_against_lda() -> Iterator[Row]:
         ("< 1", SLR(100, adaptive=False)),
         ("≤ 1.3", SLR(100, n_iter=2)),
         ("≤ 3", SLR(100, n_iter=10)),
-        ("≤ 2", AnchoredSLR("linear")),
-        ("≤ 3", AnchoredSLR("auto")),
+        ("≤ 2", SimilarityLearner("linear")),
+        ("≤ 3", SimilarityLearner("auto")),
     ):
         rival = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1)
         lda, ours = best_of_each(lambda: rival.fit(X, y), lambda m=model: m.fit(X, y), repeats=3)  # noqa: B023
@@ -85,10 +85,10 @@ def fit_against_lda() -> Iterator[Row]:
 def small_and_wide() -> Iterator[Row]:
     """941 rows of 1,280 columns, as a folder of photographs with a few classes has, all choosing included."""
     X, y = clusters(941, 1280, 16)
-    for goal, model in ((5.0, AnchoredSLR()), (10.0, AnchoredSLR(unseen_classes=True))):
+    for goal, model in ((5.0, SimilarityLearner()), (10.0, SimilarityLearner(unseen_classes=True))):
         (seconds,) = best_of_each(lambda m=model: m.fit(X, y), repeats=2)  # type: ignore[misc]
         yield {
-            "what": f"fit 941 x 1,280, 16 classes: AnchoredSLR({_given(model)})",
+            "what": f"fit 941 x 1,280, 16 classes: SimilarityLearner({_given(model)})",
             "ours": f"{seconds:.1f} s",
             "rival": f"goal {goal:g} s",
             "ratio": seconds / goal,
@@ -99,7 +99,7 @@ def small_and_wide() -> Iterator[Row]:
 def memory_of_an_exact_fit() -> Iterator[Row]:
     prepare = """
 from benchmarks.measure import clusters
-from likewise import SLR, AnchoredSLR
+from likewise import SLR, SimilarityLearner
 X, y = clusters(60_000, 784, 10)
 """
     X = 60_000 * 784 * 4

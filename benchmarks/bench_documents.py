@@ -18,12 +18,12 @@ _SCRIPT = """
 import json, sys, time
 from benchmarks.measure import mark_memory, peak_resident
 from sklearn.preprocessing import normalize
-from likewise import SLR, AnchoredSLR
-from likewise.baselines import LDA, Cosine
-from likewise.metrics import mean_average_precision
+from likewise import SLR, SimilarityLearner
+from likewise.rivals import LDA, Cosine
+from likewise.evaluate import mean_average_precision
 from likewise.paper.datasets import load_dataset
 from likewise.paper.protocol import TrainingBudget, Protocol, ProtocolSettings
-from likewise.core.truncated_whitening import leading_directions
+from likewise.learn.maths.truncated_whitening import leading_directions
 
 name, path = sys.argv[1:]
 data = load_dataset("newsgroups20", path)
@@ -37,7 +37,8 @@ elif name.startswith("LSA"):
     V = leading_directions(X, None, width)[1]
     score = (LDA(random_state=0) if "LDA" in name else Cosine()).fit(X @ V, y).score(Q @ V, y_q)
 else:
-    model = {"SLR-Fixed": SLR(adaptive=False), "SLR": SLR(n_iter=5), "AnchoredSLR": AnchoredSLR(random_state=0)}[name]
+    models = {"SLR-Fixed": SLR(adaptive=False), "SLR": SLR(n_iter=5)}
+    model = models.get(name) or SimilarityLearner(random_state=0)
     score = model.fit(X, y).score(Q, y_q)
 dense = X.shape[0] * X.shape[1] * X.dtype.itemsize
 seconds = time.perf_counter() - began
@@ -66,7 +67,7 @@ def rows() -> Iterator[Row]:
         yield _row(f"20 newsgroups, {name}: memory that fit and score add", *sizes, grown / dense, "< 1")
 
 
-_OURS = ("SLR-Fixed", "SLR", "AnchoredSLR")
+_OURS = ("SLR-Fixed", "SLR", "SimilarityLearner")
 
 
 def _measured(name: str, path: Path) -> dict[str, float]:

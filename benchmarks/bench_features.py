@@ -16,7 +16,7 @@ _N = 48  # images per timing
 
 def rows() -> list[dict[str, object]]:
     """Milliseconds per 300 × 300 image and images per second, compared with decoding alone."""
-    from likewise.features import EfficientNetLite0, load_image
+    from likewise.pictures import EfficientNetLite0, load_image
 
     files = _photographs()
     decoding, decoding_cpu = (
@@ -56,7 +56,7 @@ def _row(what: str, seconds: float, decoding: float, goal: float | None) -> dict
 
 def _ready_llc() -> Any:
     """An LLC extractor with 2,048 random descriptors as words: coding takes the same time for any words."""
-    from likewise.features import LLC, load_image
+    from likewise.pictures import LLC, load_image
 
     coder = LLC(n_components=None)
     D = np.concatenate([coder.descriptors(load_image(file))[0] for file in _photographs(4)])

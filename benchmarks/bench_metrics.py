@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from benchmarks.measure import peak_bytes
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
 
 __all__ = ["rows"]
 
@@ -18,7 +18,7 @@ N_LOOP = 300  # queries the loop is timed on; its time is proportional to them
 
 PREPARE = """
 from benchmarks.bench_metrics import data
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
 Q, y_q = data(10_000, seed=1)
 G, y_g = data(60_000)
 mean_average_precision(Q[:50], G[:500], y_q[:50], y_g[:500])

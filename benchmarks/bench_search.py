@@ -19,17 +19,17 @@ __all__ = ["rows"]
 
 def rows() -> list[dict[str, object]]:
     """Seconds per lesson, milliseconds per query."""
-    from likewise import AnchoredSLR
-    from likewise.baselines import Cosine
-    from likewise.retrieval import Index
+    from likewise import SimilarityLearner
+    from likewise.rivals import Cosine
+    from likewise.search import Index
 
     X, y = _features()
     some = np.random.default_rng(0).permutation(len(X))[:3000]
-    trained = AnchoredSLR(kernel="linear", fixed={"ridge": 0.3, "pull": 0.0, "geometry": "one-hot"}).fit(
+    trained = SimilarityLearner(kernel="linear", fixed={"ridge": 0.3, "pull": 0.0, "geometry": "one-hot"}).fit(
         X[some], y[some]
     )
     table = []
-    for name, model in (("untrained cosine", Cosine(centre=True).fit(X)), ("AnchoredSLR", trained)):
+    for name, model in (("untrained cosine", Cosine(centre=True).fit(X)), ("SimilarityLearner", trained)):
         table.append(_lesson(name, Index.build(model, X, {"label": y}), y))
     table.append(_query("a query by row, learned side", Index.build(trained, X)))
     V = np.random.default_rng(0).standard_normal((100_000, 100), dtype=np.float32)
@@ -40,7 +40,7 @@ def rows() -> list[dict[str, object]]:
 def _features() -> tuple[np.ndarray, np.ndarray]:
     if "LIKEWISE_STORE" not in os.environ:
         return clusters(8677, 1280, 101)
-    from likewise.features import FeatureStore
+    from likewise.rows import FeatureStore
 
     store = FeatureStore.open(Path(os.environ["LIKEWISE_STORE"]))
     return np.asarray(store.features, np.float32), np.asarray(store.labels)
@@ -48,7 +48,7 @@ def _features() -> tuple[np.ndarray, np.ndarray]:
 
 def _lesson(name: str, index: Any, y: np.ndarray) -> dict[str, object]:
     """From 20 marks to an index that is ready to search, including mAP on held-out items before and after."""
-    from likewise.retrieval import Teacher
+    from likewise.teach import Teacher
 
     began = time.perf_counter()
     teacher = Teacher(index)

@@ -41,9 +41,10 @@ def rows() -> Iterator[Row]:
 
 def _index(path: Path, n: int, d: int, extractor: bool = False) -> Path:
     """Gaussian classes under a map of width 100: the cost of a search depends on the sizes only."""
-    from likewise.baselines import LDA
-    from likewise.features import EfficientNetLite0, FeatureStore
-    from likewise.retrieval import Index
+    from likewise.pictures import EfficientNetLite0
+    from likewise.rivals import LDA
+    from likewise.rows import FeatureStore
+    from likewise.search import Index
 
     X, y = clusters(n, d, 101)
     model = LDA().fit(X[:4000], y[:4000])

@@ -16,11 +16,11 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.adapter import sgd_adapter
 from benchmarks.measure import peak_bytes
-from likewise import SLR, AnchoredSLR
-from likewise.data.relevance import Relevance
-from likewise.metrics import mean_average_precision
-from likewise.metrics.evaluation import graded_ndcg
-from likewise.tables import read_table
+from likewise import SLR, SimilarityLearner
+from likewise.evaluate import mean_average_precision
+from likewise.evaluate.evaluation import graded_ndcg
+from likewise.rows import read_table
+from likewise.rows.relevance import Relevance
 
 __all__ = ["rows"]
 
@@ -62,11 +62,11 @@ def _unseen(name: str, X: np.ndarray, y: np.ndarray, seen: np.ndarray) -> dict[s
     raw = 100 * mean_average_precision(Q, Q, y_q)
     model = SLR(prior="identity").fit(X[seen], y[seen])
     ours = 100 * model.score(Q, y_q)
-    anchored = 100 * AnchoredSLR(unseen_classes=True).fit(X[seen], y[seen]).score(Q, y_q)
+    anchored = 100 * SimilarityLearner(unseen_classes=True).fit(X[seen], y[seen]).score(Q, y_q)
     return {
         "what": f"mAP on the unseen half of the classes of {name}: SLR(prior='identity')",
         "ours": f"{ours:.1f} (strength {model.strength_:g})",
-        "rival": f"{raw:.1f}: raw cosine; AnchoredSLR(unseen_classes=True) {anchored:.1f}",
+        "rival": f"{raw:.1f}: raw cosine; SimilarityLearner(unseen_classes=True) {anchored:.1f}",
         "ratio": f"{ours - raw:+.2f}",
         "goal": "≥ -0.3",
     }
@@ -102,7 +102,7 @@ def _adapter(
     raw = graded_ndcg(held, G, truth)
     began = time.perf_counter()
     relevance = Relevance.from_triples(*np.nonzero(known), relevant[known], shape=known.shape)
-    # the margins of AnchoredSLR for cosines; few iterations are enough if many pairs are known
+    # the margins of SimilarityLearner for cosines; few iterations are enough if many pairs are known
     model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=2).fit(Q, relevance, gallery=G)
     ours = time.perf_counter() - began
     found = graded_ndcg(model.transform_query(held), G, truth)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.measure import best_seconds, clusters, gemm_rate
-from likewise.core.labels import LabelTarget
-from likewise.data.memory import MemoryEngine
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.labels import LabelTarget
 
 Row = dict[str, object]
 
@@ -21,7 +21,7 @@ def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
     except ImportError:
         yield _row("torch is not installed", "", "", "", "")
         return
-    from likewise.data.array_api import ArrayEngine, gains_from_bfloat16
+    from likewise.learn.engines.array_api import ArrayEngine, gains_from_bfloat16
 
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     X, y = clusters(n, r, 50)

@@ -23,9 +23,9 @@ from benchmarks.__main__ import show
 from benchmarks.bench_teaching import data
 from benchmarks.comparisons import _fashion, _newsgroups
 from likewise import PairLDA
-from likewise.data import Relevance
 from likewise.errors import LikewiseError
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
+from likewise.rows import Relevance
 
 SHOWN, TESTED, ITEMS = 20, 500, 4_000
 CLICKED, MISTAKEN = 0.6, 0.05

@@ -23,12 +23,13 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
-from likewise.metrics.calibration import Calibration
-from likewise.metrics.reliability import Reliability, balanced, reliability
-from likewise.reporting.charts import Line, chart
-from likewise.retrieval import Index, Teacher
-from likewise.tables import read_table
+from likewise import SimilarityLearner
+from likewise.evaluate.calibration import Calibration
+from likewise.evaluate.reliability import Reliability, balanced, reliability
+from likewise.rows import read_table
+from likewise.search import Index
+from likewise.teach import Teacher
+from likewise.utils.reporting.charts import Line, chart
 
 CUTS = (0.05, 0.1, 0.2)
 SPLITS, LEARNED, ASKED = 200, 1_000, 1_000  # rows of a split of the promise
@@ -51,7 +52,7 @@ def calibration(sources: list[str], picture: str | None = None) -> None:
     for source in sources:
         X, y = read(source)
         learned, asked = train_test_split(np.arange(len(X)), test_size=0.3, stratify=y, random_state=0)
-        model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
+        model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
         for rows, name in ((asked, "new"), (learned, "learned")):
             S, same = ranked(model, X, y, asked, rows)
             found = _curves(model.calibration, S, same, int(rows is learned))
@@ -121,7 +122,7 @@ def _outcomes(X: np.ndarray, y: np.ndarray, seed: int, unseen: bool) -> Iterator
     order = rng.permutation(np.flatnonzero(is_known))
     learned, rest = order[:LEARNED], np.flatnonzero(~is_known) if unseen else order[LEARNED:]
     asked = rng.permutation(rest)[:ASKED]
-    model = AnchoredSLR(random_state=seed).fit(X[learned], y[learned])
+    model = SimilarityLearner(random_state=seed).fit(X[learned], y[learned])
     for rows in (asked,) if unseen else (asked, learned):
         S, same = ranked(model, X, y, asked, rows)
         yield [_cut(model.calibration, S, same, int(rows is learned), cut) for cut in CUTS]
@@ -156,7 +157,7 @@ def _told_apart(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
     rng = np.random.default_rng(seed)
     is_known = np.isin(y, rng.permutation(np.unique(y))[::2])
     learned, held = train_test_split(np.flatnonzero(is_known), test_size=0.3, stratify=y[is_known], random_state=seed)
-    model = AnchoredSLR(random_state=seed).fit(X[learned], y[learned])
+    model = SimilarityLearner(random_state=seed).fit(X[learned], y[learned])
     strange = rng.permutation(np.flatnonzero(~is_known))[: len(held)]
     asked = np.concatenate([held, strange])
     novelty, nearest = model.novelty(X[asked]), model.similarity(X[asked], X[learned]).max(axis=1)
@@ -172,7 +173,7 @@ def _told_apart(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
 
 
 def _taught(
-    model: AnchoredSLR, X: np.ndarray, y: np.ndarray, is_strange: np.ndarray, rng: np.random.Generator
+    model: SimilarityLearner, X: np.ndarray, y: np.ndarray, is_strange: np.ndarray, rng: np.random.Generator
 ) -> tuple[float, ...]:
     """Some unknown classes are taught by ten labels each, and their other rows are known from then on."""
     classes, counts = np.unique(y[is_strange], return_counts=True)

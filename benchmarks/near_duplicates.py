@@ -19,9 +19,10 @@ from PIL import Image, ImageEnhance
 from rich.table import Table
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
-from likewise.retrieval import Index, Teacher
-from likewise.tables.store import FeatureStore
+from likewise import SimilarityLearner
+from likewise.rows.store import FeatureStore
+from likewise.search import Index
+from likewise.teach import Teacher
 
 PICTURES, QUERIES = 200, 40
 
@@ -72,7 +73,7 @@ def main() -> None:
         sys.exit(__doc__)
     photos, rng = Path(sys.argv[1]), np.random.default_rng(0)
     store = FeatureStore.open(sys.argv[2])
-    model = AnchoredSLR(random_state=0).fit(store)
+    model = SimilarityLearner(random_state=0).fit(store)
     indexes = {n: Index.build(model, store, neighbours=n) for n in (0, "auto")}
     rows = np.sort(rng.choice(len(store.items), PICTURES, replace=False))
     pictures = [Image.open(photos / store.items[row].path).convert("RGB") for row in rows]

@@ -16,8 +16,8 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.__main__ import show
-from likewise.core import passes
-from likewise.core.labels import LabelTarget, class_starts, label_runs
+from likewise.learn.maths import passes
+from likewise.learn.maths.labels import LabelTarget, class_starts, label_runs
 from likewise.utils.threads import single_threaded_blas
 
 WIDTHS, RANKS, COLUMNS, CLASSES = (1024, 768, 640, 512, 384), (64, 100, 128), 15_360, 50

@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from likewise.metrics import average_precision
+from likewise.evaluate import average_precision
 
 N_CLASSES, N_PICTURES, N_CONCEPTS, N_MARKS = 16, 600, 4, 10
 GOAL = 0.05

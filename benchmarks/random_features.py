@@ -19,15 +19,15 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
-from likewise.metrics import mean_average_precision
+from likewise import SimilarityLearner
+from likewise.evaluate import mean_average_precision
 from likewise.paper.datasets import Dataset, load_dataset
 
 MOST_TRAIN, MOST_TEST, BLOCKS = 10_000, 3_000, 10
 Learned = tuple[Any, float]  # a model, seconds
 
 
-def in_blocks(chosen: AnchoredSLR, X: np.ndarray, y: np.ndarray) -> Learned:
+def in_blocks(chosen: SimilarityLearner, X: np.ndarray, y: np.ndarray) -> Learned:
     """The model of ten blocks, with the settings of a fit."""
     model, began = chosen.for_blocks(), time.perf_counter()
     for block in np.array_split(np.arange(len(y)), BLOCKS):
@@ -38,14 +38,16 @@ def in_blocks(chosen: AnchoredSLR, X: np.ndarray, y: np.ndarray) -> Learned:
 def at_once(X: np.ndarray, y: np.ndarray, kernel: str, size: int | None = None) -> Learned:
     began = time.perf_counter()
     scaling = "auto" if size is None else "unit"
-    return AnchoredSLR(kernel, kernel_size=size, scaling=scaling).fit(X, y), time.perf_counter() - began
+    return SimilarityLearner(kernel, kernel_size=size, scaling=scaling).fit(X, y), time.perf_counter() - began
 
 
 def blocks(kernel: str, size: int | None = None) -> Callable[[np.ndarray, np.ndarray], Learned]:
     """Scalings that add up are tried, and the better one taken by held-out rows."""
 
     def learned(X: np.ndarray, y: np.ndarray) -> Learned:
-        tried = [AnchoredSLR(kernel, kernel_size=size, scaling=scaling).fit(X, y) for scaling in ("unit", "roots")]
+        tried = [
+            SimilarityLearner(kernel, kernel_size=size, scaling=scaling).fit(X, y) for scaling in ("unit", "roots")
+        ]
         return in_blocks(max(tried, key=lambda model: model.held_out_["mAP"]), X, y)
 
     return learned
@@ -56,7 +58,7 @@ WAYS: dict[str, Callable[[np.ndarray, np.ndarray], Learned]] = {
     **{f"blocks, {size:,} random features": blocks("random", size) for size in (1_000, 2_000)},
     "all rows, linear and adapted": lambda X, y: at_once(X, y, "linear"),
     "all rows, 1,500 landmarks": lambda X, y: at_once(X, y, "rbf", 1_500),
-    "all rows, `AnchoredSLR()`": lambda X, y: at_once(X, y, "auto"),
+    "all rows, `SimilarityLearner()`": lambda X, y: at_once(X, y, "auto"),
 }
 
 

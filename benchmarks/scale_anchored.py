@@ -1,4 +1,4 @@
-"""AnchoredSLR on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
+"""SimilarityLearner on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
 
 usage: python -m benchmarks.scale_anchored [--rows 1000000] [--features 512] [--classes 100] [--modes 3] [--folder DIR]
                                            [--fits "linear, 2GB, kill" "kernel, 2GB" …] [--store NAME]
@@ -35,16 +35,16 @@ import json, sys, time
 from contextlib import ExitStack
 import numpy as np
 from benchmarks.measure import peak_resident
-from likewise import AnchoredSLR
+from likewise import SimilarityLearner
 given = json.loads(sys.argv[1])
 
 def main():
-    model = AnchoredSLR(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
+    model = SimilarityLearner(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
     with ExitStack() as opened:
         X, workers = given["data"], dict
         if given["dask"]:
             from distributed import Client, LocalCluster
-            from likewise.data.dask import dask_rows
+            from likewise.learn.engines.dask import dask_rows
             options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
             cluster = opened.enter_context(LocalCluster(**options))
             client = opened.enter_context(Client(cluster))
@@ -108,7 +108,7 @@ def _killed(given: dict[str, Any], seconds: float) -> float:
 
 def _digest(model: str) -> str:
     """Of all arrays that were learned; the name of the checkpoint differs."""
-    from likewise.persistence import read_tensors
+    from likewise.learn.model_file import read_tensors
 
     digest = hashlib.sha256()
     for name, value in sorted(read_tensors(model)[0].items()):
@@ -118,8 +118,8 @@ def _digest(model: str) -> str:
 
 def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     title = (
-        f"AnchoredSLR, {arguments.rows:,} rows on disk x {arguments.features} float32, {arguments.classes:,} classes "
-        f"of {arguments.modes} centres"
+        f"SimilarityLearner, {arguments.rows:,} rows on disk x {arguments.features} float32, {arguments.classes:,} "
+        f"classes of {arguments.modes} centres"
     )
     columns = [
         "memory limit", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed; the same model",

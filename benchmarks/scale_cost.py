@@ -37,8 +37,8 @@ def seconds(work: Callable[[], object]) -> float:
 def costs(folder: Path, rows: int, width: int) -> list[float | None]:
     """What each step takes at one size."""
     from likewise import SLR
-    from likewise.baselines import Cosine
-    from likewise.retrieval import Index
+    from likewise.rivals import Cosine
+    from likewise.search import Index
 
     path = catalogue.write(folder / "rows.npy", rows, width)
     y = np.concatenate([group for _, group in catalogue.blocks(rows, width)]) % CLASSES
@@ -60,7 +60,7 @@ def searched(index: Any) -> float:
 
 def taught(index: Any) -> tuple[float, float]:
     """Seconds to prepare, and of a lesson from 20 marks."""
-    from likewise.retrieval import Teacher
+    from likewise.teach import Teacher
 
     teacher = Teacher(index)
     for place, row in enumerate(index.search_rows([7], 20)[0][0].tolist()):
@@ -99,7 +99,7 @@ def main() -> None:
             found[rows] = costs(Path(folder), rows, words.width)
         print(_line(rows, found[rows]), flush=True)
     if words.largest is not None:
-        from likewise.retrieval import Index
+        from likewise.search import Index
 
         opened = Index.load(words.largest, verify=False)
         found[len(opened)] = [None, None, None, searched(opened), None, None]

@@ -46,7 +46,7 @@ def main() -> None:
 
 def _compared(rows: int, options: dict[str, Any], arguments: argparse.Namespace, client: Any) -> dict[str, Any]:
     from likewise import SLR
-    from likewise.data.dask import dask_rows
+    from likewise.learn.engines.dask import dask_rows
 
     X, y = clusters(rows, arguments.features, arguments.classes)
     models: dict[str, Any] = {}

@@ -114,7 +114,7 @@ def _children(pid: int) -> list[int]:
 
 def same_copies(output: Path, pictures: int) -> bool:
     """Whether all rows of a picture are the same."""
-    from likewise.features import FeatureStore
+    from likewise.rows import FeatureStore
 
     store = FeatureStore.open(output)
     of = np.array([int(Path(str(path)).name.split("-")[0]) for path in store.paths])

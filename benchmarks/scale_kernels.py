@@ -22,12 +22,12 @@ from sklearn.utils import gen_batches
 
 from benchmarks.__main__ import show
 from benchmarks.measure import mark_memory, peak_resident
-from likewise.core.kernel_ridge import ExactKernel, LandmarkKernel, class_target
-from likewise.core.kernels import Features, UnitRows
-from likewise.core.preparation import Preparation
-from likewise.core.setting import Setting
-from likewise.data.memory import MemoryEngine
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, class_target
+from likewise.learn.maths.kernels import Features, UnitRows
+from likewise.learn.maths.preparation import Preparation
+from likewise.learn.maths.setting import Setting
 from likewise.paper.datasets import load_dataset
 
 ROWS = (2_000, 5_000, 10_000, 15_000, 25_000, 50_000)
@@ -45,7 +45,7 @@ def exact(unit: UnitRows) -> Map:
 
 
 def gram(unit: UnitRows) -> Map:
-    """As many landmarks as 1 GB holds, by one pass and two Cholesky factors: what AnchoredSLR does."""
+    """As many landmarks as 1 GB holds, by one pass and two Cholesky factors: what SimilarityLearner does."""
     kernel = LandmarkKernel(unit, _landmarks(unit))
     learned = kernel.learn(Setting(ridge=RIDGE), last=True)
     return lambda rows: kernel.encode(rows) @ learned.L.astype(rows.dtype)

@@ -1,4 +1,4 @@
-"""AnchoredSLR on small tables: the gain of choosing the scaling, and of drawing several holdouts.
+"""SimilarityLearner on small tables: the gain of choosing the scaling, and of drawing several holdouts.
 
 usage: python -m benchmarks.small_tables
 
@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from benchmarks.__main__ import show
 from benchmarks.measure import clusters
-from likewise import AnchoredSLR
+from likewise import SimilarityLearner
 
 WAYS: dict[str, dict[str, Any]] = {
     "unit rows, one holdout": {"scaling": "unit", "cv": StratifiedShuffleSplit(1, test_size=0.3, random_state=0)},
@@ -45,7 +45,7 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def measured(X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> str:
     """Mean and standard deviation over the splits."""
     splits = StratifiedShuffleSplit(5, test_size=0.3, random_state=1).split(X, y)
-    scores = [AnchoredSLR(**options).fit(X[a], y[a]).score(X[b], y[b]) for a, b in splits]
+    scores = [SimilarityLearner(**options).fit(X[a], y[a]).score(X[b], y[b]) for a, b in splits]
     return f"{100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f}"
 
 
@@ -57,7 +57,7 @@ def main() -> None:
             for options in WAYS.values()
         )
         grid.add_row(name, *cells)
-    show("mAP x 100 of AnchoredSLR, linear / kernel, five splits of 70/30", grid)
+    show("mAP x 100 of SimilarityLearner, linear / kernel, five splits of 70/30", grid)
 
 
 if __name__ == "__main__":

@@ -62,9 +62,10 @@ def made_index(folder: Path) -> Path:
     """Pictures of coloured tiles in twenty classes, and their index."""
     from PIL import Image
 
-    from likewise.baselines import LDA
-    from likewise.features import FeatureStore, Pixels, extract_folder
-    from likewise.retrieval import Index
+    from likewise.pictures import Pixels, extract_folder
+    from likewise.rivals import LDA
+    from likewise.rows import FeatureStore
+    from likewise.search import Index
 
     rng = np.random.default_rng(0)
     colours = rng.integers(0, 256, (20, 4, 4, 3))

@@ -38,7 +38,7 @@ from benchmarks.teaching_photos import (
     taught,
     untouched_ap,
 )
-from likewise.retrieval import Index
+from likewise.search import Index
 
 CHOICES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 OTHER_SEEDS = range(FIRST_SEED - 50, FIRST_SEED - 45)

@@ -28,7 +28,7 @@ from benchmarks.__main__ import show
 from benchmarks.store_feedback import Collection, data
 from benchmarks.teaching_photos import Marks, rocchio
 from likewise import PairLDA
-from likewise.data import Relevance
+from likewise.rows import Relevance
 
 ROWS, TRAINED, TESTED, JUDGED, CONTEXT, SHOWN = 1500, 200, 200, 50, 5, 10
 Scores = Callable[[Marks], np.ndarray]

@@ -38,14 +38,14 @@ import scipy.sparse as sp
 from rich.table import Table
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
-from tests.retrieval.stores.server import postgres
+from tests.search.stores.server import postgres
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR, from_parquet
-from likewise.baselines import Cosine
-from likewise.metrics import mean_average_precision
-from likewise.retrieval import Index
-from likewise.retrieval.stores import Store, export_to, open_store
+from likewise import SimilarityLearner, from_parquet
+from likewise.evaluate import mean_average_precision
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.search.stores import Store, export_to, open_store
 
 EFFORTS = (100, 200, 400, 800)  # rows that a search of the graph looks at, at least
 QUERIES, K, TIE = 200, 10, 1e-5
@@ -53,8 +53,8 @@ SETTINGS = "-c maintenance_work_mem=2GB -c shared_buffers=1GB -c max_wal_size=8G
 BATCH = 500  # rows per transaction of an export that is to be killed: there is more to kill between
 COMMAND = """
 import sys
-from likewise.retrieval import Index
-from likewise.retrieval.stores import export_to, open_store
+from likewise.search import Index
+from likewise.search.stores import export_to, open_store
 with open_store(sys.argv[2], sys.argv[4]) as store:
     type(store).batch = int(sys.argv[3])
     index = Index.load(sys.argv[1])
@@ -106,14 +106,14 @@ def learned(path: Path, folder: Path) -> tuple[Index, np.ndarray]:
     y = np.array(table["topic"].to_pylist())
     if not folder.exists():
         began = time.perf_counter()
-        model = AnchoredSLR(kernel="linear", random_state=0).fit(X[::2], y[::2])
+        model = SimilarityLearner(kernel="linear", random_state=0).fit(X[::2], y[::2])
         print(f"learned from {len(y[::2]):,} rows in {time.perf_counter() - began:.0f} s;", end=" ")
         print(_held_out(model, X[1::2], y[1::2]), flush=True)
         Index.build(model, from_parquet(path, label="topic")).save(folder)  # with ids, text and topic
     return Index.load(folder), X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
 
 
-def _held_out(model: AnchoredSLR, X: np.ndarray, y: np.ndarray) -> str:
+def _held_out(model: SimilarityLearner, X: np.ndarray, y: np.ndarray) -> str:
     """mAP of rows that were not learned from, each against the others, by their cosine and by the model."""
     raw, V = normalize(X), model.transform(X)
     before, after = mean_average_precision(raw, raw, y), mean_average_precision(model.transform_query(X), V, y)

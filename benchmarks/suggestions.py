@@ -24,11 +24,12 @@ from rich.table import Table
 
 from benchmarks.__main__ import show
 from benchmarks.teaching_photos import average_precision, stored
-from likewise.baselines import Cosine
-from likewise.retrieval import Index, Teacher
-from likewise.retrieval.groups import Group, Node
-from likewise.retrieval.learning import GroupLearner
-from likewise.retrieval.learning_curve import in_order
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Teacher
+from likewise.teach.groups import Group, Node
+from likewise.teach.learning import GroupLearner
+from likewise.teach.learning_curve import in_order
 from likewise.utils.threads import single_threaded_blas
 
 PER_ROUND = 10

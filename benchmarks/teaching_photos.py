@@ -34,18 +34,19 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
-from likewise.baselines import Cosine
-from likewise.retrieval import Index, Teacher
-from likewise.retrieval.groups import Group, Node
-from likewise.retrieval.learning import GroupLearner
-from likewise.tables import read_table
+from likewise import SimilarityLearner
+from likewise.rivals import Cosine
+from likewise.rows import read_table
+from likewise.search import Index
+from likewise.teach import Teacher
+from likewise.teach.groups import Group, Node
+from likewise.teach.learning import GroupLearner
 from likewise.utils.threads import single_threaded_blas
 
 SHOWN, MARKS, MOST_WRONG = 24, 10, 5
 CONCEPTS, PICTURES, PER_CLASS, FEWEST = 4, 600, 75, 60
 RANDOM_NEGATIVES, C = 100, (0.01, 0.1, 1.0, 10.0)
-FIRST_SEED = 200  # the constants of likewise.retrieval.learning were chosen on earlier draws
+FIRST_SEED = 200  # the constants of likewise.teach.learning were chosen on earlier draws
 PARTS = ("concepts", "few", "fitted", "cost")
 
 
@@ -282,7 +283,7 @@ def few(store: str, seeds: int) -> Iterator[list[str]]:
 def fitted(store: str, most: int) -> Iterator[list[str]]:
     """Marks and labels on an index under a model that was learned from its rows."""
     X, y, Q, y_q = _split(*stored(store), most)
-    index = Index.build(AnchoredSLR().fit(X, y), X, {"label": y}, neighbours="auto")
+    index = Index.build(SimilarityLearner().fit(X, y), X, {"label": y}, neighbours="auto")
     learner = Teacher(index)._learner
     learner.prepare()
     rng = np.random.default_rng(FIRST_SEED)

@@ -101,7 +101,7 @@ def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
 
 def searched(index: Path, n: int) -> tuple[float, float]:
     """Seconds of the command, and milliseconds of a search in an open index."""
-    from likewise.retrieval import Index
+    from likewise.search import Index
 
     began = time.perf_counter()
     row = [*LIKEWISE, "search", str(index), "--row", str(n // 2), "-k", "10"]

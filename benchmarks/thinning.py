@@ -18,8 +18,8 @@ from rich.table import Table
 from sklearn.model_selection import train_test_split
 
 from benchmarks.__main__ import show
-from likewise import AnchoredSLR
-from likewise.tables import read_table
+from likewise import SimilarityLearner
+from likewise.rows import read_table
 
 SIZES = (None, 3000, 1500, 500)
 REPEATS = 50
@@ -34,7 +34,7 @@ def main() -> None:
     grid = Table("landmarks", "mAP × 100", "fit, processor s", "a query, ms", "file, MB", "map")
     for size in [int(word) for word in sys.argv[2:]] or SIZES:
         began = time.process_time()
-        model = AnchoredSLR(kernel_size=size, random_state=0).fit(X[train], table.y[train])
+        model = SimilarityLearner(kernel_size=size, random_state=0).fit(X[train], table.y[train])
         learned = time.process_time()
         for _ in range(REPEATS):
             model.transform(X[test[:1]])

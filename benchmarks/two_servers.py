@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.soak import N_ITEMS, made_index, served
-from likewise.retrieval import Feedback
+from likewise.teach import Feedback
 
 __all__ = ["main"]
 

@@ -24,16 +24,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.words_names import FRENCH, GERMAN
-from likewise.baselines import Cosine
-from likewise.metrics import average_precision
-from likewise.retrieval import Index
-from likewise.retrieval.item_texts import taught_texts
-from likewise.retrieval.word_gallery import WordGallery, learned_bridge
-from likewise.retrieval.words import Wording, Words
-from likewise.tables.store import FeatureStore
+from likewise.evaluate import average_precision
+from likewise.rivals import Cosine
+from likewise.rows.store import FeatureStore
+from likewise.search import Index
 from likewise.words import start
+from likewise.words.item_texts import taught_texts
 from likewise.words.names import class_names, name_rows
+from likewise.words.search import Wording, Words
 from likewise.words.start import ClassWords
+from likewise.words.word_gallery import WordGallery, learned_bridge
 
 SEEDS = 5
 EXTRACTOR = {"name": "efficientnet-lite0"}
@@ -128,7 +128,7 @@ def chance(relevant: np.ndarray, rng: np.random.Generator) -> tuple[float, float
 
 def stamps(folder: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Features of the stamps that have a caption, and captions by language, "" where one is missing."""
-    from likewise.features import EfficientNetLite0
+    from likewise.pictures import EfficientNetLite0
 
     files = [path for path in sorted(folder.rglob("*.png")) if _captions(path.with_suffix(".txt"))]
     captions = [_captions(path.with_suffix(".txt")) for path in files]

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from likewise import PairLDA
-from likewise.baselines import Cosine
-from likewise.data import Relevance
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
+from likewise.rivals import Cosine
+from likewise.rows import Relevance
 
 X, y = load_digits(return_X_y=True)
 items, queries, new = np.split(np.random.default_rng(0).permutation(len(y)), [900, 1400])

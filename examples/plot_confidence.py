@@ -10,14 +10,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from likewise import AnchoredSLR
-from likewise.metrics.reliability import balanced, reliability
-from likewise.retrieval import Index
+from likewise import SimilarityLearner
+from likewise.evaluate.reliability import balanced, reliability
+from likewise.search import Index
 
 X, y = load_digits(return_X_y=True)
 X = X + np.random.default_rng(1).normal(scale=6, size=X.shape)  # plain digits are too easy to be unsure of
 learned, gallery, asked = np.split(np.random.default_rng(0).permutation(len(y)), [700, 1300])
-model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
+model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
 
 # %%
 # Do stated probabilities come true? Pairs of rows that the model has not seen, at even odds.

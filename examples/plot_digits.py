@@ -2,7 +2,8 @@
 Digits, before and after
 ========================
 
-Four queries and their first results, by the cosine of the pixels and by what ``AnchoredSLR`` learned from other digits.
+Four queries and their first results, by the cosine of the pixels and by what ``SimilarityLearner`` learned from
+other digits.
 """
 
 import matplotlib.pyplot as plt
@@ -10,15 +11,18 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from likewise import AnchoredSLR
-from likewise.baselines import Cosine
+from likewise import SimilarityLearner
+from likewise.rivals import Cosine
 
 # %%
 # Half of the digits are learned from. The others rank each other: nothing that is shown was learned from.
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-models = {"raw cosine": Cosine().fit(X_train), "AnchoredSLR": AnchoredSLR(random_state=0).fit(X_train, y_train)}
+models = {
+    "raw cosine": Cosine().fit(X_train),
+    "SimilarityLearner": SimilarityLearner(random_state=0).fit(X_train, y_train),
+}
 scores = {name: model.score(X_test, y_test) for name, model in models.items()}
 print({name: round(float(score), 3) for name, score in scores.items()})
 

@@ -15,7 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from likewise.retrieval import Index, Teacher, update_library
+from likewise.search import Index
+from likewise.serve.library import update_library
+from likewise.teach import Teacher
 
 # %%
 # The folder. In your case it is there already.

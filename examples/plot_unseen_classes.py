@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from likewise import AnchoredSLR
-from likewise.baselines import LDA, RCA, Cosine
+from likewise import SimilarityLearner
+from likewise.rivals import LDA, RCA, Cosine
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:700], y[:700]
@@ -19,7 +19,7 @@ methods = {
     "raw cosine": Cosine(),
     "LDA": LDA(),
     "RCA (WCCN)": RCA(),
-    "AnchoredSLR(unseen_classes=True)": AnchoredSLR(unseen_classes=True, random_state=0),
+    "SimilarityLearner(unseen_classes=True)": SimilarityLearner(unseen_classes=True, random_state=0),
 }
 
 # %%

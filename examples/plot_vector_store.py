@@ -16,10 +16,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
-from likewise import AnchoredSLR
-from likewise.baselines import Cosine
-from likewise.retrieval import Index
-from likewise.retrieval.stores import export_to, open_store
+from likewise import SimilarityLearner
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.search.stores import export_to, open_store
 
 # %%
 # Texts, labels, vectors.
@@ -38,7 +38,7 @@ X = svd.fit_transform(words.fit_transform([text for _, text in found.values()]))
 # Learn from half of the functions. The other half goes into the database.
 
 train, test = train_test_split(np.arange(len(y)), test_size=0.5, stratify=y, random_state=0)
-model = AnchoredSLR(random_state=0).fit(X[train], y[train])
+model = SimilarityLearner(random_state=0).fit(X[train], y[train])
 raw = Cosine().fit(X[train])
 print(f"mAP of the other half: {raw.score(X[test], y[test]):.3f} raw, {model.score(X[test], y[test]):.3f} learned")
 

@@ -15,8 +15,9 @@ import matplotlib.pyplot as plt
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from likewise.retrieval import Index, update_library
-from likewise.retrieval.words import Wording, Words
+from likewise.search import Index
+from likewise.serve.library import update_library
+from likewise.words.search import Wording, Words
 
 # %%
 # Three photographs come with scikit-learn and matplotlib: a temple, a flower, an admiral. Windows of several places in

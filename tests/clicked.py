@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from likewise.data import Relevance
-from likewise.metrics import mean_average_precision
+from likewise.evaluate import mean_average_precision
+from likewise.rows import Relevance
 
 
 class ClickLog(NamedTuple):

@@ -70,7 +70,7 @@ def exiftool() -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The address of a PostgreSQL with pgvector that the tests started."""
-    from tests.retrieval.stores.server import postgres, programs
+    from tests.search.stores.server import postgres, programs
 
     pytest.importorskip("psycopg")
     if programs() is None:

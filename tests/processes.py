@@ -23,9 +23,9 @@ FORKED = multiprocessing.get_context("forkserver")
 # Drivers of databases and onnxruntime start threads, which do not survive a fork: who needs one imports his own.
 FORKED.set_forkserver_preload(
     [
-        *("pytest", "PIL.Image", "sklearn.datasets", "likewise.cli", "likewise.anchored", "likewise.slr"),
-        *("likewise.baselines", "likewise.doctor", "likewise.retrieval.stores", "likewise.features", "likewise.paper"),
-        *("likewise.web.server", "distributed", "dask.array"),
+        *("pytest", "PIL.Image", "sklearn.datasets", "likewise.cli", "likewise.learn.similarity", "likewise.learn.slr"),
+        *("likewise.rivals", "likewise.rows.doctor", "likewise.search.stores", "likewise.pictures", "likewise.paper"),
+        *("likewise.serve.server", "distributed", "dask.array"),
     ]
 )
 

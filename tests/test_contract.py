@@ -14,7 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from likewise import SLR, SimilarityModel, load
-from likewise.baselines import (
+from likewise.errors import LikewiseError
+from likewise.evaluate import mean_average_precision
+from likewise.rivals import (
     FRML,
     LDA,
     LMNN,
@@ -33,9 +35,7 @@ from likewise.baselines import (
     Whitening,
     WithInput,
 )
-from likewise.baselines.common import Baseline
-from likewise.errors import LikewiseError
-from likewise.metrics import mean_average_precision
+from likewise.rivals.common import Baseline
 from tests.planted import planted
 
 # Each with as little work as can tell right from wrong.

@@ -57,13 +57,13 @@ def _refused() -> set[str]:
 
 PROGRAM = """
 import numpy as np
-import likewise, likewise.metrics
+import likewise, likewise.evaluate
 from likewise.paper import variant
 variant("SLR-C-20k")
-import likewise.baselines, likewise.data, likewise.doctor, likewise.tables, likewise.cli
+import likewise.rivals, likewise.rows, likewise.rows.doctor, likewise.rows, likewise.cli
 public = [getattr(likewise, name) for name in likewise.__all__]
 X = np.random.default_rng(0).normal(size=(40, 4))
-likewise.AnchoredSLR(kernel="linear").fit(X, np.arange(40) % 2).similarity(X)
+likewise.SimilarityLearner(kernel="linear").fit(X, np.arange(40) % 2).similarity(X)
 """
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import make_constraint
 
-from likewise import SLR, AnchoredSLR, PairLDA, SimilarityModel, baselines
-from likewise.mapping import EmbeddingMap
-from likewise.retrieval import Taught
+from likewise import SLR, PairLDA, SimilarityLearner, SimilarityModel
+from likewise import rivals as baselines
+from likewise.learn.embedding_map import EmbeddingMap
+from likewise.teach import Taught
 from tests.planted import planted
 
 
@@ -24,7 +25,7 @@ class Nonsense:
 
 MODELS: list[type[SimilarityModel]] = [
     SLR,
-    AnchoredSLR,
+    SimilarityLearner,
     PairLDA,
     EmbeddingMap,
     Taught,

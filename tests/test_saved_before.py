@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from likewise import load
-from likewise.retrieval import Index
+from likewise.search import Index
 
 FOLDER = Path(__file__).parent / "saved" / "format-1"
 EXPECTED = np.load(FOLDER / "expected.npz")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.baselines import Cosine
-from likewise.retrieval import Index
+from likewise.rivals import Cosine
+from likewise.search import Index
 
 CLASSES = {"beagle": 162, "tabby": 281, "sports car": 817, "banana": 954, "pizza": 963}  # places in ImageNet's order
 EACH = 6
@@ -15,7 +15,7 @@ EACH = 6
 
 def rows_of(numbers: list[int], seed: int = 0) -> np.ndarray:
     """Rows along the weights of these classes, with noise."""
-    from likewise.features.efficientnet import classifier
+    from likewise.pictures.efficientnet import classifier
 
     weights, _ = classifier()
     noise = np.random.default_rng(seed).normal(0, 0.02, (len(numbers), weights.shape[1]))

@@ -5,11 +5,11 @@
 
 A page names its source in comments, which no reader sees:
 
-    <!-- results: comparisons rows=cosine;AnchoredSLR columns=digits -->     a table, or some of it, up to <!-- end -->
+    <!-- results: comparisons rows=cosine;SimilarityLearner columns=digits -->  a table, or part of it, to <!-- end -->
     from <!-- result: photo-story before -->.635<!-- end -->                 one figure in a sentence
     by <!-- result: comparisons cosine;digits -->66.5<!-- end --> %          one cell of a table
     <!-- all results -->                                                     every file, with its command and date
-    <!-- choosing -->                                                        src/likewise/doctor/choosing.toml
+    <!-- choosing -->                                                        src/likewise/rows/doctor/choosing.toml
 """
 
 import json

@@ -12,18 +12,18 @@ from sphinx.util.docutils import SphinxRole
 # In the order of the reference. Each is a module with `__all__`.
 MODULES = (
     "likewise",
-    "likewise.data",
-    "likewise.tables",
-    "likewise.features",
-    "likewise.retrieval",
-    "likewise.retrieval.stores",
+    "likewise.rows",
+    "likewise.pictures",
+    "likewise.search",
+    "likewise.search.stores",
+    "likewise.teach",
     "likewise.words",
-    "likewise.metrics",
-    "likewise.baselines",
-    "likewise.comparison",
-    "likewise.doctor",
+    "likewise.evaluate",
+    "likewise.rivals",
+    "likewise.rivals.compare",
+    "likewise.rows.doctor",
     "likewise.paper",
-    "likewise.web",
+    "likewise.serve",
     "likewise.errors",
 )
 

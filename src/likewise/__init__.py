@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 _WHERE = {
-    "AnchoredSLR": "anchored",
-    "PairLDA": "pair_lda",
-    "SLR": "slr",
-    "SimilarityModel": "base",
-    "compare": "comparison",
-    "fit_map": "mapping",
-    "from_parquet": "data.parquet",
-    "load": "base",
-    "merge": "data.running_sums",
-    "open_rows": "data.rows",
+    "PairLDA": "learn.pair_lda",
+    "SLR": "learn.slr",
+    "SimilarityLearner": "learn.similarity",
+    "SimilarityModel": "learn.base",
+    "compare": "rivals.compare",
+    "fit_map": "learn.embedding_map",
+    "from_parquet": "rows.parquet",
+    "load": "learn.base",
+    "merge": "learn.engines.running_sums",
+    "open_rows": "learn.engines.opening",
 }
 
 __all__ = [
     "SLR",
-    "AnchoredSLR",
     "PairLDA",
+    "SimilarityLearner",
     "SimilarityModel",
     "__version__",
     "compare",
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from likewise.anchored import AnchoredSLR
-    from likewise.base import SimilarityModel, load
-    from likewise.comparison import compare
-    from likewise.data.parquet import from_parquet
-    from likewise.data.rows import open_rows
-    from likewise.data.running_sums import merge
-    from likewise.mapping import fit_map
-    from likewise.pair_lda import PairLDA
-    from likewise.slr import SLR
+    from likewise.learn.base import SimilarityModel, load
+    from likewise.learn.embedding_map import fit_map
+    from likewise.learn.engines.opening import open_rows
+    from likewise.learn.engines.running_sums import merge
+    from likewise.learn.pair_lda import PairLDA
+    from likewise.learn.similarity import SimilarityLearner
+    from likewise.learn.slr import SLR
+    from likewise.rivals.compare import compare
+    from likewise.rows.parquet import from_parquet
 
 
 def __getattr__(name: str) -> Any:

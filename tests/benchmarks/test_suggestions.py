@@ -7,8 +7,9 @@ import pytest
 from benchmarks.suggestions import CHOICES, Library, Run, concepts, foretold, marks_needed, user
 from sklearn.datasets import load_digits
 
-from likewise.baselines import Cosine
-from likewise.retrieval import Index, Teacher
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Teacher
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from likewise.baselines import Cosine
-from likewise.features.keywords import keywords_of
-from likewise.features.undo_list import default_undo_list
-from likewise.retrieval import Feedback, Index, Teacher, update_library
-from likewise.retrieval.concepts import Concept
+from likewise.pictures.keywords import keywords_of
+from likewise.pictures.undo_list import default_undo_list
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.serve.library import update_library
+from likewise.teach import Feedback, Teacher
+from likewise.teach.concepts import Concept
 
 RNG = np.random.default_rng(0)
 
@@ -79,13 +81,13 @@ def test_probabilities_are_shown_with_the_least_sure(run: Any, library: Path, mo
 def test_a_cut_off_adds_what_belongs_and_has_no_label(run: Any, tmp_path: Path) -> None:
     from sklearn.datasets import load_digits
 
-    from likewise import AnchoredSLR
-    from likewise.retrieval.concepts import grown
+    from likewise import SimilarityLearner
+    from likewise.teach.concepts import grown
 
     X, y = load_digits(return_X_y=True)
     learned, gallery = np.split(np.random.default_rng(0).permutation(len(y))[:600], [300])
     labels = np.where(np.arange(300) % 4 == 0, y[gallery].astype(str), None)
-    model = AnchoredSLR(random_state=0).fit(X[learned], y[learned])
+    model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
     folder = Index.build(model, X[gallery], {"label": labels}).save(tmp_path / "digits.index")
     expected = grown(Teacher(Index.load(folder)), "3", 0.1)
     facts = json.loads(run("apply", folder, "3", "--at-most-wrong", "10%", "--json").stdout)

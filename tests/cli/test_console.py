@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.baselines import Cosine
 from likewise.cli.console import emit_json, note, printable, results
-from likewise.retrieval import Index
+from likewise.rivals import Cosine
+from likewise.search import Index
 
 EVIL = "cat\x1b]0;owned\x1b[2J\x9b31m\u202egpj.exe\udcff"
 

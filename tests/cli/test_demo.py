@@ -20,12 +20,12 @@ from tests.processes import Python
 from typer.testing import CliRunner
 
 from likewise import SLR, load
-from likewise.baselines import LDA, Cosine, RidgeOneHot
 from likewise.cli import app, demo_digits, demo_pictures
-from likewise.persistence import read_card
-from likewise.retrieval import Index
+from likewise.learn.model_file import read_card
+from likewise.rivals import LDA, Cosine, RidgeOneHot
+from likewise.search import Index
 
-METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "AnchoredSLR"]
+METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "SimilarityLearner"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_the_methods_are_compared_on_the_same_test_digits(demo: tuple[dict[str, 
     assert [row["method"] for row in printed["methods"]] == METHODS
     assert {row["n_queries"] for row in printed["methods"]} == {printed["n_test"]} == {540}
     scores = {row["method"]: row["mAP"] for row in printed["methods"]}
-    assert scores["cosine"] < scores["SLR-Fixed"] < scores["SLR"] < scores["LDA + cosine"] < scores["AnchoredSLR"]
+    assert scores["cosine"] < scores["SLR-Fixed"] < scores["SLR"] < scores["LDA + cosine"] < scores["SimilarityLearner"]
 
 
 def test_the_saved_model_reaches_the_figure_printed(demo: tuple[dict[str, Any], Path]) -> None:
@@ -79,14 +79,18 @@ def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
     assert fewer > 0
     firsts = {row["method"]: row["P@1"] for row in demo[0]["methods"]}
     assert (
-        f"cosine is right for {firsts['cosine']:.1%} of the digits and AnchoredSLR for {firsts['AnchoredSLR']:.1%}"
-        in demo[0]["caption"]
+        f"cosine is right for {firsts['cosine']:.1%} of the digits and "
+        f"SimilarityLearner for {firsts['SimilarityLearner']:.1%}" in demo[0]["caption"]
     )
     assert "seeded random draw, 4 of them among those where the number of hits" in demo[0]["caption"]
 
 
 def test_people_get_a_table(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = {"cosine": Cosine(), "LDA + cosine": LDA(), "AnchoredSLR": SLR(rank=9)}  # its own search takes seconds
+    quick = {
+        "cosine": Cosine(),
+        "LDA + cosine": LDA(),
+        "SimilarityLearner": SLR(rank=9),
+    }  # its own search takes seconds
     monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
     result = run("demo", "--digits", "--output", tmp_path / "d", "--seed", 3)
     assert result.exit_code == 0
@@ -140,7 +144,7 @@ def test_pictures_are_split_by_class_and_methods_compared_on_held_out_ones(shown
     printed, _ = shown
     assert (printed["data"], printed["n_train"], printed["n_test"], printed["n_labels"]) == ("pictures", 25, 11, 3)
     assert [row["method"] for row in printed["methods"]] == [
-        "cosine", "SLR", "ridge + cosine", "LDA + cosine", "AnchoredSLR"
+        "cosine", "SLR", "ridge + cosine", "LDA + cosine", "SimilarityLearner"
     ]  # fmt: skip
     assert {row["n_queries"] for row in printed["methods"]} == {11}
     assert [row["method"] for row in printed["digits"]["methods"]] == METHODS
@@ -180,7 +184,7 @@ def test_a_second_run_takes_the_features_as_they_are_and_says_how_to_open_the_pa
 ) -> None:
     _, folder = shown
     written = (folder / "stamps.features" / "features.npy").stat().st_mtime_ns
-    quick = {"cosine": Cosine(), "AnchoredSLR": RidgeOneHot(alpha=1.0)}
+    quick = {"cosine": Cosine(), "SimilarityLearner": RidgeOneHot(alpha=1.0)}
     monkeypatch.setattr(demo_pictures, "picture_models", lambda seed: quick)
     monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
     result = run("demo", "--pictures", pictures, "-o", folder)
@@ -232,7 +236,7 @@ def test_without_pictures_the_demo_runs_on_digits_and_says_so(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo_pictures, "STAMPS", tmp_path / "no-stamps")
-    quick = {"cosine": Cosine(), "AnchoredSLR": RidgeOneHot(alpha=1.0)}
+    quick = {"cosine": Cosine(), "SimilarityLearner": RidgeOneHot(alpha=1.0)}
     monkeypatch.setattr(demo_digits, "digit_models", lambda seed: quick)
     result = run("demo", "-o", tmp_path / "d", "--json")
     assert (result.exit_code, json.loads(result.stdout)["data"]) == (0, "digits")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from likewise.doctor import examine
-from likewise.tables import read_table
+from likewise.rows import read_table
+from likewise.rows.doctor import examine
 
 
 def test_digits_are_healthy_enough(run: Any, files: Path) -> None:

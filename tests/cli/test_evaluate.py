@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
-from likewise import SLR, AnchoredSLR
-from likewise.metrics import evaluate
-from likewise.metrics.verification import some_pairs, verification
-from likewise.tables import read_table
+from likewise import SLR, SimilarityLearner
+from likewise.evaluate import evaluate
+from likewise.evaluate.verification import some_pairs, verification
+from likewise.rows import read_table
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_pairs_have_thresholds_by_their_false_accepts(run: Any, files: Path, mod
 def test_a_calibrated_model_and_unknown_classes(run: Any, files: Path, tmp_path: Path) -> None:
     table = read_table(files / "train.npz")
     known = np.isin(table.y, np.unique(table.y)[::2])
-    fitted = AnchoredSLR(kernel="linear", random_state=0).fit(table.X[known], table.y[known])
+    fitted = SimilarityLearner(kernel="linear", random_state=0).fit(table.X[known], table.y[known])
     path = fitted.save(tmp_path / "half.likewise")
     outcome = _outcome(run, path, files / "test.csv")
     assert 0 <= outcome["pairs"]["calibration_error"] < 0.5
@@ -174,7 +174,7 @@ def test_a_calibrated_model_and_unknown_classes(run: Any, files: Path, tmp_path:
 def test_the_report_holds_both_curves(run: Any, files: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     table = read_table(files / "train.npz")
-    path = AnchoredSLR(kernel="linear", random_state=0).fit(table.X, table.y).save(tmp_path / "m.likewise")
+    path = SimilarityLearner(kernel="linear", random_state=0).fit(table.X, table.y).save(tmp_path / "m.likewise")
     result = run("evaluate", path, files / "test.csv", "--report", tmp_path / "page.html")
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from likewise import SLR
-from likewise.baselines import LDA
-from likewise.retrieval import Index
-from likewise.retrieval.exports import query_map
-from likewise.retrieval.stores import Layout, open_store
-from likewise.tables import read_table
+from likewise.rivals import LDA
+from likewise.rows import read_table
+from likewise.search import Index
+from likewise.search.exports import query_map
+from likewise.search.stores import Layout, open_store
 
 
 def built(files: Path, folder: Path, model: Any) -> Path:

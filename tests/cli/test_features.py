@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from tests.features.conftest import save_photos
+from tests.pictures.conftest import save_photos
 from typer.testing import CliRunner, Result
 
 from likewise.cli.features import features
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore
+from likewise.rows import FeatureStore
 
 app = typer.Typer()
 app.command()(features)

@@ -14,10 +14,9 @@ import pytest
 
 from likewise import SLR, load
 from likewise.cli.fit import methods
-from likewise.core.solvers import Result
-from likewise.features import FeatureStore
-from likewise.persistence import read_card
-from likewise.tables import read_table
+from likewise.learn.maths.solvers import Result
+from likewise.learn.model_file import read_card
+from likewise.rows import FeatureStore, read_table
 
 PAPER = ("--method", "slr")
 
@@ -306,7 +305,7 @@ def test_an_archive_and_a_store_run_the_same_classes(run: Any, files: Path, tmp_
 
 @pytest.mark.parametrize("name", ["train.npz", "train.npy"])
 def test_data_is_read_once(run: Any, files: Path, tmp_path: Path, monkeypatch: Any, name: str) -> None:
-    import likewise.tables.reading as reading
+    import likewise.rows.reading as reading
 
     read, seen = reading._read, []
     monkeypatch.setattr(reading, "_read", lambda *given: seen.append(given[0]) or read(*given))
@@ -322,7 +321,7 @@ import sys
 sys.path[:0] = {sys.path!r}
 from likewise.cli import app
 app({words!r}, standalone_mode=False)
-assert not [name for name in sys.modules if name.startswith("likewise.baselines")]
+assert not [name for name in sys.modules if name.startswith("likewise.rivals")]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.baselines import LDA, Cosine, Euclid
-from likewise.features import FeatureStore
-from likewise.retrieval import Index
-from likewise.tables import read_table
+from likewise.rivals import LDA, Cosine, Euclid
+from likewise.rows import FeatureStore, read_table
+from likewise.search import Index
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from likewise.baselines import Cosine
 from likewise.cli.kinds import kind_of
-from likewise.features import FeatureStore
-from likewise.retrieval import Index
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore
+from likewise.search import Index
 
 
 @pytest.fixture(scope="module")

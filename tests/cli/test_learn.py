@@ -11,9 +11,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 import likewise
-from likewise.baselines import Cosine
-from likewise.retrieval import Feedback, Index, Teacher
-from likewise.retrieval.feedback_csv import feedback_to_csv
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Feedback, Teacher
+from likewise.teach.feedback_csv import feedback_to_csv
 
 
 @pytest.fixture

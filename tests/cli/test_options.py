@@ -11,13 +11,13 @@ import pytest
 from tests.planted import planted
 
 from likewise import SLR, load
-from likewise.baselines import LDA
 from likewise.cli.options import load_rows, training_rows
-from likewise.data import Rows
-from likewise.data.relevance import Relevance
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore
-from likewise.persistence import read_card
+from likewise.learn.engines import Rows
+from likewise.learn.model_file import read_card
+from likewise.rivals import LDA
+from likewise.rows import FeatureStore
+from likewise.rows.relevance import Relevance
 
 X, Y = planted(60, 5, 3)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise.features import FeatureStore
+from likewise.rows import FeatureStore
 
 
 @pytest.mark.parametrize(

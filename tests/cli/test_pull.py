@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.test_export import built
 
-from likewise.baselines import LDA
+from likewise.rivals import LDA
 
 
 def test_what_was_pulled_can_be_learned_from(run: Any, files: Path, tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from likewise import AnchoredSLR
-from likewise.baselines import Cosine
-from likewise.features import FeatureStore, Pixels, extract_folder
-from likewise.retrieval import Index
+from likewise import SimilarityLearner
+from likewise.pictures import Pixels, extract_folder
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore
+from likewise.search import Index
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -149,7 +150,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of digits under a calibrated model; its last row is nothing like a digit."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
-    model = AnchoredSLR(kernel="linear", random_state=0).fit(X[order[:800]], y[order[:800]])
+    model = SimilarityLearner(kernel="linear", random_state=0).fit(X[order[:800]], y[order[:800]])
     gallery = np.vstack([X[order[800:]], np.random.default_rng(1).standard_normal((1, 64))])
     labels = [*y[order[800:]].tolist(), None]
     return Index.build(model, gallery, {"label": labels}).save(tmp_path_factory.mktemp("digits") / "digits.index")

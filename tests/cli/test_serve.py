@@ -33,8 +33,8 @@ SOURCE = Path(likewise.__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from likewise.baselines import LDA
-    from likewise.retrieval import Index
+    from likewise.rivals import LDA
+    from likewise.search import Index
 
     X, y = load_digits(return_X_y=True)
     made = Index.build(LDA().fit(X[:500], y[:500]), X[500:600], {"label": y[500:600]})
@@ -168,7 +168,7 @@ def photos(tmp_path: Path) -> Path:
 def test_a_folder_of_pictures_is_extracted_learned_indexed_and_served(photos: Path) -> None:
     with _started(photos, "-e", "pixels") as (_, said):
         status = _ask(_address(said[-1]) + "api/status")
-        assert (status["items"], status["labels"], status["model"]) == (30, 3, "AnchoredSLR")
+        assert (status["items"], status["labels"], status["model"]) == (30, 3, "SimilarityLearner")
     asked, read, learned, held_out, ready = said
     assert asked == ("likewise: 3 folders with 10 pictures each: used as labels (--labels none leaves them out)\n")
     assert read.startswith("likewise: 30 pictures read in ")

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from likewise.baselines import Cosine
 from likewise.cli.suggest import outlook_line
-from likewise.retrieval import Feedback, Index, Teacher
-from likewise.retrieval.learning_curve import Outlook
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Feedback, Teacher
+from likewise.teach.learning_curve import Outlook
 
 
 @pytest.fixture

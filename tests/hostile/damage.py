@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from likewise.persistence import Card, Tensors, read_tensors, write_tensors
+from likewise.learn.model_file import Card, Tensors, read_tensors, write_tensors
 from tests.hostile.mutations import Rng, changed, changed_array, changed_json, damaged
 from tests.hostile.runner import Damage, Files, scratch_folder
 

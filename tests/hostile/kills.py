@@ -22,15 +22,17 @@ import numpy as np
 from PIL import Image
 from typer.testing import CliRunner
 
-from likewise.baselines import Cosine
 from likewise.cli import app
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore, Pixels
-from likewise.persistence import read_tensors
-from likewise.retrieval import Feedback, Index, Teacher
-from likewise.retrieval.feedback import Event
-from likewise.retrieval.identity import ItemRef
-from likewise.retrieval.teaching import opened_feedback
+from likewise.learn.model_file import read_tensors
+from likewise.pictures import Pixels
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore
+from likewise.search import Index
+from likewise.search.identity import ItemRef
+from likewise.teach import Feedback, Teacher
+from likewise.teach.feedback import Event
+from likewise.teach.teacher import opened_feedback
 from tests.hostile.runner import scratch_folder
 
 X = np.random.default_rng(0).standard_normal((60, 4)).astype(np.float32)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise import SLR, AnchoredSLR, PairLDA
-from likewise import baselines as b
-from likewise.base import SimilarityModel
-from likewise.data import Relevance
+from likewise import SLR, PairLDA, SimilarityLearner
+from likewise import rivals as b
+from likewise.learn.base import SimilarityModel
+from likewise.rows import Relevance
 
 ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "slr": lambda: SLR(rank=3, n_iter=2),
@@ -32,13 +32,13 @@ ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "slr landmarks": lambda: SLR(rank=2, n_iter=2, compress="landmarks", compress_size=8),
     "slr prior": lambda: SLR(rank=2, n_iter=1, prior="identity"),
     "slr query": lambda: SLR(rank=2, n_iter=1, sides="query"),
-    "anchored": AnchoredSLR,
-    "anchored linear": lambda: AnchoredSLR("linear"),
-    "anchored rbf": lambda: AnchoredSLR("rbf", kernel_size=10, n_landmarks=8),
-    "anchored posterior": lambda: AnchoredSLR(output="posterior"),
-    "anchored unseen": lambda: AnchoredSLR(unseen_classes=True),
-    "anchored standard": lambda: AnchoredSLR("linear", scaling="standard"),
-    "anchored roots": lambda: AnchoredSLR("linear", scaling="roots", fixed={"pull": 1.0, "ridge": 0.1}),
+    "anchored": SimilarityLearner,
+    "anchored linear": lambda: SimilarityLearner("linear"),
+    "anchored rbf": lambda: SimilarityLearner("rbf", kernel_size=10, n_landmarks=8),
+    "anchored posterior": lambda: SimilarityLearner(output="posterior"),
+    "anchored unseen": lambda: SimilarityLearner(unseen_classes=True),
+    "anchored standard": lambda: SimilarityLearner("linear", scaling="standard"),
+    "anchored roots": lambda: SimilarityLearner("linear", scaling="roots", fixed={"pull": 1.0, "ridge": 0.1}),
     "pair lda": PairLDA,
     "pair lda used": lambda: PairLDA("linear", fallback=False, shrinkage=0.3, power=1.0),
     "euclid": b.Euclid,

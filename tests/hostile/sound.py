@@ -13,20 +13,20 @@ import numpy as np
 import scipy.sparse as sp
 from PIL import Image, PngImagePlugin
 
-from likewise import SLR, AnchoredSLR, load
-from likewise.anchored_checkpoint import AnchoredCheckpoint, Choice
-from likewise.baselines import LDA, Cosine
-from likewise.data import read_relevance
-from likewise.features import FeatureStore, Pixels, extract_folder, load_extractor, load_image
-from likewise.features.keywords import embedded_keywords
-from likewise.features.llc import LLC
-from likewise.features.sidecars import apply_keyword, undo_keyword
+from likewise import SLR, SimilarityLearner, load
+from likewise.learn.anchored_checkpoint import AnchoredCheckpoint, Choice
+from likewise.learn.choose.holdout import CVResults
 from likewise.paper.cells import Cell, CellJournal, Done
-from likewise.retrieval import Index, Teacher
-from likewise.retrieval.teaching import in_force, opened_feedback
-from likewise.selection.holdout import CVResults
-from likewise.tables import read_table
-from likewise.tables.xmp import EMPTY, Xmp
+from likewise.pictures import Pixels, extract_folder, load_extractor, load_image
+from likewise.pictures.keywords import embedded_keywords
+from likewise.pictures.llc import LLC
+from likewise.pictures.sidecars import apply_keyword, undo_keyword
+from likewise.pictures.xmp import EMPTY, Xmp
+from likewise.rivals import LDA, Cosine
+from likewise.rows import FeatureStore, read_relevance, read_table
+from likewise.search import Index
+from likewise.teach import Teacher
+from likewise.teach.teacher import in_force, opened_feedback
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 5)).astype(np.float32)
@@ -38,7 +38,7 @@ def write_models(folder: Path) -> None:
     SLR(rank=2, n_iter=1).fit(X, Y).save(folder / "slr.likewise")
     LDA().fit(X, Y).save(folder / "lda.likewise")
     Cosine(centre=True).fit(X).save(folder / "cosine.likewise")
-    AnchoredSLR(kernel="linear").fit(X, Y).save(folder / "anchored.likewise")
+    SimilarityLearner(kernel="linear").fit(X, Y).save(folder / "anchored.likewise")
 
 
 def read_model(folder: Path) -> None:
@@ -235,7 +235,7 @@ def write_extraction(folder: Path) -> None:
         path = folder / "photos" / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
         Image.fromarray(RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(path)
-    import likewise.features.pipeline as pipeline
+    import likewise.pictures.pipeline as pipeline
 
     class Stop(Exception):
         pass
@@ -312,7 +312,7 @@ def onnx_extractor(folder: Path) -> Any:
     import onnx
     from onnx import TensorProto, helper
 
-    from likewise.features.onnx import OnnxExtractor
+    from likewise.pictures.onnx import OnnxExtractor
 
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])
     found = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3, 8, 8])

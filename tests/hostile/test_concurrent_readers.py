@@ -15,11 +15,11 @@ import faiss
 import numpy as np
 import pytest
 
-from likewise.baselines import Cosine
-from likewise.data import open_rows
-from likewise.features import FeatureStore, Pixels
-from likewise.retrieval import Index
-from likewise.tables import read_table
+from likewise.learn.engines import open_rows
+from likewise.pictures import Pixels
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore, read_table
+from likewise.search import Index
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 

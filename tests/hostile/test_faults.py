@@ -17,15 +17,17 @@ import pytest
 from PIL import Image
 
 from likewise import load
-from likewise.baselines import Cosine
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore, Pixels, extract_folder
 from likewise.paper.cells import Cell, CellJournal, Done
-from likewise.retrieval import Feedback, Index, Teacher
-from likewise.retrieval.exports import export
-from likewise.retrieval.feedback import Event
-from likewise.retrieval.identity import ItemRef
-from likewise.retrieval.teaching import opened_feedback
+from likewise.pictures import Pixels, extract_folder
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore
+from likewise.search import Index
+from likewise.search.exports import export
+from likewise.search.identity import ItemRef
+from likewise.teach import Feedback, Teacher
+from likewise.teach.feedback import Event
+from likewise.teach.teacher import opened_feedback
 from tests.hostile.faults import DEAD, SENTENCE, SUCCESS, WRONG, with_fault
 
 X = np.random.default_rng(0).standard_normal((24, 4)).astype(np.float32)

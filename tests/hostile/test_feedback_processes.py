@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from likewise.retrieval import Feedback
-from likewise.retrieval.feedback import NAME, Event
-from likewise.retrieval.identity import ItemRef
+from likewise.search.identity import ItemRef
+from likewise.teach import Feedback
+from likewise.teach.feedback import NAME, Event
 
 
 def _marking(folder: Path, who: str, confirmed: Path) -> None:

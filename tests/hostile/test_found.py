@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise import SLR, AnchoredSLR
-from likewise import baselines as b
-from likewise.base import SimilarityModel
-from likewise.baselines import Cosine
+from likewise import SLR, SimilarityLearner
+from likewise import rivals as b
 from likewise.errors import LikewiseError
-from likewise.persistence import read_tensors, write_tensors
-from likewise.retrieval import Index, Teacher
-from likewise.retrieval.approximate import check_approximate
-from likewise.retrieval.teaching import opened_feedback
-from tests.web.conftest import application, client, index_folder, made_index  # noqa: F401  fixtures
+from likewise.learn.base import SimilarityModel
+from likewise.learn.model_file import read_tensors, write_tensors
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.search.approximate import check_approximate
+from likewise.teach import Teacher
+from likewise.teach.teacher import opened_feedback
+from tests.serve.conftest import application, client, index_folder, made_index  # noqa: F401  fixtures
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Steps of a teacher
@@ -93,7 +94,7 @@ NOISE = np.random.default_rng(0).standard_normal((24, 4))
 SAME = np.eye(4)[Y]  # the rows of a class are all the same
 HUGE = np.where(np.arange(24) == 5, 1e300, 1.0)
 FITS: dict[str, Callable[[], SimilarityModel]] = {
-    "unseen classes, classes of one row": lambda: AnchoredSLR(unseen_classes=True).fit(SAME, Y),
+    "unseen classes, classes of one row": lambda: SimilarityLearner(unseen_classes=True).fit(SAME, Y),
     "LDA, classes of one row": lambda: b.LDA(shrinkage=0.0).fit(SAME, Y),
     "LDAPosterior, classes of one row": lambda: b.LDAPosterior().fit(SAME, Y),
     "Euclid, 1e160": lambda: b.Euclid().fit(NOISE * 1e160),
@@ -101,7 +102,7 @@ FITS: dict[str, Callable[[], SimilarityModel]] = {
     "SLR, 1e160": lambda: SLR(2).fit(NOISE * 1e160, Y),
     "NCA, duplicates": lambda: b.NCA(max_iter=3).fit(SAME, Y),
     "SLR, weights of 1e300": lambda: SLR(2).fit(NOISE, Y, HUGE),
-    "AnchoredSLR, weights of 1e300": lambda: AnchoredSLR("linear").fit(NOISE, Y, HUGE),
+    "SimilarityLearner, weights of 1e300": lambda: SimilarityLearner("linear").fit(NOISE, Y, HUGE),
 }
 
 

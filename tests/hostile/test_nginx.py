@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.conftest import application, index_folder, made_index, running  # noqa: F401  fixtures
+from tests.serve.conftest import application, index_folder, made_index, running  # noqa: F401  fixtures
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 TOKEN = "a long secret"

@@ -13,14 +13,13 @@ import pytest
 from PIL import Image
 
 from likewise import load
-from likewise.data import Relevance, read_relevance
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore
-from likewise.features.onnx import OnnxExtractor
+from likewise.learn.model_file import write_tensors
 from likewise.paper.cells import Cell, CellJournal, Done
-from likewise.persistence import write_tensors
-from likewise.retrieval import Index, update_library
-from likewise.tables import read_table
+from likewise.pictures.onnx import OnnxExtractor
+from likewise.rows import FeatureStore, Relevance, read_relevance, read_table
+from likewise.search import Index
+from likewise.serve.library import update_library
 from tests.hostile.forks import in_a_fork, likewise
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -51,8 +50,8 @@ def test_a_library_of_byte_names_is_saved_loaded_and_brought_up_to_date(photos: 
 
 def test_the_api_answers_for_byte_names(photos: Path) -> None:
     pytest.importorskip("fastapi")
-    from likewise.web import ServerSettings, create_app
-    from tests.web.conftest import talking
+    from likewise.serve import ServerSettings, create_app
+    from tests.serve.conftest import talking
 
     folder = update_library(photos, extractor="pixels", labels="folders").folder
     app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)

@@ -10,12 +10,14 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from likewise.baselines import Cosine
 from likewise.cli import app
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore, Pixels, extract_folder
-from likewise.retrieval import Index, Teacher
-from likewise.retrieval.teaching import opened_feedback
+from likewise.pictures import Pixels, extract_folder
+from likewise.rivals import Cosine
+from likewise.rows import FeatureStore
+from likewise.search import Index
+from likewise.teach import Teacher
+from likewise.teach.teacher import opened_feedback
 
 FOREIGN = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", ".work/mine", "notes/a.txt")
 

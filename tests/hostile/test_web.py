@@ -20,7 +20,7 @@ import pytest
 
 import likewise
 from tests.hostile.bombs import jpeg_of_many_scans, large_picture, webp_of_a_few_bytes
-from tests.web.conftest import made_index, picture  # noqa: F401  a fixture
+from tests.serve.conftest import made_index, picture  # noqa: F401  a fixture
 
 pytest.importorskip("fastapi")
 GIGABYTE = 2**30

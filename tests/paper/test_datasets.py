@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from PIL import Image
 
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore
 from likewise.paper.datasets import load_dataset
+from likewise.rows import FeatureStore
 
 
 def test_digits_need_no_path_and_have_pictures() -> None:

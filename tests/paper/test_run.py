@@ -70,7 +70,7 @@ def test_a_quick_run_writes_the_whole_report(whole: tuple[Path, dict[str, object
 def test_a_quick_run_has_every_method_and_every_experiment(whole: tuple[Path, dict[str, object]]) -> None:
     folder, summary = whole
     names = {entry["method"]: entry for entry in summary["methods"]}  # type: ignore[attr-defined]
-    expected = {"Euclid", "LMNN", "FRML", "OASIS", "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "AnchoredSLR"}
+    expected = {"Euclid", "LMNN", "FRML", "OASIS", "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SimilarityLearner"}
     assert expected <= set(names)
     assert any(name.startswith("SLR-G-") for name in names)
     assert any(name.startswith("SLR-C-") for name in names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from likewise.core.labels import generator
+from likewise.learn.maths.labels import generator
 
 
 def test_equal_seeds_draw_equal_numbers_and_none_is_one_of_them():

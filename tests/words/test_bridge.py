@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from likewise.metrics import average_precision
+from likewise.evaluate import average_precision
 from likewise.words.bridge import MOST, STRENGTHS, best_is_one, fit_bridge, pairs_of
 
 

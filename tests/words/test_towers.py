@@ -13,10 +13,10 @@ pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
 
-from likewise.baselines import Cosine  # noqa: E402
 from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
-from likewise.retrieval import Index  # noqa: E402
-from likewise.retrieval.words import Wording, Words, text_side  # noqa: E402
+from likewise.rivals import Cosine  # noqa: E402
+from likewise.search import Index  # noqa: E402
+from likewise.words.search import Wording, Words, text_side  # noqa: E402
 from likewise.words.towers import OnnxTowers  # noqa: E402
 
 WORDS = ["[PAD]", "[UNK]", "dog", "cat", "beach"]

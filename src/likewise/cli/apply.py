@@ -11,7 +11,7 @@ from likewise.cli.console import emit_json, note, say
 from likewise.cli.kinds import open_index
 from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, share
 from likewise.errors import LikewiseError
-from likewise.reporting.words import listed, plural
+from likewise.utils.wording import listed, plural
 
 _LEAST_SURE = 20
 
@@ -76,7 +76,7 @@ def apply(
         facts["xmp"] = _write_sidecars(loaded, concept, None if dry_run else journal)
         facts["undo"] = str(journal) if not dry_run and journal.exists() else None
     if csv is not None and not dry_run:
-        from likewise.retrieval.concepts import to_csv
+        from likewise.teach.concepts import to_csv
 
         to_csv(loaded, concept, csv)
     emit_json(facts) if as_json else _report(facts)
@@ -85,8 +85,8 @@ def apply(
 
 def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
     """The pictures that a label is written to, with probabilities where these are known."""
-    from likewise.retrieval import Feedback, Teacher
-    from likewise.retrieval.concepts import grown, labelled
+    from likewise.teach import Feedback, Teacher
+    from likewise.teach.concepts import grown, labelled
 
     if at_most_wrong is None:
         return labelled(index, label)
@@ -94,7 +94,7 @@ def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
 
 
 def _default_undo_list(index: Path, label: str) -> Path:
-    from likewise.features.undo_list import default_undo_list
+    from likewise.pictures.undo_list import default_undo_list
 
     return default_undo_list(index, label)
 
@@ -115,8 +115,8 @@ def _preview(index: Any, concept: Any) -> dict[str, Any]:
 
 
 def _write_sidecars(index: Any, concept: Any, undo: Path | None) -> dict[str, Any]:
-    from likewise.features.sidecars import apply_keyword
-    from likewise.retrieval.concepts import pictures_of
+    from likewise.pictures.sidecars import apply_keyword
+    from likewise.teach.concepts import pictures_of
 
     pictures = pictures_of(index, concept)
     with _bar("keywords" if undo is not None else "looking at sidecars", len(pictures)) as progress:
@@ -124,7 +124,7 @@ def _write_sidecars(index: Any, concept: Any, undo: Path | None) -> dict[str, An
 
 
 def _take_back(undo: Path, as_json: bool) -> None:
-    from likewise.features.sidecars import n_writes, undo_keyword
+    from likewise.pictures.sidecars import n_writes, undo_keyword
 
     total = n_writes(undo) if undo.is_file() else 0
     with _bar("taking back", total) as progress:

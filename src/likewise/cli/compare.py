@@ -13,7 +13,7 @@ from likewise.cli.console import emit_json, note, results
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, check_writable, labelled, load_table
 
 if TYPE_CHECKING:
-    from likewise.comparison import Comparison
+    from likewise.rivals.compare import Comparison
 
 
 def compare(
@@ -36,11 +36,11 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the usual methods with AnchoredSLR on your own data, and recommend one in a sentence.
+    """Compare the usual methods with SimilarityLearner on your own data, and recommend one in a sentence.
 
     All learn from the same rows and tune their settings on them alone; then the held-out rows rank each other. Known
     classes: 30 % of the rows of each class are held out. New classes: half of the classes are. Printed are mAP with a
-    bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of AnchoredSLR against each
+    bootstrap interval, P@1, seconds to fit, the width of an index, and a paired test of SimilarityLearner against each
     method. Every cosine is ranked a second time with neighbours, in a block of its own. Cheap methods run first; on a
     terminal each row is printed as it finishes, with the time left. Large data is sampled by class. A method that fails
     is listed with the reason.
@@ -56,7 +56,7 @@ def compare(
     check_writable(output, data, labels)
     table = labelled(load_table(data, labels, label_column, features))
     import likewise
-    from likewise.comparison.rendering import show
+    from likewise.rivals.compare.rendering import show
 
     found = likewise.compare(
         table.X,

@@ -24,8 +24,8 @@ class Pairs(NamedTuple):
 
 def measured(model: Any, X: Any, y: Any, G: Any, y_g: Any) -> Pairs:
     """Pairs of rows of X with each other or with those of G, at most two million."""
-    from likewise.metrics.reliability import balanced, reliability
-    from likewise.metrics.verification import some_pairs, verification
+    from likewise.evaluate.reliability import balanced, reliability
+    from likewise.evaluate.verification import some_pairs, verification
 
     scores, same = some_pairs(model, X, y, G, y_g)
     if same.all() or not same.any():
@@ -88,9 +88,9 @@ def write_page(path: Path, model: str, source: str, pairs: Pairs) -> Path:
     import tempfile
 
     from likewise.errors import LikewiseError
-    from likewise.reporting.charts import Line, chart
-    from likewise.reporting.report import Picture, TableBlock, to_html
     from likewise.utils.files import atomic_write
+    from likewise.utils.reporting.charts import Line, chart
+    from likewise.utils.reporting.report import Picture, TableBlock, to_html
 
     if pairs.verification is None:
         raise LikewiseError(f"{source} has no two rows that match, or none that do not: there is no curve to draw")
@@ -116,6 +116,6 @@ def write_page(path: Path, model: str, source: str, pairs: Pairs) -> Path:
 
 
 def _diagonal(name: str) -> Any:
-    from likewise.reporting.charts import Line
+    from likewise.utils.reporting.charts import Line
 
     return Line(name, (0.0, 1.0), (0.0, 1.0), style="--", markers=False)

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from likewise import SLR, AnchoredSLR
-from likewise.baselines import LDA, Cosine, Euclid
+from likewise import SLR, SimilarityLearner
 from likewise.cli.demonstration import AFTER, BEFORE, DemoData
+from likewise.rivals import LDA, Cosine, Euclid
 
 # A held-out digit has about 53 others of its class: these places show the whole of a good ranking, not only its top.
 _PLACES = (1, 2, 3, 5, 10, 20, 30, 40, 50)
@@ -35,5 +35,5 @@ def digit_models(seed: int) -> dict[str, Any]:
         "LDA + cosine": LDA(random_state=seed),
         "SLR-Fixed": SLR(adaptive=False, random_state=seed),
         "SLR": SLR(random_state=seed),
-        AFTER: AnchoredSLR(random_state=seed),
+        AFTER: SimilarityLearner(random_state=seed),
     }

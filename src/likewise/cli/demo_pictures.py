@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from likewise import SLR, AnchoredSLR
-from likewise.baselines import LDA, Cosine, RidgeOneHot
+from likewise import SLR, SimilarityLearner
 from likewise.cli.demonstration import AFTER, BEFORE, DemoData
 from likewise.errors import LikewiseError
-from likewise.features import FeatureStore, extract_folder, load_image
-from likewise.features.folder import find_images
-from likewise.features.images import shrink
-from likewise.reporting.words import plural
-from likewise.tables.store import escape, table_to_csv
+from likewise.pictures import extract_folder, load_image
+from likewise.pictures.folder import find_images
+from likewise.pictures.images import shrink
+from likewise.rivals import LDA, Cosine, RidgeOneHot
+from likewise.rows import FeatureStore
+from likewise.rows.store import escape, table_to_csv
 from likewise.utils.files import atomic_write
+from likewise.utils.wording import plural
 
 STAMPS = Path("/usr/share/tuxpaint/stamps")  # where Debian's tuxpaint-stamps-default puts some 800 pictures
 _LEAST = 10  # pictures of a class: three of them are then held out, so that each has two others to find
@@ -92,12 +93,12 @@ def picture_models(seed: int) -> dict[str, Any]:
         "SLR": SLR(random_state=seed),
         "ridge + cosine": RidgeOneHot(random_state=seed),
         "LDA + cosine": LDA(random_state=seed),
-        AFTER: AnchoredSLR(random_state=seed),
+        AFTER: SimilarityLearner(random_state=seed),
     }
 
 
 def indexed(model: Any, store: FeatureStore) -> Path:
     """An index of all pictures beside their features, ready to be served."""
-    from likewise.retrieval import Index
+    from likewise.search import Index
 
     return Index.build(model, store, neighbours="auto").save(store.path.with_suffix(".index"))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from PIL.Image import Image
 
-from likewise.metrics import evaluate
-from likewise.reporting import report
-from likewise.reporting.pictures import encode_png
-from likewise.reporting.strips import Panel, choose_queries, nearest, retrieval_strips
-from likewise.reporting.words import listed
+from likewise.evaluate import evaluate
 from likewise.utils.files import atomic_write
+from likewise.utils.reporting import report
+from likewise.utils.reporting.pictures import encode_png
+from likewise.utils.reporting.strips import Panel, choose_queries, nearest, retrieval_strips
+from likewise.utils.wording import listed
 
-BEFORE, AFTER = "cosine", "AnchoredSLR"
+BEFORE, AFTER = "cosine", "SimilarityLearner"
 COLUMNS = ("method", "mAP", "P@1", "fit seconds")
 _SHOWN = 6  # queries in the picture
 
@@ -185,7 +185,7 @@ _MEASURED = (
 _METHODS = (
     "Euclid and cosine learn nothing. LDA and ridge regression choose their settings on held-out training rows. "
     "SLR-Fixed is one regression on the fixed label target; SLR adapts the target ten times, over all pairs; both are "
-    "as in the paper: no centring, no scaling, no ridge, and scored by the inner product. AnchoredSLR regresses the "
-    "labels on a kernel with every training row, or adapts a linear map by clamping cosines, whichever ranks held-out "
-    "training rows better; the raw row stands beside the result and puts near-duplicates first."
+    "as in the paper: no centring, no scaling, no ridge, and scored by the inner product. SimilarityLearner regresses "
+    "the labels on a kernel with every training row, or adapts a linear map by clamping cosines, whichever ranks "
+    "held-out training rows better; the raw row is appended with a small weight and puts near-duplicates first."
 )

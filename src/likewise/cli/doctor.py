@@ -10,12 +10,12 @@ from rich.text import Text
 
 from likewise.cli.console import SERIOUS, emit_json, results, working
 from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels, load_table
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from likewise.doctor import Findings
+    from likewise.rows.doctor import Findings
 
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
 
@@ -42,7 +42,7 @@ def doctor(
       likewise doctor embeddings.parquet --json | jq .findings
     """
     table = load_table(data, labels, label_column, features)
-    from likewise.doctor import examine
+    from likewise.rows.doctor import examine
 
     with working("examining"):
         findings = examine(table.X, table.y)

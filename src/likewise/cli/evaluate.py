@@ -21,7 +21,7 @@ from likewise.cli.options import (
     load_model,
     load_rows,
 )
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 
 def evaluate(
@@ -94,8 +94,8 @@ def evaluate(
 
 def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
     """Some queries against all rows of a file, which are read in blocks and never held."""
-    from likewise.data import open_rows
-    from likewise.metrics.out_of_core import evaluate_rows
+    from likewise.evaluate.out_of_core import evaluate_rows
+    from likewise.learn.engines import open_rows
 
     for text in asked.label_notes():
         note(text)
@@ -135,7 +135,7 @@ def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tu
     """The evaluation of the model, and of the cosine of the rows as they came."""
     from sklearn.preprocessing import normalize
 
-    from likewise.metrics import evaluate as measured
+    from likewise.evaluate import evaluate as measured
 
     y_q, y_g = _matched(asked.y, None if ranked is None else ranked.y)
     G = asked.X if ranked is None else ranked.X
@@ -164,7 +164,7 @@ def _note_unseen_classes(model: Any, asked: Any) -> None:
 
 
 def _outcome(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
-    from likewise.metrics import paired_test
+    from likewise.evaluate import paired_test
 
     test = paired_test(learned.average_precision, raw.average_precision)
     return {

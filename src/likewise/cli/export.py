@@ -12,7 +12,7 @@ from likewise.cli.console import emit_json, say, working
 from likewise.cli.kinds import open_index
 from likewise.cli.options import AsJson, check_writable
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 To = Annotated[
     str | None,
@@ -71,7 +71,7 @@ def export(
         raise LikewiseError(
             "--to is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
         )
-    from likewise.retrieval.stores.address import scheme_of
+    from likewise.search.stores.address import scheme_of
 
     began = time.perf_counter()
     if scheme_of(to) is None:
@@ -84,7 +84,7 @@ def export(
 
 
 def _to_file(folder: Path, path: Path) -> dict[str, Any]:
-    from likewise.retrieval.exports import export as write
+    from likewise.search.exports import export as write
 
     check_writable(path, folder, option="--to")
     opened = open_index(folder)
@@ -94,8 +94,8 @@ def _to_file(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _to_store(folder: Path, address: str, approximate: bool, table: str, **columns: str) -> dict[str, Any]:
-    from likewise.retrieval.stores import export_to, open_store
-    from likewise.retrieval.stores.address import without_password
+    from likewise.search.stores import export_to, open_store
+    from likewise.search.stores.address import without_password
 
     opened = open_index(folder)
     with open_store(address, table, **columns) as store:
@@ -120,15 +120,15 @@ def _sentence(summary: dict[str, Any]) -> str:
 def _print_query_map(folder: Path, to: str | None, names: tuple[str, str, str], output: Path | None) -> None:
     import numpy as np
 
-    from likewise.retrieval.exports import query_map
-    from likewise.retrieval.stores.query_maps import query_map_code
+    from likewise.search.exports import query_map
+    from likewise.search.stores.query_maps import query_map_code
     from likewise.utils.files import atomic_write
 
     check_writable(output, folder)
     table, id_column, vector_column = names
     M = query_map(open_index(folder).model)
     source = f"query_map(Index.load({str(folder)!r}).model)"
-    lines = ["from likewise.retrieval import Index", "from likewise.retrieval.exports import query_map"]
+    lines = ["from likewise.search import Index", "from likewise.search.exports import query_map"]
     if output is not None:
         atomic_write(output, lambda file: np.save(file, M))
         lines, source = ["import numpy as np"], f"np.load({str(output)!r})"

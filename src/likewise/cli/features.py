@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from likewise.cli.console import note, say
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 SKIPPED = 1  # exit code of --strict if images were skipped
 
@@ -74,7 +74,7 @@ def features(
       likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
       likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
     """
-    from likewise.features import extract_folder, make_extractor
+    from likewise.pictures import extract_folder, make_extractor
     from likewise.utils.progress import stage_bar
 
     if no_pca and components is not None:

@@ -11,7 +11,7 @@ import typer
 from likewise.cli import options, related
 from likewise.cli.console import INTERRUPTED, emit_json, held_out_line, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
-from likewise.reporting.words import plural, short
+from likewise.utils.wording import plural, short
 
 
 def fit(
@@ -139,8 +139,8 @@ def fit(
 
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every method by its name on the command line: a class, and the parameters the name stands for."""
-    import likewise.baselines as baselines
-    from likewise.base import SimilarityModel
+    import likewise.rivals as baselines
+    from likewise.learn.base import SimilarityModel
 
     found = _own_methods()
     for name in getattr(baselines, "__all__", ()):
@@ -152,10 +152,10 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
 
 def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """The methods that need no baseline to be imported."""
-    from likewise import SLR, AnchoredSLR, PairLDA
+    from likewise import SLR, PairLDA, SimilarityLearner
 
     return {
-        "anchored": (AnchoredSLR, {}),
+        "anchored": (SimilarityLearner, {}),
         "slr": (SLR, {}),
         "slr-fixed": (SLR, {"adaptive": False}),
         "pair-lda": (PairLDA, {}),

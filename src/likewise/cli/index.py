@@ -24,7 +24,7 @@ from likewise.cli.options import (
 )
 from likewise.cli.wording import learn_words
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 RESUMABLE_FROM = 1_000_000  # items of an index whose steps are kept
 
@@ -96,7 +96,7 @@ def index(
       likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
     """
-    from likewise.retrieval.exports import export as write
+    from likewise.search.exports import export as write
 
     if approximate not in (None, "auto", "hnsw", "ivf", "ivfpq"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf, ivfpq or auto")
@@ -135,7 +135,7 @@ def _told_apart(first: str, second: str | None) -> tuple[str | None, str]:
 
 def _gallery(path: str, reading: tuple[Any, ...]) -> Any:
     """A feature store, which stays on disk, or a table."""
-    from likewise.tables.store import FeatureStore, is_store
+    from likewise.rows.store import FeatureStore, is_store
 
     return FeatureStore.open(path) if is_store(Path(path)) and not any(reading) else load_table(path, *reading)
 
@@ -156,7 +156,7 @@ def _fitted(model: str | None, rows: Any) -> Any:
         return load_model(Path(model))
     import numpy as np
 
-    from likewise.baselines import Cosine
+    from likewise.rivals import Cosine
 
     note("no model given: items are ranked by the cosine of their features; teach it on the page of likewise serve")
     X = rows.features if hasattr(rows, "features") else rows.X
@@ -166,7 +166,7 @@ def _fitted(model: str | None, rows: Any) -> Any:
 def _built(
     model: Any, rows: Any, gallery: str, approximate: str | None, neighbours: int | str, steps: Path | None
 ) -> Any:
-    from likewise.retrieval import Index
+    from likewise.search import Index
 
     kind: bool | str = approximate or False
     shows_bar = sys.stderr.isatty()

@@ -28,11 +28,11 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
 
 
 def _kind_of_folder(path: Path) -> Kind | None:
-    from likewise.tables.store import is_store
+    from likewise.rows.store import is_store
 
     if is_store(path) or any(path.glob("*.npy")):
         return "features"
-    from likewise.retrieval.storage import is_index  # after the common case: a fit imports no search
+    from likewise.search.storage import is_index  # after the common case: a fit imports no search
 
     if is_index(path):
         return "index"
@@ -40,7 +40,7 @@ def _kind_of_folder(path: Path) -> Kind | None:
 
 
 def _kind_of_file(path: Path) -> Kind | None:
-    from likewise.persistence import is_model_file
+    from likewise.learn.model_file import is_model_file
 
     if not path.is_file():  # a pipe is left to its reader
         return None
@@ -50,7 +50,7 @@ def _kind_of_file(path: Path) -> Kind | None:
 
 
 def _has_pictures(folder: Path) -> bool:
-    from likewise.features.images import EXTENSIONS
+    from likewise.pictures.images import EXTENSIONS
 
     files: Iterator[str] = (name for _, _, names in os.walk(folder) for name in names)
     return any(os.path.splitext(name)[1].lower() in EXTENSIONS for name in islice(files, _MOST))
@@ -96,8 +96,8 @@ def model_first(first: str, second: str) -> tuple[str, str]:
 
 def open_index(folder: Path, root: Path | None = None) -> Any:
     """Load an index; `root` is where its pictures are now, and is kept with it."""
-    from likewise.retrieval import Index
-    from likewise.retrieval.storage import repoint
+    from likewise.search import Index
+    from likewise.search.storage import repoint
 
     expect(("index",), folder)
     if root is not None:

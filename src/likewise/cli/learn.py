@@ -9,7 +9,7 @@ from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.kinds import open_index
 from likewise.cli.options import AsJson, check_writable
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 
 def learn(
@@ -37,8 +37,8 @@ def learn(
       likewise learn photos.index -o taught.likewise
       likewise learn photos.index --feedback feedback.csv
     """
-    from likewise.retrieval import Feedback, Teacher
-    from likewise.retrieval.feedback_csv import feedback_from_csv
+    from likewise.teach import Feedback, Teacher
+    from likewise.teach.feedback_csv import feedback_from_csv
 
     check_writable(output)
     loaded = open_index(index)

@@ -65,8 +65,8 @@ def load_table(
     names: bool = True,
 ) -> Any:
     """Read a table and print its notes; `width` is the number of columns a model expects of sparse rows."""
-    from likewise.tables import read_table
-    from likewise.tables.reading import widened
+    from likewise.rows import read_table
+    from likewise.rows.reading import widened
 
     expect_rows(source)
     with working(f"reading {source}"):
@@ -107,7 +107,7 @@ def _would_replace(output: Path, given: Path) -> bool:
         return False
     if output.samefile(given):
         return True
-    from likewise.persistence import is_model_file
+    from likewise.learn.model_file import is_model_file
 
     inside = given.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(given))
     return inside and not is_model_file(output)  # a model that was put beside its data may be made again
@@ -171,7 +171,7 @@ def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | 
     if "rows" not in model.get_params():
         table = labelled(table)
         return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
-    from likewise.data import open_rows
+    from likewise.learn.engines import open_rows
     from likewise.utils.arrays import in_memory
 
     for text in table.label_notes():
@@ -196,9 +196,9 @@ def naming(source: str) -> Iterator[None]:
 
 def _on_cluster(model: Any, table: Any, address: str) -> TrainingRows:
     """The same for the workers of a Dask cluster, which must see the file under the same name."""
-    from likewise.data import open_rows
-    from likewise.data.dask import connected, dask_rows
-    from likewise.data.sources import NpyFile
+    from likewise.learn.engines import open_rows
+    from likewise.learn.engines.dask import connected, dask_rows
+    from likewise.rows.sources import NpyFile
 
     file = NpyFile.of_memmap(table.X) if hasattr(table.X, "filename") else None
     if file is None or "rows" not in model.get_params():
@@ -234,7 +234,7 @@ Prior = Annotated[str | None, Option("--prior", help="identity: what was not tau
 
 def related_rows(data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str) -> TrainingRows:
     """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
-    from likewise.data import read_relevance
+    from likewise.rows import read_relevance
 
     table = load_table(data, features=features)
     items = table if gallery is None else load_table(gallery, features=features)

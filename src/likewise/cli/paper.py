@@ -59,7 +59,7 @@ def paper(
       likewise paper caltech101 caltech.features -o caltech --resume --only table3
       likewise paper photos.features --methods Euclid,LDA,SLR
     """
-    from likewise.reporting.words import plural
+    from likewise.utils.wording import plural
 
     with working(f"reading {dataset}"):
         from likewise.paper.run import prepare, write_report
@@ -137,7 +137,7 @@ def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
 
 
 def _show(run: Any, files: dict[str, Path]) -> None:
-    from likewise.reporting.words import duration, mean_and_deviation
+    from likewise.utils.wording import duration, mean_and_deviation
 
     for title, standings in zip((None, "documents as sparse rows"), _standings(run), strict=True):
         rows = [

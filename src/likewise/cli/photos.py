@@ -10,12 +10,12 @@ from likewise.cli.console import held_out_line, note, working
 from likewise.cli.features import keywords_sentence, skipped_sentence
 from likewise.cli.kinds import expect
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 
 def index_of(path: Path, output: Path | None, labels: str | None, extractor: str | None, refit: bool) -> Path:
     """The folder of the index to serve: the path itself, or what was made of its pictures or features."""
-    from likewise.retrieval.storage import is_index
+    from likewise.search.storage import is_index
 
     if is_index(path):
         given = {"--output": output, "--labels": labels, "--extractor": extractor, "--refit": refit or None}
@@ -24,7 +24,7 @@ def index_of(path: Path, output: Path | None, labels: str | None, extractor: str
                 raise LikewiseError(f"{option} is for a folder of pictures, and {path} is an index")
         return path
     expect(("index", "pictures", "features"), path)
-    from likewise.retrieval.library import PhotoLibrary
+    from likewise.serve.library import PhotoLibrary
 
     library = PhotoLibrary(path, output, note, working, verbose=int(sys.stderr.isatty()))
     if library.places.photos is not None:

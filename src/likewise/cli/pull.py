@@ -11,7 +11,7 @@ from typer import Option
 from likewise.cli.console import emit_json, say
 from likewise.cli.export import IdColumn, Table, VectorColumn
 from likewise.cli.options import AsJson, check_writable
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 
 def pull(
@@ -41,9 +41,9 @@ def pull(
       likewise fit items.parquet --features vector --label-column topic -o items.likewise
       likewise pull qdrant:http://localhost:6333 --table items -o items.npz
     """
-    from likewise.retrieval.stores import open_store
-    from likewise.retrieval.stores import pull as write
-    from likewise.retrieval.stores.address import without_password
+    from likewise.search.stores import open_store
+    from likewise.search.stores import pull as write
+    from likewise.search.stores.address import without_password
 
     check_writable(output)
     began = time.perf_counter()

@@ -88,7 +88,7 @@ def search(
       find . -name '*.jpg' | likewise search photos.index -
       curl -s $URL | likewise search photos.index -
     """
-    from likewise.retrieval.filters import where_mask
+    from likewise.search.filters import where_mask
 
     check_writable(sheet, index, *(images or []), option="--sheet")
     at_most = None if at_most_wrong is None else share(at_most_wrong)
@@ -119,7 +119,7 @@ def search(
 
 def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[str]) -> list[_Query]:
     """All queries in order; `-` stands for what is on standard input."""
-    from likewise.retrieval.search import pasted_vector
+    from likewise.search.rank import pasted_vector
 
     queries: list[_Query] = []
     for word in images:
@@ -151,7 +151,7 @@ def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: floa
 
 def _from_stdin() -> list[_Query]:
     """One image, or one path per line."""
-    from likewise.tables.reading import standard_input
+    from likewise.rows.reading import standard_input
 
     data = standard_input().buffer.read(_MOST_INPUT + 1)
     if len(data) > _MOST_INPUT:
@@ -224,14 +224,14 @@ def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
         return index.raw[query.row : query.row + 1]
     if query.vector is None:
         return None if query.image is None else next(embedded)[None]
-    from likewise.retrieval.search import query_vector
+    from likewise.search.rank import query_vector
 
     return query_vector(query.vector, index.model.n_features_in_)[None]
 
 
 def _sure(index: Any, raw: Any, rows: Any, scores: Any, at_most_wrong: float | None) -> _Ranking:
     """A ranking with what is known about it, cut off if that was asked for."""
-    from likewise.retrieval.confidence import is_calibrated, kept, probabilities
+    from likewise.search.confidence import is_calibrated, kept, probabilities
 
     novelty = float(index.model.novelty(raw)[0]) if index.model.knows_classes else None
     if at_most_wrong is not None:
@@ -269,7 +269,7 @@ def _hit(index: Any, row: Any, score: Any, probability: float | None) -> dict[st
 
 
 def _values(metadata: Any, row: int) -> dict[str, Any]:
-    from likewise.retrieval.cards import shown_value
+    from likewise.search.cards import shown_value
 
     return {name: shown_value(value) for name, value in metadata.rows([row])[0].items()}
 
@@ -305,7 +305,7 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> Non
 
 def _beside(index: Any) -> list[str]:
     """Columns of metadata that are shown in a table: the title, or else the text, and up to two fields."""
-    from likewise.retrieval.cards import card_layout
+    from likewise.search.cards import card_layout
 
     layout = card_layout(index.items)
     return [name for name in (layout.title or layout.text, *layout.fields[:2]) if name is not None]
@@ -320,8 +320,8 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
     """A picture of all queries and their results: hits framed red, misses blue, unknown labels grey."""
     import numpy as np
 
-    from likewise.reporting.pictures import write_png
-    from likewise.reporting.strips import Panel, retrieval_strips
+    from likewise.utils.reporting.pictures import write_png
+    from likewise.utils.reporting.strips import Panel, retrieval_strips
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
@@ -337,8 +337,8 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
 
 def _thumbnail(source: Any) -> Any:
     """A small picture; a grey square if it cannot be read."""
-    from likewise.features import ImageError, load_image
-    from likewise.features.images import shrink
+    from likewise.pictures import ImageError, load_image
+    from likewise.pictures.images import shrink
 
     try:
         return shrink(load_image(source, 96), 192)

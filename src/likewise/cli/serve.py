@@ -9,7 +9,7 @@ from likewise.cli.console import note, working
 from likewise.cli.kinds import open_index
 from likewise.cli.options import Root, TextModel, TokenizerFile
 from likewise.errors import LikewiseError
-from likewise.reporting.words import plural
+from likewise.utils.wording import plural
 
 
 def serve(
@@ -78,11 +78,11 @@ def serve(
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
     from likewise.cli.photos import index_of
-    from likewise.retrieval.words import text_side
-    from likewise.web import ServerSettings
-    from likewise.web.monitoring import start_logging
-    from likewise.web.server import listening
-    from likewise.web.server import serve as run
+    from likewise.serve import ServerSettings
+    from likewise.serve.monitoring import start_logging
+    from likewise.serve.server import listening
+    from likewise.serve.server import serve as run
+    from likewise.words.search import text_side
 
     token = None if token is None else token.strip()
     if token is not None and not 12 <= len(token) <= 128:

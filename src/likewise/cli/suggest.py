@@ -31,7 +31,7 @@ def suggest(
       likewise suggest photos.index --query 17 -n 20 --json
       likewise suggest photos.index --query cat.jpg
     """
-    from likewise.retrieval import Feedback, Teacher
+    from likewise.teach import Feedback, Teacher
 
     if label is not None and query is not None:
         raise LikewiseError("--label and --query were given; expected one of them")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.tables.store import table_to_csv
+from likewise.rows.store import table_to_csv
 from likewise.utils.files import append_synced, atomic_write, make_folder, parsed_json
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")

@@ -11,8 +11,8 @@ from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures
-from likewise.reporting.report import Block, Heading, TableBlock, Text
-from likewise.reporting.words import mean_and_deviation
+from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
+from likewise.utils.wording import mean_and_deviation
 
 EXPERIMENT = "choices"
 METHODS = ("Euclid", "SLR-Fixed", "SLR")

@@ -5,13 +5,13 @@ from functools import partial
 
 import numpy as np
 
+from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Done
 from likewise.paper.figure2 import watched
 from likewise.paper.methods import variant
 from likewise.paper.run import PaperRun, Task
-from likewise.reporting.charts import Line, chart
-from likewise.reporting.report import Block, Heading, Picture, Text
-from likewise.slr import SLR
+from likewise.utils.reporting.charts import Line, chart
+from likewise.utils.reporting.report import Block, Heading, Picture, Text
 
 EXPERIMENT = "corollary"
 FLOOR = 1e-16  # for the logarithmic axis

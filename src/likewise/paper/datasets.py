@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.features.images import load_image, shrink
-from likewise.tables import read_table
-from likewise.tables.store import FeatureStore
+from likewise.pictures.images import load_image, shrink
+from likewise.rows import read_table
+from likewise.rows.store import FeatureStore
 
 Picture = Callable[[int], np.ndarray]
 
@@ -84,7 +84,7 @@ def _features(name: str, path: Path | None, work: Path | None, extractor: str) -
 
 def _extracted(folder: Path, work: Path, extractor: str) -> Path:
     """The feature store of a folder of pictures, created if needed; LLC without PCA, which the protocol applies."""
-    from likewise.features import extract_folder, make_extractor
+    from likewise.pictures import extract_folder, make_extractor
 
     store = work / f"{extractor.split(':')[0]}.features"
     parameters: dict[str, Any] = {"n_components": None} if extractor == "llc" else {}

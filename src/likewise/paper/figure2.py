@@ -5,17 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from likewise.core.engine import Engine
-from likewise.core.solvers import Result, Solution, balanced
-from likewise.core.steps import Factors
-from likewise.core.whitening import WhiteningMap
+from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.solvers import Result, Solution, balanced
+from likewise.learn.maths.steps import Factors
+from likewise.learn.maths.whitening import WhiteningMap
+from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Done
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
-from likewise.reporting.charts import Line, chart
-from likewise.reporting.report import Block, Heading, Picture, Text
-from likewise.reporting.words import points, side
-from likewise.slr import SLR
+from likewise.utils.reporting.charts import Line, chart
+from likewise.utils.reporting.report import Block, Heading, Picture, Text
+from likewise.utils.wording import points, side
 
 EXPERIMENT = "figure2"
 METHODS = ("SLR", "SLR-Fixed", "SLR-Whole")

@@ -11,9 +11,9 @@ from likewise.paper.figure2 import shown_splits
 from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import measured
-from likewise.reporting.charts import Line, chart
-from likewise.reporting.report import Block, Heading, Picture, Text
-from likewise.reporting.words import points, side
+from likewise.utils.reporting.charts import Line, chart
+from likewise.utils.reporting.report import Block, Heading, Picture, Text
+from likewise.utils.wording import points, side
 
 EXPERIMENT = "figure3"
 KINDS = ("SLR-G", "SLR-C")

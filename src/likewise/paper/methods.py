@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from likewise import baselines
-from likewise.anchored import AnchoredSLR
-from likewise.core.labels import rows_by_class
+from likewise import rivals as baselines
 from likewise.errors import LikewiseError
+from likewise.learn.maths.labels import rows_by_class
+from likewise.learn.similarity import SimilarityLearner
+from likewise.learn.slr import SLR
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
-from likewise.slr import SLR
 
 IN_PAPER = ("Euclid", "LMNN", "FRML", "OASIS", "SLR")
-ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "AnchoredSLR")
+ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "SimilarityLearner")
 _VARIANTS: dict[str, dict[str, Any]] = {
     "SLR": {},
     "SLR-Fixed": {"adaptive": False},
@@ -93,8 +93,8 @@ def _spelled(name: str, n_train: int) -> str:
 
 def method(name: str, settings: ProtocolSettings, budget: TrainingBudget, seed: int) -> PaperMethod:
     """The method with the rank, T and margins of the settings, as far as it has them."""
-    if name == "AnchoredSLR":
-        return PaperMethod(name, AnchoredSLR(random_state=seed))
+    if name == "SimilarityLearner":
+        return PaperMethod(name, SimilarityLearner(random_state=seed))
     if name.startswith("SLR"):
         rank = {} if name == "SLR-Whole" else {"rank": settings.rank}
         given = {"n_iter": settings.n_iter, "margins": settings.margins, "random_state": seed}

@@ -8,19 +8,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise import baselines
-from likewise.core.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
+from likewise import rivals as baselines
+from likewise.learn.maths.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures, measured, score_table
-from likewise.reporting.report import Block, Heading, TableBlock, Text
-from likewise.reporting.words import duration
+from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
+from likewise.utils.wording import duration
 
 EXPERIMENT = "documents"
 RAW = "tf-idf cosine"
 WIDTHS = (100, 300, AUTOMATIC_WIDTH)
-LEARNED = ("SLR-Fixed", "SLR", "AnchoredSLR")
+LEARNED = ("SLR-Fixed", "SLR", "SimilarityLearner")
 
 
 def methods(run: PaperRun) -> list[str]:
@@ -96,7 +96,7 @@ def section(run: PaperRun) -> list[Block]:
 
 
 _LEAD = (
-    "Rows are sparse, scaled to unit length, and never converted to dense: SLR and AnchoredSLR learn in their "
+    "Rows are sparse, scaled to unit length, and never converted to dense: SLR and SimilarityLearner learn in their "
     f"{AUTOMATIC_WIDTH:,} leading directions (whitening_width). LSA p is the cosine in the p leading directions of the "
     "same training rows; LSA p + LDA is a discriminant analysis there, with its shrinkage chosen on held-out training "
     "rows. Every test row is a query that ranks all other test rows."

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.core.labels import sample_by_class
 from likewise.errors import LikewiseError
+from likewise.learn.maths.labels import sample_by_class
 from likewise.paper.datasets import Dataset
 from likewise.utils.arrays import dense
 
@@ -114,7 +114,7 @@ def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callab
         svd = TruncatedSVD(wanted, random_state=settings.seed).fit(X[fit_on])
         return lambda rows: svd.transform(X[rows]).astype(np.float32)
     if X.shape[1] > len(fit_on):
-        from likewise.features import DualPCA
+        from likewise.pictures import DualPCA
 
         dual = DualPCA(wanted, random_state=settings.seed).fit(X, numbers=fit_on)
         return lambda rows: dual.transform(X[rows])

@@ -18,10 +18,10 @@ from likewise.paper.cells import CellJournal, Done, Key
 from likewise.paper.datasets import Dataset, load_dataset
 from likewise.paper.methods import PaperMethod, default_methods, method, methods_from
 from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, describe
-from likewise.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
-from likewise.reporting.words import plural
 from likewise.utils.arrays import dense
 from likewise.utils.files import StrPath, atomic_write
+from likewise.utils.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
+from likewise.utils.wording import plural
 
 # In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
 EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from likewise.metrics import evaluate
+from likewise.evaluate import evaluate
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import IN_PAPER, default_methods, fit
 from likewise.paper.run import PaperRun, Task
-from likewise.reporting.report import Block, Heading, TableBlock, Text
-from likewise.reporting.strips import nearest
-from likewise.reporting.words import listed, mean_and_deviation, plural, points
+from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
+from likewise.utils.reporting.strips import nearest
+from likewise.utils.wording import listed, mean_and_deviation, plural, points
 
 EXPERIMENT = "tables"
 SHOWN = 3  # results per query in Figure 1

@@ -20,11 +20,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from likewise.core.whitening import whiten
+from likewise.learn.maths.whitening import whiten
 from likewise.paper.cells import Cell, Done
 from likewise.paper.run import PaperRun, Task
-from likewise.reporting.charts import Line, chart
-from likewise.reporting.report import Block, Heading, Picture, TableBlock, Text
+from likewise.utils.reporting.charts import Line, chart
+from likewise.utils.reporting.report import Block, Heading, Picture, TableBlock, Text
 
 EXPERIMENT = "theorem"
 DELTA = 0.05  # probability that the bound fails

@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterator
 from functools import partial
 
-from likewise import baselines
+from likewise import rivals as baselines
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import at_setting, default_methods, fit, warm_up
 from likewise.paper.run import PaperRun, Task
-from likewise.reporting.report import Block, Heading, TableBlock, Text
-from likewise.reporting.words import duration, short
+from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
+from likewise.utils.wording import duration, short
 
 EXPERIMENT = "times"
 # Table 3 as published: minutes on twelve cores of 2.4 GHz.

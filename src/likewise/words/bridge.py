@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.metrics import average_precision
+from likewise.evaluate import average_precision
 
 # Chosen on one half of Tux Paint's stamps and on half of the classes of a sample of Caltech101, see docs/words.md.
 WIDTH = 0.3  # of the kernel of phrases, in cosines

@@ -40,7 +40,7 @@ class ClassWords(TextSide):
     name: ClassVar[str] = "classes"
 
     def __init__(self) -> None:
-        from likewise.features.efficientnet import classifier
+        from likewise.pictures.efficientnet import classifier
 
         self.weights, self.bias = classifier()
 

@@ -1,0 +1,182 @@
+"""Metrics of a gallery that is read in blocks, without an array over all its items.
+
+A first pass collects the scores of the relevant items; the second counts the items that score higher.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import normalize
+
+from likewise.errors import LikewiseError
+from likewise.evaluate.evaluation import Evaluation, depths, drawn, measures_at, summarised
+from likewise.evaluate.ranking import LabelRelevance, Ranks, Ties, rank, ties_checked
+from likewise.learn.engines.disk import DiskEngine
+from likewise.learn.engines.opening import Rows, open_rows
+from likewise.utils.threads import ordered_map
+
+_LARGEST_BLOCK = 16 << 20  # bytes as read; scores of all queries with a block are several times that
+_MOST_RELEVANT = 4_000_000  # scores of relevant items held in memory at a time
+_QUERIES = 128  # queries that one thread scores at a time
+
+Blocks = Callable[[], Iterable[np.ndarray]]
+
+
+def evaluate_rows(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    n_queries: int | None = 1000,
+    random_state: Any = 0,
+    ks: Iterable[int] = (1, 10),
+    confidence: float = 0.95,
+    memory_limit: Any = None,
+) -> Evaluation:
+    """All metrics of `n_queries` rows of X, each of which ranks all others; X is read in blocks, twice.
+
+    Parameters
+    ----------
+    model : a fitted model, or None for the cosine of the rows as they are.
+    X, y : rows on disk, as `open_rows` takes them or opened by it; rows without a label are left out.
+    n_queries : number of queries, drawn from the rows that have a relevant one; None takes all of these.
+    confidence : of the interval of the mean average precision, a bootstrap over the queries.
+    """
+    rows = X if isinstance(X, Rows) else open_rows(X, y, memory_limit=memory_limit)
+    if not isinstance(rows.engine, DiskEngine):
+        raise LikewiseError(f"X is opened in {rows.where}, not on disk: metrics.evaluate is for rows in memory")
+    engine, weights = rows.engine, rows.engine.row_weights
+    kept = np.arange(len(engine.row_codes)) if weights is None else np.flatnonzero(weights)
+    codes = engine.row_codes[kept]
+    candidates = np.flatnonzero(np.diff(engine.starts)[codes] > 1)
+    queries = drawn(candidates, n_queries, random_state)
+    row_bytes = engine.source.shape[1] * max(engine.source.dtype.itemsize, engine.dtype.itemsize)
+    room = rows.memory_limit // (8 * (row_bytes + 8 * len(queries)))
+    block = max(min(_LARGEST_BLOCK // row_bytes, room), 1)
+    query, gallery = (normalize, normalize) if model is None else (model.transform_query, model.transform)
+    Q = query(engine.source.take(kept[queries]).astype(engine.dtype, copy=False))
+    n_excluded = len(codes) - len(candidates)
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (gallery(part) for part in _kept_rows(engine, block, kept))
+
+    y_q = codes[queries]
+    return evaluate_blocks(Q, blocks, y_q, codes, queries, ks=ks, confidence=confidence, n_excluded=n_excluded)
+
+
+def _kept_rows(engine: DiskEngine, block_rows: int, kept: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows that count, block by block."""
+    for part, rows in engine.source.blocks(block_rows):
+        inside = kept[np.searchsorted(kept, part.start) : np.searchsorted(kept, part.stop)] - part.start
+        if len(inside):
+            yield rows[inside].astype(engine.dtype, copy=False)
+
+
+def evaluate_blocks(
+    Q: np.ndarray,
+    blocks: Blocks,
+    y_q: Any,
+    y_g: Any,
+    own: np.ndarray | None = None,
+    *,
+    ks: Iterable[int] = (1, 10),
+    confidence: float = 0.95,
+    ties: Ties = "expected",
+    n_excluded: int = 0,
+) -> Evaluation:
+    """All metrics of the queries Q against a gallery that each call of `blocks()` yields block by block.
+
+    Parameters
+    ----------
+    Q : (n_q, r) query embeddings; each query must have a relevant item.
+    blocks : function that returns the gallery embeddings in order, in blocks of shape (rows, r).
+    y_q, y_g : labels of the queries and of the gallery.
+    own : row of each query in the gallery, excluded from its ranking; None if the queries are not in the gallery.
+    n_excluded : number of queries without a relevant item, which are not in Q; only reported.
+    """
+    ks, Q = depths(ks), np.asarray(Q)
+    ties_checked(ties)
+    relevance = LabelRelevance.by_label(np.asarray(y_q), np.asarray(y_g))
+    n_relevant = relevance.counts() - (0 if own is None else 1)
+    if not n_relevant.all():
+        raise LikewiseError(f"query {int(np.argmin(n_relevant))} of Q has no relevant item in the gallery")
+    gallery, measures = _BlockedGallery(blocks, relevance, own), measures_at(ks)
+    found = (gallery.ranks(Q[part], part, n_relevant[part], ties) for part in _shares(n_relevant))
+    done = [[each(ranks) for each in measures.values()] for ranks in found]
+    per_query = dict(zip(measures, map(np.concatenate, zip(*done, strict=True)), strict=True))
+    queries = np.arange(len(Q)) if own is None else own
+    return summarised(per_query, ks, queries, relevance.code, n_excluded, confidence)
+
+
+class _BlockedGallery:
+    """Blocks of a gallery, the relevant items of each query and its own row."""
+
+    def __init__(self, blocks: Blocks, relevance: LabelRelevance, own: np.ndarray | None) -> None:
+        self.blocks, self.relevance, self.own = blocks, relevance, own
+        self.n = len(relevance.items)
+
+    def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Ranks:
+        wanted: list[list[np.ndarray]] = [[] for _ in range(len(Q))]
+        for first, S in self._scores(Q, part):
+            for i, relevant in enumerate(self._relevant(part, first, S.shape[1])):
+                wanted[i].append(S[i, relevant])
+        best = [np.sort(np.concatenate(scores)) for scores in wanted]
+        above = [np.zeros(len(scores), dtype=np.intp) for scores in best]
+        upto = [np.zeros(len(scores), dtype=np.intp) for scores in best]
+        for _, S in self._scores(Q, part):
+            for i, (below, until) in enumerate(ordered_map(partial(_counted, S, best), range(len(Q)))):
+                above[i] += below
+                upto[i] += until
+        return rank(np.concatenate(above), np.concatenate(upto), n_relevant, ties)
+
+    def _scores(self, Q: np.ndarray, part: slice) -> Iterator[tuple[int, np.ndarray]]:
+        """First row of each block, and the negated scores of the queries with it; a query itself is last."""
+        first = 0
+        for G in self.blocks():
+            G = np.asarray(G, dtype=Q.dtype)
+            if first + len(G) > self.n:
+                raise LikewiseError(f"the gallery has more than the {self.n} rows that y_g has labels for")
+            S = np.empty((len(Q), len(G)), dtype=Q.dtype)
+            rows = [slice(a, a + _QUERIES) for a in range(0, len(Q), _QUERIES)]
+            for chosen, scores in zip(rows, ordered_map(partial(_negated, Q, G), rows), strict=True):
+                S[chosen] = scores
+            if not np.isfinite(S).all():
+                raise LikewiseError("the scores of Q with the gallery are not finite: scale them, or use float64")
+            if self.own is not None:
+                place = self.own[part] - first
+                here = np.flatnonzero((place >= 0) & (place < len(G)))
+                S[here, place[here]] = np.inf
+            yield first, S
+            first += len(G)
+        if first < self.n:
+            raise LikewiseError(f"the gallery has {first} rows and y_g {self.n} labels: expected one per row")
+
+    def _relevant(self, part: slice, first: int, width: int) -> Iterator[np.ndarray]:
+        """The relevant items of each query within one block, as columns of it."""
+        for query in range(part.start, part.stop):
+            items = self.relevance.of(query)  # ascending, by the stable sort
+            inside = items[np.searchsorted(items, first) : np.searchsorted(items, first + width)]
+            yield (inside if self.own is None else inside[inside != self.own[query]]) - first
+
+
+def _negated(Q: np.ndarray, G: np.ndarray, part: slice) -> np.ndarray:
+    return -Q[part] @ G.T
+
+
+def _counted(S: np.ndarray, wanted: list[np.ndarray], i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number of scores of query i below each wanted one, and number below or equal."""
+    row = np.sort(S[i])
+    return row.searchsorted(wanted[i], "left"), row.searchsorted(wanted[i], "right")
+
+
+def _shares(n_relevant: np.ndarray) -> Iterator[slice]:
+    """Ranges of queries whose relevant items together fit in memory."""
+    first, total = 0, 0
+    for query, count in enumerate(n_relevant.tolist()):
+        if total + count > _MOST_RELEVANT and query > first:
+            yield slice(first, query)
+            first, total = query, 0
+        total += count
+    yield slice(first, len(n_relevant))

@@ -1,0 +1,1 @@
+"""The estimators, and the mathematics one door further: maths, engines, choose."""

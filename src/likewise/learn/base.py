@@ -1,0 +1,380 @@
+"""The contract of every model here: two sides whose inner product is the similarity."""
+
+import functools
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from likewise.errors import LikewiseError
+from likewise.evaluate import mean_average_precision
+from likewise.evaluate.calibration import Calibration, held_out_pairs
+from likewise.learn.engines.opening import (
+    MOST_HASHES,
+    Rows,
+    checked_options,
+    memory_limit_of,
+    memory_rows,
+    open_rows,
+    where,
+)
+from likewise.learn.maths.novelty import KnownClasses
+from likewise.learn.model_file import load_model, model_class, register_model, save_model
+from likewise.rows.table import MOST_COLUMNS
+from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
+from likewise.utils.onnx_graph import Graph, onnx_file
+from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
+
+_WIDE = 1_000_000  # columns from which one row of zeros is kept sparse
+
+
+class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A similarity that is an inner product of a query side and a gallery side.
+
+    A subclass implements `fit`, `_gallery_side` and, where the two sides differ, `_query_side`; both take validated
+    rows. What it learned lives in attributes that end with an underscore and are arrays or plain values: that is what
+    `save` writes and `load` restores.
+    """
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Gallery side of the rows of X, shape (n, r): a NumPy array, whatever X is.
+
+        Under scikit-learn's `array_api_dispatch` a tensor gives a tensor, on its own device.
+        """
+        return as_given(X, _finite(self._gallery_side, self._validated_gallery(X)))
+
+    def transform_query(self, X: Any) -> np.ndarray:
+        """Query side of the rows of X, shape (n, r): its inner product with `transform` is the similarity."""
+        return as_given(X, _finite(self._query_side, self._validated_query(X)))
+
+    def similarity(self, Q: Any, G: Any = None) -> np.ndarray:
+        """Similarity of each row of Q with each row of G (of Q itself if G is None), shape (n_q, n_g)."""
+        gallery = self._validated_gallery(Q if G is None else G)
+        images = _finite(self._gallery_side, gallery)
+        return as_given(Q, _finite(lambda rows: self._query_side(rows) @ images.T, self._validated_query(Q)))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Mean average precision: every row is a query and ranks all other rows."""
+        Q, G = self._validated_query(X), self._validated_gallery(X)
+        sides = _finite(self._query_side, Q), _finite(self._gallery_side, G)
+        return float(mean_average_precision(*sides, np.asarray(to_host(y))))
+
+    # -- what a score means -------------------------------------------------------------------------------------------
+
+    calibration_: dict[str, Any] | None = None
+    known_map_: Any = None
+    known_means_: Any = None
+    known_background_: Any = None
+    known_scale_: Any = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """What the scores mean, measured on pairs of rows that were held out inside `fit` or given to `calibrate`."""
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            raise LikewiseError(
+                f"{type(self).__name__} has no calibration: its fit holds out no rows; call calibrate(X, y) with "
+                "labelled rows that it did not learn from"
+            )
+        return Calibration.from_dict(self.calibration_)
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Measure what the scores mean on labelled rows that `fit` did not learn from; each ranks all others."""
+        if self.learned_from(X).any():
+            raise LikewiseError("X holds rows that fit learned from: expected new ones, to say how sure it is of those")
+        y = np.asarray(to_host(y))
+        sides = self.transform_query(X), self.transform(X)
+        if y.shape != (len(sides[0]),):
+            raise LikewiseError(f"y has shape {y.shape}: expected one label for each of the {len(sides[0])} rows of X")
+        found = Calibration.measured([held_out_pairs(sides, np.unique(y, return_inverse=True)[1])])
+        if found is None:
+            raise LikewiseError(f"the {len(y)} rows of X have too few pairs with and without the same label")
+        self.calibration_ = found.as_dict()
+        return self
+
+    def predict_proba_pairs(self, Q: Any, G: Any = None, base_rate: float | None = None) -> np.ndarray:
+        """Probability that each row of Q matches each row of G (of Q itself if G is None), shape (n_q, n_g).
+
+        `base_rate` is the share of all pairs that match; None is that of the held-out pairs, `calibration.base_rate`.
+        """
+        learned = self.learned_from(Q)[:, None] | self.learned_from(Q if G is None else G)
+        return self.calibration.probability(self.similarity(Q, G), learned, base_rate)
+
+    @property
+    def knows_classes(self) -> bool:
+        """Whether `novelty` can be told."""
+        return self.known_scale_ is not None
+
+    def novelty(self, X: Any) -> np.ndarray:
+        """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike anything known.
+
+        Of held-out rows of known classes half are below 0, and 95 % below 1.
+        """
+        X = self._validated_query(X)
+        if not self.knows_classes:
+            raise LikewiseError(
+                f"{type(self).__name__} does not know how far its classes reach: SimilarityLearner does"
+            )
+        return KnownClasses(self.known_map_, self.known_means_, self.known_background_, self.known_scale_).novelty(X)
+
+    def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
+        """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
+        check_is_fitted(self)
+        return save_model(self, path, metrics)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote; called on the base class it reads any model."""
+        return load_model(path, cls._subclass, cls.__name__)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one that moved into a dict (`moved_parameters`) is set there, with a warning."""
+        moved = getattr(type(self).__init__, "moved", {})
+        return super().set_params(**_folded(self, moved, params, self.get_params(deep=False) if moved else {}))
+
+    def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
+        """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
+
+        Sets `n_features_in_` and, for a data frame, `feature_names_in_`; the parameter `rows` holds the options.
+        """
+        options = checked_options(getattr(self, "rows", None))
+        if not isinstance(X, Rows) and where(X, options) == "memory":
+            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
+            self._remember(rows.hashes)
+            return rows
+        if isinstance(X, Rows) and (y is not None or sample_weight is not None):
+            raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
+        rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
+        self.n_features_in_ = rows.n_features
+        self._remember(rows.hashes)
+        if rows.feature_names is not None:
+            self.feature_names_in_ = rows.feature_names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return rows
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, to_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+
+    def _validated_gallery(self, X: Any) -> Any:
+        """Rows of the gallery side; a model whose sides differ in width says here what it expects."""
+        return self._validated(X)
+
+    def _validated_query(self, X: Any) -> Any:
+        """Rows of the query side."""
+        return self._validated(X)
+
+    def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows as float32 or float64, dense or CSR, and as many labels."""
+        X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **NUMERIC_ROWS)
+        check_magnitude(X)
+        return X, y
+
+    def _remember(self, hashes: np.ndarray | None) -> None:
+        """Keep the hashes of the rows learned from, unless they are too many."""
+        self.training_rows_ = None if hashes is None or len(hashes) > MOST_HASHES else np.unique(hashes)
+
+    def learned_from(self, X: Any) -> np.ndarray:
+        """Whether `fit` learned from each row of X: what a model says of such rows, it may know by heart.
+
+        All False for models whose rows are not known: on a cluster, more than a million, or of an earlier version.
+        """
+        known = getattr(self, "training_rows_", None)
+        if known is None:
+            return np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=bool)
+        return np.isin(row_hashes(to_host(X)), known)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return self._gallery_side(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Width of both sides; scikit-learn names the output columns by it."""
+        return self._query_side(np.zeros((1, self.n_features_in_))).shape[1]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_loaded(self) -> None:
+        """Raise if what was read from a file does not work together: one row goes through both sides."""
+        check_is_fitted(self)
+        query = getattr(self, "n_new_features_", self.n_features_in_)
+        gallery = getattr(self, "n_gallery_features_", None) or self.n_features_in_
+        widths = [_width_of(*pair) for pair in ((self.transform_query, query), (self.transform, gallery))]
+        if widths[0] != widths[1]:
+            raise LikewiseError(f"queries become {widths[0]} numbers and gallery rows {widths[1]}")
+        if self.calibration_ is not None:
+            Calibration.from_dict(self.calibration_)
+        if self.known_scale_ is not None:
+            told = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
+            if told.shape != (1,) or not np.isfinite(told).all() or not self.known_scale_[0] < self.known_scale_[1]:
+                raise LikewiseError(f"known_scale_={self.known_scale_!r} does not fit known_map_ and known_means_")
+
+    # -- what a subclass may say about itself -------------------------------------------------------------------------
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side."""
+        return type(self)._query_side is SimilarityModel._query_side
+
+    def to_onnx(self) -> bytes:
+        """Both sides as an ONNX file: input `rows` (n, d), outputs `query` and `gallery` (n, r), all float32."""
+        check_is_fitted(self)
+        # Kernel features are nearly dependent: their coefficients are large and cancel, and float32 would keep three
+        # or four digits of the result.
+        exact = getattr(self, "landmarks_", None) is not None
+        return onnx_file(self._write_onnx, int(self.n_features_in_), np.float64 if exact else np.float32)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        """Add the two sides of `rows` to a graph and return their names."""
+        raise LikewiseError(f"{type(self).__name__} has no ONNX export: it does not implement _write_onnx")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register_model(cls)
+        for name in ("fit", "partial_fit", "solve"):
+            if callable(cls.__dict__.get(name)):  # one that some parameters rule out learns by `solve`
+                setattr(cls, name, _learning(cls.__dict__[name]))
+
+    @classmethod
+    def _subclass(cls, name: str) -> type | None:
+        found = model_class(name)
+        return found if found is not None and issubclass(found, cls) else None
+
+
+def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
+    """How many numbers one side makes of a row of `width` zeros."""
+    if type(width) is not int or not 0 < width <= MOST_COLUMNS:
+        raise LikewiseError(f"n_features_in_={width!r}: expected a number of columns")
+    found = np.asarray(side(np.zeros((1, width), np.float32) if width < _WIDE else sp.csr_array((1, width))))
+    if found.ndim != 2 or len(found) != 1 or found.dtype.kind != "f":
+        raise LikewiseError(f"a row of {width} numbers becomes {found.dtype} of shape {found.shape}")
+    return found.shape[1]
+
+
+# -- Numbers that overflow: a sentence, in place of NaN ---------------------------------------------------------------
+
+
+def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that learns, after which all that was learned is finite; where it cannot be, a sentence says so."""
+
+    @functools.wraps(fit)
+    def learn(self: Any, *args: Any, **given: Any) -> Any:
+        vars(self).pop("calibration_", None)  # of what was learned before
+        try:
+            with np.errstate(all="ignore"):  # what comes of it is checked
+                result = fit(self, *args, **given)
+        except (np.linalg.LinAlgError, FloatingPointError, ZeroDivisionError) as error:
+            raise LikewiseError(f"{_cannot(self)} ({str(error).splitlines()[0]})") from error
+        _check_learned(self)
+        return result
+
+    return learn
+
+
+def _check_learned(model: Any) -> None:
+    """Raise if an array that was learned is not finite, and leave none behind."""
+    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray) and value.dtype.kind == "f"}
+    broken = [name for name, value in arrays.items() if not np.isfinite(value).all()]
+    for name in broken:
+        delattr(model, name)
+    if broken:
+        raise LikewiseError(f"{_cannot(model)} ({', '.join(broken)} would not be finite)")
+
+
+def _cannot(model: Any) -> str:
+    return (
+        f"{type(model).__name__} cannot learn from these rows in floating point: their values, their weights or the "
+        "differences within classes are too far apart"
+    )
+
+
+def _finite(side: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
+    """A side of rows, none of it infinite or NaN."""
+    with np.errstate(all="ignore"):
+        Z = side(rows)
+    if not np.isfinite(Z).all():
+        values = rows.data if sp.issparse(rows) else rows
+        raise LikewiseError(
+            f"rows with values up to {np.abs(values).max():.1e} have no finite similarity: scale them as in training"
+        )
+    return Z
+
+
+def load(path: str | os.PathLike[str]) -> SimilarityModel:
+    """Read any saved model, whatever its class."""
+    return load_model(path, model_class, "a similarity model")
+
+
+def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """For an `__init__` some of whose keywords became entries of a dict parameter.
+
+    `@moved_parameters(rows=("memory_limit", "device"))` makes `Model(device="cuda")` mean
+    `Model(rows={"device": "cuda"})`, with a FutureWarning; a keyword that is None is dropped silently. scikit-learn
+    reads the signature of the decorated `__init__`, so that `get_params` and `clone` know the dict alone.
+    """
+    moved = {name: group for group, names in groups.items() for name in names}
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(init)
+        def __init__(self: Any, *args: Any, **given: Any) -> None:
+            init(self, *args, **_folded(self, moved, given, {}))
+
+        __init__.moved = moved  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def flat_parameters(model: Any) -> dict[str, Any]:
+    """Parameters of a model by the names they had before some moved into dicts."""
+    parameters, moved = model.get_params(deep=False), getattr(type(model).__init__, "moved", {})
+    entries = {name: (parameters[group] or {}).get(name) for name, group in moved.items()}
+    return {name: value for name, value in parameters.items() if name not in moved.values()} | entries
+
+
+def _folded(model: Any, moved: dict[str, str], given: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
+    """The keywords `given`, with those that moved as entries of their dicts; `current` has the dicts as they are."""
+    folded = {name: value for name, value in given.items() if name not in moved}
+    for name, value in given.items():
+        if name not in moved:
+            continue
+        group = moved[name]
+        before = folded.get(group, current.get(group)) or {}
+        if value is not None:
+            said = f"{name}={value!r} of {type(model).__name__} moved: pass {group}={{{name!r}: {value!r}}}"
+            warnings.warn(said, FutureWarning, stacklevel=3)
+            folded[group] = {**before, name: value}
+        elif name in before:
+            folded[group] = {key: entry for key, entry in before.items() if key != name} or None
+    return folded
+
+
+def project(X: Any, components: np.ndarray) -> np.ndarray:
+    """X @ components.T in X's own precision, dense whether X is sparse or not."""
+    product = X @ components.T.astype(X.dtype, copy=False)
+    return product.toarray() if sp.issparse(product) else np.asarray(product)
+
+
+def checked_side(X: Any, width: int, name: str, what: str) -> Any:
+    """Rows of a side that has a width of its own."""
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=what)
+    if X.shape[1] != width:
+        article = "an" if what[0] in "aeiou" else "a"
+        raise LikewiseError(f"{what} has {X.shape[1]} columns: {name} was fitted with {article} {what} side of {width}")
+    return X

@@ -1,0 +1,145 @@
+"""Checkpoint files: the last iteration of a fit, and the facts that tell which fit it belongs to."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.learn.base import flat_parameters
+from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.solvers import Result
+from likewise.learn.maths.steps import Factors
+from likewise.learn.maths.whitening import WhiteningMap
+from likewise.learn.model_file import read_tensors, write_tensors
+from likewise.utils.arrays import dense
+
+_NOT_COMPARED = ("n_iter", "verbose", "memory_limit", "checkpoint", "random_state")
+_SAMPLED_ROWS = 64
+LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no factors of anything
+
+
+class CheckpointFile:
+    """A file that belongs to one fit, identified by its parameters, labels and rows (`facts_of`)."""
+
+    def __init__(self, path: Any, facts: dict[str, Any]) -> None:
+        self.path, self.facts = Path(path), facts
+
+    def read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Tensors and card of the file, or None if it does not exist; raises if it belongs to another fit."""
+        if not self.path.exists():
+            return None
+        tensors, card = read_tensors(self.path)
+        facts = card.get("facts")
+        if not isinstance(facts, dict):
+            raise LikewiseError(f"checkpoint={str(self.path)!r} is a likewise file, but not a checkpoint")
+        for name, value in self.facts.items():
+            if facts.get(name) != value:
+                raise self.other(f"{name} was {_short(facts.get(name))} and is {_short(value)} now")
+        return tensors, card
+
+    def write(self, tensors: dict[str, np.ndarray], card: dict[str, Any]) -> None:
+        write_tensors(self.path, tensors, {"facts": self.facts, **card})
+
+    def check_close(self, then: np.ndarray, now: np.ndarray) -> None:
+        """Raise if a vector computed from all rows has changed; rounding may differ between machines."""
+        if then.shape != now.shape or not np.allclose(then, now, rtol=0.0, atol=1e-5 * float(np.abs(now).max())):
+            raise self.other("the rows of X were others")
+
+    def tensor(self, tensors: dict[str, np.ndarray], name: str) -> np.ndarray:
+        """A tensor of the file, which must be there and hold numbers that can be computed with."""
+        found = tensors.get(name)
+        if found is None or found.dtype.kind != "f" or not np.all(np.abs(found) < LARGEST):
+            raise self.damaged(name)
+        return found
+
+    def damaged(self, field: str) -> LikewiseError:
+        name = str(self.path)
+        return FileFormatError(f"checkpoint={name!r} is damaged in {field!r}: delete it, or name another file")
+
+    def other(self, why: str) -> LikewiseError:
+        name = str(self.path)
+        return LikewiseError(f"checkpoint={name!r} belongs to another fit: {why}; delete it or name another file")
+
+
+class Checkpoint(CheckpointFile):
+    """The last iteration of one fit of `SLR`, kept as `SavedIterations`."""
+
+    def __init__(self, path: Any, model: Any, engine: Engine, rng: np.random.Generator) -> None:
+        super().__init__(path, {})
+        self.model, self.engine, self.rng = model, engine, rng
+        self.whitening = np.zeros(0)
+
+    def begin(self, whitening: WhiteningMap) -> None:
+        self.facts = facts_of(self.model, self.engine, self.rng)
+        # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
+        self.whitening = whitening.W.sum(axis=1)
+
+    def resume(self, start: Factors) -> Result:
+        """The iterations of the file if there is one, with the generator as it was; else none, and `start`."""
+        found = self.read()
+        if found is None:
+            return Result(start)
+        tensors, card = found
+        A, B, whitening = (self.tensor(tensors, name) for name in ("A", "B", "whitening"))
+        self.check_close(whitening, self.whitening)
+        history = card.get("history")
+        if not isinstance(history, list) or not all(map(_is_record, history)):
+            raise self.damaged("history")
+        done, asked = len(history), self.model.n_iter
+        if done > asked:
+            raise self.other(f"{done} iterations are done, and n_iter={asked} asks for fewer")
+        for name, now, then in (("A", start.A, A), ("B", start.B, B)):
+            if then.shape[:1] != now.shape[:1] or then.ndim != now.ndim:
+                raise self.damaged(name)
+        try:
+            self.rng.bit_generator.state = card["generator"]
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            raise self.damaged("generator") from error
+        return Result(Factors(A, B), history)
+
+    def save(self, result: Result) -> None:
+        tensors = {"A": result.factors.A, "B": result.factors.B, "whitening": self.whitening}
+        self.write(tensors, {"history": result.history, "generator": self.rng.bit_generator.state})
+
+
+def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, Any]:
+    """What must be the same for a fit to be resumed, in plain JSON."""
+    n = engine.shape[0]
+    sampled = engine.take(np.unique(np.linspace(0, n - 1, _SAMPLED_ROWS).astype(int))).rows(slice(None))
+    return {
+        "method": type(model).__name__,
+        **{name: _plain(value) for name, value in flat_parameters(model).items() if name not in _NOT_COMPARED},
+        "shape of X": list(engine.shape),
+        "dtype": engine.dtype.name,
+        "labels": _digest(np.sort(np.bincount(engine.codes, engine.weights))),  # their order hangs on the rows
+        "sampled rows of X": _digest(dense(sampled)),
+        "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON: an array by a digest of its content, anything else that JSON lacks by its repr."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _digest(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | None) else repr(value)
+
+
+def _digest(*arrays: np.ndarray | None) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("loss"), int | float)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text

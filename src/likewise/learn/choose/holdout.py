@@ -1,0 +1,230 @@
+"""Choosing on held-out rows or classes: the splits, their scores, a search over settings and its record."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.model_selection import check_cv
+
+from likewise.evaluate import average_precisions, mean_average_precision
+from likewise.learn.maths.labels import generator, sample_rows, stratified_holdout
+
+HELD_SHARE = 0.3
+MOST_HELD = 5_000  # more held-out rows cost time and change no choice
+MOST_HELD_PER_SPLIT = 2_000  # the same for each of several splits by class
+FEW_HELD, MOST_DRAWS = 300, 4  # a choice on fewer held-out rows is noisy: draw several times
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers to learn from, and held-out ones to rank."""
+
+    train: np.ndarray
+    held: np.ndarray
+
+
+def given_splits(cv: Any, codes: np.ndarray, rows: np.ndarray) -> list[Split]:
+    """The splits of scikit-learn's `cv` for rows with these class codes, in terms of some of the rows, numbered from 0.
+
+    Such splits may hang on the order in which rows were given: that is what a user asks for with `cv`.
+    """
+    number = np.full(len(codes), -1)
+    number[rows] = np.arange(len(rows))
+    splits = check_cv(cv, codes, classifier=True).split(np.zeros((len(codes), 1)), codes)
+    return [Split(*(np.sort(part[part >= 0]) for part in (number[train], number[held]))) for train, held in splits]
+
+
+def row_splits(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
+    """30 % of each class, at least one row held out and one kept; up to four draws where they are few."""
+    first = Split(*stratified_holdout(codes, _share(codes), rng))
+    if not len(first.held):
+        return []
+    draws = min(-(-FEW_HELD // len(first.held)), MOST_DRAWS)
+    return [first, *(Split(*stratified_holdout(codes, _share(codes), rng)) for _ in range(draws - 1))]
+
+
+def inner_splits(codes: np.ndarray, rng: np.random.Generator, by: str = "rows") -> list[Split]:
+    """Splits whose held-out rows rank each other: one by rows, or several by classes where there are at least four.
+
+    By rows, at least two of a class are held out, so that each has something to find, and two stay. No split if no
+    class has four rows.
+    """
+    if by == "classes" and len(np.unique(codes)) >= 4:
+        return _limited_class_splits(codes, rng)
+    train, held = stratified_holdout(codes, _share(codes), rng, least=2, spare=2)
+    return [Split(train, held)] if len(held) else []
+
+
+def _share(codes: np.ndarray) -> float:
+    return min(HELD_SHARE, MOST_HELD / len(codes))
+
+
+def _limited_class_splits(codes: np.ndarray, rng: np.random.Generator) -> list[Split]:
+    """Splits by class with at most 2,000 held-out rows; drawn more often where classes are few."""
+    splits = []
+    for split in class_splits(codes, rng, repeats=2 if len(np.unique(codes)) > 20 else 4):
+        held = split.held[sample_rows(len(split.held), MOST_HELD_PER_SPLIT, rng)]
+        if np.unique(codes[held], return_counts=True)[1].max() > 1:
+            splits.append(Split(split.train, held))
+    return splits
+
+
+def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> list[Split]:
+    """Half of the classes held out, both ways, `repeats` times."""
+    splits = []
+    for _ in range(repeats):
+        half = np.isin(codes, rng.permutation(np.unique(codes))[::2])
+        one, other = np.flatnonzero(half), np.flatnonzero(~half)
+        splits += [Split(one, other), Split(other, one)]
+    return splits
+
+
+def mean_of_found(values: np.ndarray) -> float:
+    """Mean over the queries that have something to find; nan if none has."""
+    found = values[np.isfinite(values)]
+    return float(found.mean()) if len(found) else float("nan")
+
+
+def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:
+    """Average precision of held-out rows Z among themselves; those alone in their class rank the training rows.
+
+    nan where there is nothing to find.
+    """
+    together = np.bincount(codes)[codes] > 1
+    alone = ~together & np.isin(codes, codes_train)
+    values = np.full(len(codes), np.nan)
+    if together.any():
+        values[together] = average_precisions(Z, Z, codes)[together]
+    if alone.any():
+        values[alone] = average_precisions(Z[alone], Z_train, codes[alone], codes_train)
+    return values
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A search, and its record in the layout of scikit-learn's `cv_results_`
+
+Params = dict[str, Any]
+Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
+"""Rows to their query and gallery sides."""
+Prepare = Callable[[Any, np.ndarray], Callable[[Params], Sides]]
+"""Training rows and class codes to a function that fits a setting; what all settings share is computed once."""
+
+Record = dict[str, Any]
+"""One setting: its "params", the "scores" of the splits and the "seconds" they took, all plain JSON values."""
+
+
+@dataclass
+class CVResults:
+    """Settings tried, with a score for each split; nan where a split had nothing to score.
+
+    `records` are plain values, so that a checkpoint can hold them: `CVResults(records)` continues from there.
+
+    Examples
+    --------
+    >>> tried = CVResults()
+    >>> tried.add({"alpha": 0.1}, [0.50, 0.70])
+    0.6
+    >>> tried.add({"alpha": 1.0}, [0.75, 0.75])
+    0.75
+    >>> tried.best_params
+    {'alpha': 1.0}
+    >>> tried.as_dict()["rank_test_score"].tolist()
+    [2, 1]
+    """
+
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, params: dict[str, Any], split_scores: Sequence[float], seconds: float | None = None) -> float:
+        """Record one setting and return its mean score; `seconds` is the time for all of its splits."""
+        scores = [float(score) for score in split_scores]
+        self.records.append({"params": params, "scores": scores, "seconds": seconds})
+        return _mean(scores)
+
+    def extend(self, results: dict[str, Any], **params: Any) -> float:
+        """Add what another search tried (its `as_dict()`), each setting with further `params`; its best mean score."""
+        splits = [results[name] for name in results if name.startswith("split")]
+        times = results.get("mean_fit_time", [None] * len(results["params"]))
+        for i, setting in enumerate(results["params"]):
+            seconds = None if times[i] is None else float(times[i]) * max(1, len(splits))
+            self.add({**params, **setting}, [column[i] for column in splits], seconds)
+        return CVResults(self.records[len(self) - len(times) :]).best_score
+
+    def score(self, params: dict[str, Any]) -> float | None:
+        """The mean score of a setting; None if it has not been tried."""
+        return next((_mean(record["scores"]) for record in self.records if record["params"] == params), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The schema of scikit-learn's `cv_results_`; `mean_fit_time` includes the scoring."""
+        scores, means = self._split_scores(), self._means()
+        variances = [_mean((row - mean) ** 2) for row, mean in zip(scores, means, strict=True)]
+        columns: dict[str, Any] = {
+            "params": [record["params"] for record in self.records],
+            **{f"split{i}_test_score": column for i, column in enumerate(scores.T)},
+            "mean_test_score": means,
+            "std_test_score": np.sqrt(variances),
+            "rank_test_score": rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32),
+        }
+        times = self._fit_times()
+        return columns if np.isnan(times).all() else {**columns, "mean_fit_time": times}
+
+    @property
+    def best_score(self) -> float:
+        """The highest mean score; nan if nothing was scored."""
+        means = self._means()
+        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The setting with the highest mean score; the first of equals, and the first if nothing was scored."""
+        return dict(self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"])
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def _means(self) -> np.ndarray:
+        return np.array([_mean(record["scores"]) for record in self.records])
+
+    def _split_scores(self) -> np.ndarray:
+        """(settings, splits); nan where a setting was tried on fewer splits than others."""
+        width = max((len(record["scores"]) for record in self.records), default=0)
+        return np.array([record["scores"] + [np.nan] * (width - len(record["scores"])) for record in self.records])
+
+    def _fit_times(self) -> np.ndarray:
+        pairs = [(record["seconds"], max(1, len(record["scores"]))) for record in self.records]
+        return np.array([np.nan if seconds is None else seconds / splits for seconds, splits in pairs])
+
+
+def _mean(scores: Any) -> float:
+    return mean_of_found(np.asarray(scores, dtype=np.float64))
+
+
+def search_grid(
+    grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, random_state: Any = None, holdout: str = "rows"
+) -> CVResults:
+    """Score every setting of a grid by the mAP of held-out rows among themselves.
+
+    `holdout="classes"` holds out classes instead of rows: for galleries whose classes are not those of training. A
+    grid of one setting is not searched; where nothing can be held out no setting has a score, and the first is best.
+    """
+    splits = inner_splits(y, generator(random_state), holdout) if len(grid) > 1 else []
+    folds = [_fold(grid, prepare, X, y, split) for split in splits]
+    results = CVResults()
+    for i, params in enumerate(grid):
+        seconds = sum(fold[i][1] for fold in folds) if folds else None
+        results.add(params, [fold[i][0] for fold in folds], seconds)
+    return results
+
+
+def _fold(grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, split: Split) -> list[tuple[float, float]]:
+    """The score of every setting on one split, and the seconds it took."""
+    codes = np.unique(y[split.train], return_inverse=True)[1]  # without gaps where classes are held out
+    fit, held = prepare(X[split.train], codes), X[split.held]
+    found = []
+    for params in grid:
+        began = time.perf_counter()
+        score = float(mean_average_precision(*fit(params)(held), y[split.held]))
+        found.append((score, time.perf_counter() - began))
+    return found

@@ -1,0 +1,265 @@
+"""The one way in: from whatever holds rows and labels to an engine over them."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.labels import content_order, encode_labels, in_content_order, row_weights
+from likewise.rows.parquet import ParquetRows
+from likewise.rows.reading import read_table
+from likewise.rows.sources import BlockStream, NpyFile
+from likewise.rows.store import FeatureStore, is_store, read_rows
+from likewise.rows.table import Table, tidy_labels
+from likewise.utils.arrays import is_foreign, to_host
+from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
+
+MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
+_OPTIONS = ("memory_limit", "device", "tile_dtype")
+Labels = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+"""Distinct labels sorted, the class of each row, and weights or None."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Labelled rows, opened: `fit` takes them as X.
+
+    Attributes
+    ----------
+    engine : the rows, sorted by label, and the sums over them that a fit asks for.
+    classes : the distinct labels, sorted; the engine numbers them in an order of its own.
+    where : "memory", "disk", "dask" or "array", an array of another library or bound for a device.
+    feature_names : names of the columns, if X was a data frame.
+    memory_limit : bytes that work on the rows may take.
+    given_codes : the class of each row in the order in which they were given, as a place in `classes`.
+    given_rows : the number, as given, of each row of the engine in label order.
+    hashes : of the rows as given, by which they are recognised; None where reading them all would cost too much.
+    """
+
+    engine: Engine
+    classes: np.ndarray
+    where: str
+    given_codes: np.ndarray
+    given_rows: np.ndarray
+    hashes: np.ndarray | None = None
+    feature_names: np.ndarray | None = None
+    memory_limit: int = DEFAULT_LIMIT
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that have a label and a positive weight."""
+        return self.engine.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.shape[1]
+
+
+def open_rows(
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    memory_limit: int | str | None = None,
+    device: Any = None,
+    tile_dtype: str | None = None,
+) -> Rows:
+    """Open rows and labels where they are.
+
+    Parameters
+    ----------
+    X : an array, dense or CSR, or a data frame; a `.npy` file, a feature store, a memmap or blocks of rows (an
+        iterable of them, or a function that returns one), which stay on disk; any other file that `read_table` reads;
+        a dask array, which stays on its cluster; or a torch tensor or other array-API array, which stays on its device
+    y : one label per row; None takes those of the file or store, whose rows without a label are left out
+    sample_weight : (n,) a row of weight w counts as w rows
+    memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
+    device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
+    tile_dtype : "bfloat16" computes tiles of scores in it, in torch; None is the precision of X
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from likewise import SLR, open_rows
+    >>> rows = open_rows(np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 3)
+    >>> rows.where, rows.n_rows, rows.n_features
+    ('memory', 60, 4)
+    >>> SLR(rank=2).fit(rows).n_features_in_
+    4
+    """
+    options = checked_options({"memory_limit": memory_limit, "device": device, "tile_dtype": tile_dtype})
+    own, (X, y) = y is None, _with_labels(X, y)
+    place, limit = where(X, options), memory_limit_of(options)
+    if place in ("disk", "dask"):
+        return _distant_rows(X, y, sample_weight, options, own)
+    if place == "array":
+        from likewise.learn.engines.array_api import ArrayEngine, array_labels
+
+        labels = array_labels(X, y, sample_weight)
+        engine = ArrayEngine(X, labels[1], len(labels[0]), labels[2], device, tile_dtype)
+        return _distant(engine, place, labels, limit)
+    names = feature_names(X)
+    X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
+    return memory_rows(X, y, sample_weight, names, limit)
+
+
+def memory_rows(
+    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int = DEFAULT_LIMIT
+) -> Rows:
+    """Rows that scikit-learn has checked."""
+    classes, given = encode_labels(y)
+    weights = row_weights(sample_weight, X, given)
+    X, codes, weights, order = in_content_order(X, given, len(classes), weights)
+    engine = MemoryEngine(X, codes, len(classes), weights)
+    return Rows(engine, classes, "memory", given, order.rows, order.hashes, names, limit)
+
+
+def _distant(engine: Any, place: str, labels: Labels, limit: int) -> Rows:
+    """Rows that stay where they are, on an engine, with classes and rows in the order of their content.
+
+    More than a million of them are left in the order of the names and of the rows as they came.
+    """
+    classes, codes, weights = labels
+    hashes = engine.hashes() if len(codes) <= MOST_HASHES else None
+    if hashes is not None:
+        engine.arrange(content_order([hashes], codes, len(classes), weights))
+    return Rows(engine, classes, place, codes, engine.order, hashes, memory_limit=limit)
+
+
+def memory_limit_of(options: Mapping[str, Any]) -> int:
+    """The limit in bytes that these options set, or the default."""
+    return in_bytes(options["memory_limit"]) if "memory_limit" in options else DEFAULT_LIMIT
+
+
+def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
+    """Where rows are, or would be after `open_rows` with these options: see `Rows.where`."""
+    if is_out_of_core(X):
+        return "dask" if _is_dask(X) else "disk"
+    on_device = any((options or {}).get(name) is not None for name in ("device", "tile_dtype"))
+    return "array" if on_device or (not _is_numpy(X) and is_foreign(X)) else "memory"
+
+
+def is_out_of_core(X: Any) -> bool:
+    """Whether X is something else than an array in memory: a file, a store, a memmap, blocks or a dask array."""
+    if isinstance(X, np.memmap):
+        return NpyFile.of_memmap(X) is not None
+    if _is_numpy(X):
+        return False
+    return (
+        isinstance(X, str | os.PathLike | NpyFile | ParquetRows | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
+    )
+
+
+def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of `open_rows`, by name, each of them valid."""
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    for name in given.keys() - set(_OPTIONS):
+        raise LikewiseError(f"rows has the unknown option {name!r}: expected {', '.join(_OPTIONS[:-1])} or tile_dtype")
+    if "memory_limit" in given:
+        in_bytes(given["memory_limit"])
+    device, tile_dtype = given.get("device"), given.get("tile_dtype")
+    if not (device is None or isinstance(device, str) or type(device).__module__ == "torch"):
+        raise LikewiseError(f"device={device!r}: expected a torch device such as 'cuda', or None")
+    if tile_dtype not in (None, "bfloat16"):
+        raise LikewiseError(f"tile_dtype={tile_dtype!r}: expected 'bfloat16', or None for the precision of X")
+    return given
+
+
+def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
+    """An array or a source of rows, and labels: those given, else those that X has itself."""
+    if isinstance(X, FeatureStore):
+        return X.features, X.labels if y is None else y
+    if isinstance(X, str | os.PathLike):
+        X, y = _opened(X, y)
+    if isinstance(X, Table):
+        table = X if y is not None or is_out_of_core(X.X) else X.labelled()
+        return table.X, table.y if y is None else y
+    return X, y
+
+
+def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
+    """A `.npy` file or a feature store as a source of rows; any other file as a table."""
+    path = Path(path)
+    if is_store(path):
+        X, labels = read_rows(path)
+        return X, labels if y is None else y
+    if path.suffix.lower() == ".npy" or NpyFile.is_one(path):
+        return NpyFile.open(path), y
+    return read_table(path), y
+
+
+def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any], own: bool) -> Rows:
+    """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
+    if "device" in options or "tile_dtype" in options:
+        raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
+    source, labels = _labelled_source(X, y, sample_weight, own)
+    (classes, codes, weights), limit = labels, memory_limit_of(options)
+    if _is_dask(source):
+        from likewise.learn.engines.dask import DaskEngine
+
+        return _distant(DaskEngine(source, codes, len(classes), weights), "dask", labels, limit)
+    engine = DiskEngine(source, codes, len(classes), weights, options.get("memory_limit"))
+    return _distant(engine, "disk", labels, limit)
+
+
+def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any, Labels]:
+    """Where the rows are (a `Source`, or a dask array), and their labels."""
+    if y is None:
+        raise LikewiseError("y is None, and X brings no labels of its own: give one label per row")
+    y = np.asarray(y.compute() if _is_dask(y) else to_host(y))
+    if y.ndim != 1:
+        raise LikewiseError(f"y has shape {y.shape}: expected one label per row")
+    source = _source(X, len(y))
+    if source.shape[0] != len(y):
+        raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one per row")
+    return source, _labels(y, sample_weight, own)
+
+
+def _source(X: Any, n: int) -> Any:
+    if isinstance(X, np.memmap):
+        return NpyFile.of_memmap(X)
+    if _is_dask(X):
+        from likewise.learn.engines.dask import whole_rows
+
+        return whole_rows(X)
+    return BlockStream(X, n) if is_blocks(X) else X
+
+
+def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> Labels:
+    """Distinct labels, the class of each row, and weights, which are zero for rows without a label ("")."""
+    labelled = y != "" if y.dtype.kind == "U" else np.ones(len(y), dtype=bool)
+    classes, found = encode_labels(y[labelled])
+    if own or not labelled.all():  # a file's labels are text: whole numbers become numbers, as in every table
+        names, classes = classes, np.unique(tidy_labels(classes))
+        found = np.searchsorted(classes, tidy_labels(names))[found]
+    codes = np.zeros(len(y), dtype=np.int32)
+    codes[labelled] = found
+    weights = row_weights(sample_weight, codes, codes)
+    if labelled.all():
+        return classes, codes, weights
+    return classes, codes, labelled * (1.0 if weights is None else weights)
+
+
+def _is_numpy(X: Any) -> bool:
+    return isinstance(X, np.ndarray) or sp.issparse(X)
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.array")
+
+
+def is_blocks(X: Any) -> bool:
+    """A function that returns blocks, an iterable of them that is no array, or a list of matrices."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(block, np.ndarray) and block.ndim == 2 for block in X)
+    if isinstance(X, type) or any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "keys")):
+        return False
+    return callable(X) or isinstance(X, Iterable)

@@ -1,0 +1,178 @@
+"""Kernel ridge regression of the class target, at full resolution: every row is a landmark, or as many as memory holds.
+
+K is the RBF kernel of the unit rows, centred on both sides. The target P is one-hot / √n_c in the C - 1 directions in
+which it varies, and the map is α = (K + λI)⁻¹ P by one Cholesky factor, λ in units of K's mean diagonal. The images of
+the training rows follow without a product, P - λα, and so do those that each would have had if it had been left out,
+P - α / diag (K + λI)⁻¹.
+
+There is nothing to adapt here: training rows are all but interpolated, so the clamp finds no pair to move.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import solve_triangular
+
+from likewise.errors import LikewiseError
+from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images
+from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows
+from likewise.learn.maths.labels import class_sums
+from likewise.learn.maths.setting import Head, LearnedMap, Setting
+from likewise.utils.arrays import dense
+
+MOST_DIRECTIONS = 1_000
+
+
+def class_target(size: np.ndarray) -> np.ndarray:
+    """The target of a row of each class, (C, C - 1): one-hot / √n_c, centred, without its constant direction.
+
+    Columns of a Householder reflection that takes √n_c to the first axis: orthonormal, and centred over the rows as
+    they are. RMS row norm 1; a class without rows has no target. Above `MOST_DIRECTIONS` classes the columns are so
+    many random directions, between which classes are orthogonal but for ±1 / √1000: C - 1 of them would make rows to
+    search by that are as wide as there are classes.
+    """
+    there = np.maximum(size, 0.0)
+    v = np.sqrt(there / there.sum())
+    if len(v) - 1 > MOST_DIRECTIONS:
+        R = np.random.default_rng(0).standard_normal((len(v), MOST_DIRECTIONS))
+        T = (R - np.outer(v, v @ R)) / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
+        return np.asarray(T * np.sqrt(there.sum() / np.sum(there[:, None] * T**2)))
+    u = v.copy()
+    u[0] += 1.0
+    H = np.eye(len(v)) - np.outer(u, u) / u[0]  # |u|² = 2 u₀
+    T = H[:, 1:] / np.sqrt(np.where(size > 0, size, np.inf))[:, None]
+    return np.asarray(T * np.sqrt(there.sum() / max(len(v) - 1, 1)))
+
+
+class ExactKernel:
+    """All rows as landmarks, in memory: the n x n kernel, and a map for each ridge."""
+
+    def __init__(self, unit: UnitRows, width: float, dtype: Any = None) -> None:
+        engine = unit.engine
+        rows = np.asarray(dense(engine.rows(slice(None))))
+        self.unit, self.features = unit, Features(rows, unit.gamma(width))
+        self.weights = np.ones(len(rows)) if engine.weights is None else engine.weights
+        self.P = class_target(unit.size)[engine.codes]
+        self._K, self.mean, self.mean_diagonal = self._centred(rows.astype(dtype or rows.dtype, copy=False))
+
+    def _centred(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """√w_i K_ij √w_j centred, the mean of K's rows, and the mean diagonal."""
+        K = Features(rows, self.features.gamma)(rows)
+        total = self.weights.sum()
+        mean = np.asarray(self.weights.astype(K.dtype) @ K, dtype=np.float64) / total
+        overall = float(self.weights @ mean / total)
+        K -= mean.astype(K.dtype)
+        K -= (mean - overall).astype(K.dtype)[:, None]
+        if self.unit.engine.weights is not None:
+            root = np.sqrt(self.weights).astype(K.dtype)
+            K *= root
+            K *= root[:, None]
+        return K, mean, 1.0 - overall
+
+    def encode(self, rows: Any) -> np.ndarray:
+        """Unit rows as their kernel with all training rows, centred."""
+        K = self.features(rows)
+        K -= self.mean.astype(K.dtype)
+        return np.asarray(K)
+
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+        """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
+        A = self._K if last else self._K.copy()
+        dtype, n = A.dtype, len(A)
+        ridge = max(setting.ridge * self.mean_diagonal, float(np.finfo(dtype).eps) * n)  # less would be rounding
+        A[np.diag_indices(n)] += dtype.type(ridge)
+        factor = _cholesky(A)
+        roots = np.sqrt(self.weights)[:, None]
+        alpha = roots * scipy.linalg.cho_solve((factor, False), (roots * self.P).astype(dtype), check_finite=False)
+        # Its sum is zero but for rounding, which 1 / λ has made large in the one direction that K does not know.
+        alpha -= np.outer(self.weights / self.weights.sum(), alpha.sum(axis=0))
+        kept = self.features.landmarks.dtype
+        images = (self.P - ridge * alpha / self.weights[:, None]).astype(kept)
+        rms = float(np.sqrt(self.weights @ np.einsum("ij,ij->i", images, images) / self.weights.sum()))
+        means = partial(self._class_means, alpha, factor)
+        return LearnedMap(self, alpha.astype(kept), rms, lambda: images, means)
+
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return L, self.mean @ L
+
+    def left_out(self, alpha: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """Images that each row would have had if it had been left out."""
+        (potri,) = scipy.linalg.get_lapack_funcs(("potri",), (factor,))
+        inverse = potri(factor, lower=0, overwrite_c=0)[0].diagonal()
+        return np.asarray(self.P - alpha / (self.weights * inverse)[:, None])
+
+    def _class_means(self, alpha: np.ndarray, factor: np.ndarray, head: Head) -> np.ndarray:
+        """Of images left out: fitted ones are closer to their target than any other."""
+        images = self.left_out(alpha, factor).astype(self.features.landmarks.dtype)
+        z = head(images, lambda: self.unit.centred(self.features.landmarks))
+        sums = class_sums(z, self.unit.engine.codes, self.unit.engine.weights, self.unit.n_classes)
+        return np.asarray(sums / np.maximum(self.unit.size, 1e-300)[:, None])
+
+
+def _cholesky(A: np.ndarray) -> np.ndarray:
+    """The upper factor, in place of a symmetric matrix."""
+    try:
+        return np.asarray(scipy.linalg.cholesky(A.T, overwrite_a=True, check_finite=False))  # Aᵀ is in LAPACK's order
+    except scipy.linalg.LinAlgError:
+        raise LikewiseError("the kernel of these rows has no Cholesky factor: pass a larger ridge") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# More rows than that
+
+
+class LandmarkKernel:
+    """Some rows as landmarks: the same regression, from one pass that sums their kernel with all rows.
+
+    With T the Cholesky factor of the landmarks' own kernel, F = K T⁻¹ has the inner products of the kernel, and the map
+    is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.
+    """
+
+    def __init__(self, unit: UnitRows, features: Features, kept: Any = None) -> None:
+        self.unit, self.features = unit, features
+        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, kept))
+        total = unit.size.sum()
+        self.mean = sums.sum(axis=0) / total
+        G -= total * np.outer(self.mean, self.mean)
+        self.T = _cholesky(features.metric())  # type: ignore[arg-type]
+        left = solve_triangular(self.T, G, trans=1, overwrite_b=True, check_finite=False)
+        self.FF = solve_triangular(self.T, left.T, trans=1, overwrite_b=True, check_finite=False)
+        targets = class_target(unit.size)
+        FP = (sums - np.outer(unit.size, self.mean)).T @ targets
+        self.FP = solve_triangular(self.T, FP, trans=1, check_finite=False)
+
+    def encode(self, rows: Any) -> np.ndarray:
+        """Unit rows as their kernel with the landmarks, centred."""
+        K = self.features(rows)
+        return np.asarray(K - self.mean.astype(K.dtype))
+
+    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+        """The map of a ridge."""
+        A, ridge = self.FF if last else self.FF.copy(), setting.ridge * (1.0 - float(self.mean.mean()))
+        A[np.diag_indices(len(A))] += ridge
+        L = scipy.linalg.cho_solve((_cholesky(A), False), self.FP, check_finite=False)
+        rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
+        projection = solve_triangular(self.T, L, check_finite=False)
+        return LearnedMap(
+            self, projection, rms, partial(self._images, projection), partial(self._class_means, projection)
+        )
+
+    def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection and offset of the features themselves."""
+        return L, self.mean @ L
+
+    def _images(self, projection: np.ndarray) -> np.ndarray:
+        engine = self.unit.engine
+        return self.encode(engine.rows(slice(None))) @ projection.astype(engine.dtype)
+
+    def _class_means(self, projection: np.ndarray, head: Head) -> np.ndarray:
+        """In one more pass."""
+        unit, basis = self.unit, Basis(projection, np.empty(0), self.mean @ projection, 1.0)
+        images = Images(Coordinates(unit.pending, self.features, basis), np.eye(projection.shape[1]))
+        task = HeadSums(images, head, unit.pending, unit.mean, unit.n_classes)
+        return np.asarray(unit.engine.sum(task)[0] / np.maximum(unit.size, 1e-300)[:, None])

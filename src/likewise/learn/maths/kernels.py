@@ -1,0 +1,373 @@
+"""What a map is learned on: rows of length one, or their RBF kernel with landmarks; and the eigenbasis of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.utils import gen_batches
+
+from likewise.errors import LikewiseError
+from likewise.learn.maths.engine import Engine, RowBlock
+from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
+from likewise.learn.maths.scaling import UNIT, Scaling, scaled
+from likewise.learn.maths.truncated_whitening import reduced_rows
+from likewise.learn.maths.whitening import add_gram, check_room, fixed_signs, mirrored
+from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, wide
+from likewise.utils.onnx_graph import Graph
+
+_CACHED = 1 << 18  # values of a kernel that are computed at a time: 1 MB
+
+
+@dataclass(frozen=True)
+class Features:
+    """Unit rows themselves (landmarks None), or exp(-γ ‖x - l‖²) for each landmark l."""
+
+    landmarks: Any = None
+    gamma: float = 0.0
+
+    @property
+    def is_linear(self) -> bool:
+        return self.landmarks is None
+
+    def width(self, d: int) -> int:
+        """Number of features of rows of d columns."""
+        return d if self.landmarks is None else len(self.landmarks)
+
+    def __call__(self, X: Any) -> Any:
+        """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""
+        if self.landmarks is None:
+            return X
+        if sp.issparse(X):
+            landmarks = like(self.landmarks, X)
+            return _rbf(X @ landmarks.T, squared_lengths(X), squared_lengths(landmarks), self.gamma)
+        held = not is_foreign(X) and X.dtype == self.landmarks.dtype
+        centre, landmarks, squares = self._about_centre if held else _about_centre(like(self.landmarks, X))
+        rows = (
+            landmarks if X is self.landmarks else minus(X, centre)
+        )  # one array times its own transpose is half the work
+        return _rbf(rows @ landmarks.T, squared_lengths(rows), squares, self.gamma)
+
+    def blockwise(self, X: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
+        """Features of unit rows in memory, or their product with A, in blocks that stay in a core's cache."""
+        step = max(1, _CACHED // max(1, self.width(X.shape[1])))
+        made = (self(X[start : start + step]) for start in range(0, len(X), step))
+        return np.concatenate([part if A is None else part @ A for part in made])
+
+    @cached_property
+    def _about_centre(self) -> tuple[Any, Any, Any]:
+        return _about_centre(self.landmarks)  # once, not for every query
+
+    def metric(self) -> np.ndarray | None:
+        """The inner products of the features' coefficients: the landmarks' own kernel matrix (Nyström), or I."""
+        if self.landmarks is None:
+            return None
+        K = np.asarray(self(self.landmarks), dtype=np.float64)
+        K[np.diag_indices_from(K)] += 1e-6  # float32 kernels: below this there is only rounding
+        return K
+
+    def write_onnx(self, graph: Graph, x: str) -> str:
+        """The same in an ONNX graph."""
+        return graph.kernel(x, self.landmarks, self.gamma)
+
+
+def _about_centre(landmarks: Any) -> tuple[Any, Any, Any]:
+    """The mean of dense landmarks, these less their mean, and their squared lengths.
+
+    Where all rows are close together γ is large, and products of whole rows would leave nothing but rounding of their
+    distances.
+    """
+    centre = namespace(landmarks).mean(landmarks, axis=0)
+    landmarks = landmarks - centre
+    return centre, landmarks, squared_lengths(landmarks)
+
+
+def _rbf(products: Any, squares: Any, landmark_squares: Any, gamma: float) -> Any:
+    """exp(-γ ‖x - l‖²) from the inner products of x and l and their squared lengths; overwrites the products."""
+    K = products
+    K *= 2
+    K -= squares[:, None]
+    K -= landmark_squares
+    K *= gamma
+    if is_foreign(K):
+        xp = namespace(K)
+        return xp.exp(xp.clip(K, max=0.0))
+    return np.exp(np.minimum(K, 0, out=K), out=K)  # in place: these are the largest arrays of a fit
+
+
+def squared_lengths(X: Any) -> Any:
+    """Squared length of each row."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return namespace(X).linalg.vecdot(X, X) if is_foreign(X) else np.einsum("ij,ij->i", X, X)
+
+
+def mean_square_distance(X: Any, weights: np.ndarray | None) -> float:
+    """Mean of ‖x_i - x_j‖² over all pairs, no pair visited: 2 (mean ‖x‖² - ‖mean x‖²), about the mean if dense."""
+    w = np.ones(X.shape[0]) if weights is None else weights
+    mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
+    if not sp.issparse(X):
+        return float(2 * (w @ squared_lengths(X - mean.astype(X.dtype))) / w.sum())
+    return float(2 * (w @ squared_lengths(X) / w.sum() - mean @ mean))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The eigenbasis of the features' Gram matrix
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Eigenvectors V of the centred Gram matrix of some features: F = features V - offset has FᵀF = diag(g).
+
+    `unit` is the mean eigenvalue, the unit of a ridge.
+    """
+
+    V: Any
+    g: np.ndarray
+    offset: Any
+    unit: float
+
+    def __call__(self, features: Any) -> Any:
+        """F, in the precision of the features."""
+        return features @ like(self.V, features) - like(self.offset, features)
+
+
+def dual_basis(features: Any, weights: np.ndarray | None) -> Basis:
+    """Eigenbasis of the centred features through their n x n inner products, where rows are fewer than columns."""
+    n, q = features.shape
+    check_room(n, (n, q))
+    w = np.ones(n) if weights is None else weights
+    mean = np.asarray(w @ features, dtype=np.float64) / w.sum()
+    rows = (dense(features).astype(np.float64) - mean) * np.sqrt(w)[:, None]
+    values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
+    g = np.maximum(values[::-1], 0.0)
+    return _kept(rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g, mean, q)
+
+
+def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
+    """Eigenbasis of the centred features, from their Gram matrix, mean and total weight; with a metric K, VᵀKV = I."""
+    values, vectors = _eigenvectors(G - total * np.outer(mean, mean), metric)
+    return _kept(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
+
+
+def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """A v = a K v, or A v = a v without a metric K; a K made indefinite by rounding gets a larger diagonal."""
+    if metric is None:
+        return scipy.linalg.eigh(A, driver="evd", overwrite_a=True, check_finite=False)
+    for raised in (0.0, 1e-5, 1e-4, 1e-3):
+        K = metric + raised * np.eye(len(metric)) if raised else metric
+        try:
+            return scipy.linalg.eigh(A, K, driver="gvd", check_finite=False)
+        except scipy.linalg.LinAlgError:
+            continue
+    raise LikewiseError("the kernel of these rows has no Cholesky factor: pass kernel='linear'")
+
+
+def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
+    """Drop directions that are rounding; `unit` is the mean over `width` directions, or over those kept."""
+    kept = g > max(g[0], 0.0) * 1e-10
+    V, g = V[:, kept], g[kept]
+    V = V * fixed_signs(V)  # a checkpoint holds coordinates
+    return Basis(V, g, mean @ V, float(g.sum() / max(width or len(g), 1)))
+
+
+@dataclass(frozen=True)
+class FeatureSums:
+    """What a block adds to the Gram matrix of the features, (q, q), and to their sum per class, (n_classes, q)."""
+
+    scaling: Scaling | None
+    features: Features
+    n_classes: int
+    kept: Any = None  # a file of `PartialSums`, for engines that can go on where a pass was killed
+    own_threads: ClassVar[bool] = True  # one q x q sum at a time
+    rows: ClassVar[int] = 2048  # whose features are held at a time
+
+    @property
+    def result_bytes(self) -> int:
+        return 0 if self.features.is_linear else 8 * self.features.width(0) ** 2
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        G: Any = None
+        sums: Any = 0.0
+        for part in gen_batches(len(block.codes), self.rows):
+            phi = self.features(scaled(self.scaling, block.rows[part, :]))
+            weights = None if block.weights is None else block.weights[part]
+            G = self._add(G, phi, weights)
+            sums = sums + class_sums(phi, block.codes[part], weights, self.n_classes)
+        return (mirrored(G) if isinstance(G, np.ndarray) else to_host(G)), sums
+
+    def _add(self, G: Any, phi: Any, weights: np.ndarray | None) -> Any:
+        if not is_foreign(phi):
+            return add_gram(np.zeros((phi.shape[1],) * 2, order="F") if G is None else G, phi, weights)
+        phi = wide(phi)
+        part = phi.T @ (phi if weights is None else phi * like(weights, phi)[:, None])
+        return part if G is None else G + part
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Labelled rows of length one, wherever they are
+
+
+class UnitRows:
+    """The rows of an engine, brought to length one by a scaling.
+
+    Rows in memory are scaled once, and reduced to their leading directions if they are wide and sparse or if `width`
+    says so; other rows are scaled in each pass.
+
+    Attributes
+    ----------
+    source : the rows as they came.
+    engine : where tasks run; `pending` is the scaling they still have to apply, None in memory.
+    scaling, reduction : how raw rows become these: scaled, then projected on (width, d) directions unless None.
+    size : weight of each class. mean : of the unit rows. mean_square_distance : over all pairs of them.
+    """
+
+    def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
+        self.source: Any = engine
+        self.engine: Any  # an Engine, and an EngineInMemory where no scaling is pending
+        self.width, self.scaling = width, scaling
+        self.raw_directions: np.ndarray | None = None  # computed by the first who needs them
+        self.reduction, self.pending = None, None
+        held = engine.mapped(scaling)
+        if held is None:
+            self.engine, self.pending = engine, scaling
+        else:
+            self.engine = held
+            if width is not None or sp.issparse(held.X):
+                rows, self.reduction = reduced_rows(held.X, held.row_weights, width)
+                self.engine = held if self.reduction is None else held.mapped(lambda _: rows)
+        self.size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes).astype(float)
+        self._measure()
+
+    @property
+    def n_classes(self) -> int:
+        return self.engine.n_classes
+
+    def _measure(self) -> None:
+        """Mean and mean squared distance, about a row near the mean for the sake of rounding."""
+        some = scaled(self.pending, some_rows(self.engine))
+        pivot = None if sp.issparse(some) else some.mean(axis=0, dtype=np.float64)
+        total, squares = self.engine.sum(_Moments(self.pending, pivot))
+        if not np.isfinite(total).all():
+            raise LikewiseError("X contains NaN or infinity: every value must be finite")
+        if not (squares > 0 or (pivot is not None and pivot.any())):
+            raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
+        beyond = total / self.size.sum()
+        self.mean = (beyond if pivot is None else pivot + beyond).astype(self.engine.dtype)
+        self.mean_square_distance = float(2 * (squares / self.size.sum() - beyond @ beyond))
+
+    def under(self, name: str) -> UnitRows:
+        """The same rows under a scaling by its name."""
+        if name == self.scaling.name:
+            return self
+        return UnitRows(self.source, scaling_of(self.source, name), self.width)
+
+    def part(self, rows: np.ndarray) -> UnitRows:
+        """Some of the rows, by their numbers; for rows in memory."""
+        part = object.__new__(UnitRows)
+        part.scaling, part.reduction, part.pending, part.raw_directions = self.scaling, self.reduction, None, None
+        part.engine = self.engine.select(rows)
+        part.size = np.bincount(part.engine.codes, part.engine.weights, minlength=self.n_classes).astype(float)
+        part._measure()
+        return part
+
+    @property
+    def rms(self) -> float:
+        """RMS length of the rows less their mean."""
+        return float(np.sqrt(max(self.mean_square_distance / 2, 1e-12)))
+
+    def gamma(self, width: float) -> float:
+        """γ of an RBF kernel whose width is in units of 1 / mean squared distance."""
+        return width / max(self.mean_square_distance, 1e-12)
+
+    def centred(self, rows: Any) -> np.ndarray:
+        """Unit rows less their mean here, dense."""
+        return np.asarray(dense(rows) - self.mean, dtype=rows.dtype)
+
+    def kernel(self, width: float, size: int, rng: np.random.Generator) -> Features:
+        """The RBF kernel with `size` of the rows as landmarks; width 0 is linear."""
+        if not width:
+            return Features()
+        places = sample_rows(self.engine.shape[0], size, rng)
+        landmarks = dense(scaled(self.pending, rows_at(self.engine, places)))
+        return Features(np.asarray(landmarks), self.gamma(width))
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sum of the unit rows, and of their squared lengths, about a pivot."""
+
+    scaling: Scaling | None
+    pivot: np.ndarray | None
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        X = scaled(self.scaling, block.rows)
+        X = wide(X if self.pivot is None else X - like(self.pivot, X))
+        w = like(np.ones(len(block.codes)) if block.weights is None else block.weights, X)
+        return to_host(w @ X), np.asarray(float(w @ squared_lengths(X)))
+
+
+@dataclass(frozen=True)
+class _ColumnMoments:
+    """Sum of the columns, and of their squares, about a pivot."""
+
+    pivot: np.ndarray
+
+    def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
+        X = wide(dense(block.rows))
+        X = X - like(self.pivot, X)
+        w = like(np.ones(len(block.codes)) if block.weights is None else block.weights, X)
+        return to_host(w @ X), to_host(w @ X**2)
+
+
+def scaling_of(engine: Engine, name: str) -> Scaling:
+    """The scaling of these rows by its name; "standard" takes one pass for the moments of the columns."""
+    if name != "standard":
+        return Scaling(roots=name == "roots")
+    pivot = some_rows(engine).mean(axis=0, dtype=np.float64)
+    total = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
+    mean, squares = (part / total for part in engine.sum(_ColumnMoments(pivot)))
+    return Scaling.standard(pivot + mean, squares - mean**2)
+
+
+def some_rows(engine: Engine) -> Any:
+    """A hundred rows or so, spread over the classes."""
+    n = engine.shape[0]
+    return rows_at(engine, np.arange(0, n, max(1, n // 100)))
+
+
+def rows_at(engine: Engine, places: np.ndarray) -> Any:
+    """Rows by their places in label order, in the order given."""
+    rows = engine.take(places).rows(slice(None))
+    return rows[np.argsort(np.argsort(places, kind="stable"), kind="stable")]
+
+
+def sample(
+    engine: Engine, most: int, rng: np.random.Generator, most_classes: int | None = None
+) -> tuple[Any, np.ndarray]:
+    """About `most` rows drawn by class, in memory and in label order, and their places in it; all if no more.
+
+    Of more than `most_classes` classes so many are drawn, and numbered anew.
+    """
+    if most_classes is not None and engine.n_classes > most_classes:
+        return _of_some_classes(engine, most, rng, np.sort(rng.permutation(engine.n_classes)[:most_classes]))
+    n = engine.shape[0]
+    if most >= n and hasattr(engine, "X") and np.array_equal(engine.order, np.arange(engine.X.shape[0])):
+        return engine, np.arange(n)
+    places = np.arange(n) if most >= n else np.sort(draw_landmarks(engine.codes, engine.n_classes, most, rng))
+    return engine.take(places), places
+
+
+def _of_some_classes(
+    engine: Engine, most: int, rng: np.random.Generator, classes: np.ndarray
+) -> tuple[Any, np.ndarray]:
+    places = np.flatnonzero(np.isin(engine.codes, classes))
+    codes = np.searchsorted(classes, engine.codes[places])
+    if most < len(places):
+        chosen = np.sort(draw_landmarks(codes, len(classes), most, rng))
+        places, codes = places[chosen], codes[chosen]
+    return engine.take(places).relabelled(codes, len(classes)), places

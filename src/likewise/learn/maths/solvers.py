@@ -1,0 +1,290 @@
+"""The iterations of the paper in whitened coordinates: M = W K Wᵀ, K = A Bᵀ, B orthonormal.
+
+A step solves one regression in closed form: A ← Uᵀ clamp(U A (U B)ᵀ) U B. For the whole matrix B is the identity and a
+step is an iteration (Alg. 1); for low rank the two sides take turns (Alg. 3). A step majorises the squared hinge by the
+regression and minimises that, so the objective never rises.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+import scipy.linalg
+from numpy.random import Generator
+
+from likewise.errors import LikewiseError
+from likewise.learn.maths.acceleration import accelerated
+from likewise.learn.maths.engine import Columns, Engine
+from likewise.learn.maths.initialization import fixed_start, label_factors, paper_start
+from likewise.learn.maths.labels import LabelTarget
+from likewise.learn.maths.sketches import make_sketch
+from likewise.learn.maths.steps import ClosedFormStep, Factors, Iterate, LeastSquares, SavedIterations, SolverOptions
+from likewise.learn.maths.whitening import WhiteningMap
+from likewise.utils.progress import Advance, progress_bar
+from likewise.utils.threads import single_threaded_blas
+
+log = logging.getLogger("likewise")
+
+
+# -- The regressions --------------------------------------------------------------------------------------------------
+
+
+class AllPairs:
+    """The regression on all pairs of rows, exact; `symmetric` says that K is, as the whole matrix is from labels."""
+
+    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget, symmetric: bool = False) -> None:
+        self.engine, self.whitening, self.target, self.symmetric = engine, whitening, target, symmetric
+        self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
+        """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
+        W, D = self.whitening.W, self.whitening.shrinkage[:, None]
+        UA, self._gallery = self._rows(A), None  # one gallery at a time
+        gallery = self.engine.gallery(W @ B)
+        L, is_projected = (W @ A, False) if UA is None else (UA, True)
+        E, loss = self.engine.sweep(L, gallery, self.target, projected=is_projected, symmetric=self.symmetric)
+        self._gallery = (B, gallery)
+        new = D * A @ (B.T @ (D * B)) - W.T @ E
+        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), float(np.sum((new - A) ** 2)))
+
+    def _rows(self, A: np.ndarray) -> np.ndarray | None:
+        """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
+        if self._gallery is None:
+            return None
+        B, gallery = self._gallery
+        T = B.T @ A
+        if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
+            return None
+        return self.engine.mixture(gallery, T)
+
+
+class FixedTarget:
+    """The regression on a fixed label target, K* = UᵀYU = F diag(w) Fᵀ: subspace iteration, no pair is visited."""
+
+    def __init__(self, F: np.ndarray, weights: np.ndarray, sum_of_squares: float) -> None:
+        self.F, self.weights, self.sum_of_squares = F, weights, sum_of_squares
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
+        """A ← K* B; the objective is ‖Y‖² - 2 ⟨K, K*⟩ + ‖K‖², ridge included."""
+        new = (self.F * self.weights) @ (self.F.T @ B)
+        objective = self.sum_of_squares - 2 * float(np.sum(A * new)) + float(np.sum((A.T @ A) * (B.T @ B)))
+        return ClosedFormStep(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
+
+
+def whole(problem: LeastSquares, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
+    """Algorithm 1: K ← Uᵀ clamp(U K Uᵀ) U; B stays the identity."""
+    while True:
+        K, objective, decrease = problem.step(K, B)
+        yield Iterate(K, B, objective, objective - decrease)
+
+
+def alternating(
+    problem: LeastSquares, A: np.ndarray, B: np.ndarray, transposed: LeastSquares | None = None
+) -> Iterator[Iterate]:
+    """Algorithm 3: each side in turn is solved for while the other is held fixed.
+
+    `transposed` is the problem with its sides exchanged, where they differ.
+    """
+    transposed = transposed or problem
+    while True:
+        A, objective, _ = problem.step(A, B)
+        A, B = turn(A, B)
+        A, halfway, decrease = transposed.step(A, B)
+        A, B = turn(A, B)
+        yield Iterate(A, B, objective, halfway - decrease)
+
+
+def turn(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exchange the sides without changing K: A = Q T makes K = Q (B Tᵀ)ᵀ, so Kᵀ has the factors (B Tᵀ, Q)."""
+    Q, T = scipy.linalg.qr(A, mode="economic", check_finite=False)
+    return B @ T.T, Q
+
+
+def balanced(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The factors P √s and Q √s of K = A Bᵀ = P s Qᵀ: the ones that depend on K alone, but for their signs."""
+    Q, R = scipy.linalg.qr(A, mode="economic", check_finite=False)
+    U, s, Vt = scipy.linalg.svd(R, check_finite=False)
+    s[s < s[0] * len(A) * np.finfo(float).eps] = 0.0
+    return Q @ (U * np.sqrt(s)), B @ (Vt.T * np.sqrt(s))
+
+
+# -- The loop ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """Factors after the last full iteration, and for each iteration the loss it started from and its seconds."""
+
+    factors: Factors
+    history: list[dict[str, float]] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+    def converged(self, tol: float) -> bool:
+        """Whether the last iteration lowered the loss by no more than the share `tol`; never for tol = 0."""
+        if not tol or self.n_iter < 2:
+            return False
+        before, after = self.history[-2]["loss"], self.history[-1]["loss"]
+        return before - after <= tol * before
+
+
+def run(
+    iterations: Iterator[Iterate],
+    start: Factors,
+    n_iter: int,
+    *,
+    tol: float = 0.0,
+    n_pairs: float = 1.0,
+    history: Sequence[dict[str, float]] = (),
+    on_iteration: Callable[[Result], object] = lambda result: None,
+) -> Result:
+    """Iterate until `history` has `n_iter` entries, the loss falls by no more than the share `tol`, or Ctrl-C.
+
+    `start` is where the iterations begin, `history` what a run before has done, and `n_pairs` what makes an objective
+    a loss per pair. `on_iteration` is called with the result so far after each iteration.
+    """
+    result, began = Result(start, list(history)), time.perf_counter()
+    left = 0 if result.converged(tol) else n_iter - result.n_iter
+    # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
+    with single_threaded_blas():
+        try:
+            for iterate in islice(iterations, left):
+                now = time.perf_counter()
+                entry = {"loss": iterate.objective / n_pairs, "seconds": now - began}
+                result, began = Result(Factors(iterate.A, iterate.B), [*result.history, entry]), now
+                on_iteration(result)
+                if result.converged(tol):
+                    break
+        except KeyboardInterrupt:
+            result = replace(result, interrupted=True)
+    return result
+
+
+@contextmanager
+def learning_bar(steps: int, enabled: bool) -> Iterator[tuple[Advance, Callable[[Result], None]]]:
+    """A progress bar of `steps` blocks, if enabled: what advances it, and what shows the loss after an iteration."""
+    if not enabled:
+        yield lambda steps=1, text=None: None, lambda result: None
+        return
+    with progress_bar("learning", steps) as advance:
+        yield advance, lambda result: advance(0, f"learning, loss {result.history[-1]['loss']:.4g}")
+
+
+# -- From labelled rows to M ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Solution:
+    """M = scale · I + L Rᵀ, L (d_q, r) and R (d_g, r); scale is 0 without a prior."""
+
+    L: np.ndarray
+    R: np.ndarray
+    rank: int
+    condition: float
+    result: Result
+    scale: float = 0.0
+
+    def matrix(self) -> np.ndarray:
+        M = self.L @ self.R.T
+        if self.scale:
+            M[np.diag_indices_from(M)] += self.scale
+        return M
+
+    def components(self, sides: str) -> tuple[np.ndarray, np.ndarray]:
+        """Maps of the query side and the gallery side, (r, d_q) and (r, d_g); M on one side alone if `sides` says so.
+
+        Each gallery component has its largest entry positive.
+        """
+        if sides != "both":
+            M = self.matrix()
+            return (M.T, np.eye(M.shape[1])) if sides == "query" else (np.eye(M.shape[0]), M)
+        L, R = self.L, self.R
+        if self.scale:  # the factors of the singular value decomposition, as wide as the data
+            P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
+            L, R = P * np.sqrt(s), Qt.T * np.sqrt(s)
+        largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
+        signs = np.where(largest < 0, -1.0, 1.0)
+        return (L * signs).T, (R * signs).T
+
+
+def solve(
+    engine: Engine, target: LabelTarget, options: SolverOptions, rng: Generator, saved: SavedIterations | None = None
+) -> Solution:
+    """M from labelled rows. A fixed target on all pairs has its solution in closed form; all else iterates."""
+    _check(options, saved)
+    whitening = engine.whiten(options.alpha, options.whitening_width)
+    usable = lowered_rank(options.rank, whitening.rank)
+    rank = None if options.rank is None else usable
+    factors = label_factors(engine, whitening, target)
+    closed_form = not target.adaptive and options.compress is None and (rank is None or options.init == "fixed")
+    if closed_form or options.init == "fixed":
+        start = fixed_start(*factors, whitening, rank, rng)
+    else:
+        start = paper_start(engine, whitening, rank, rng)
+    result = Result(start)
+    if not closed_form:
+        if saved is not None:
+            saved.begin(whitening)
+        problem: LeastSquares = AllPairs(engine, whitening, target, symmetric=rank is None)
+        if options.compress is not None:
+            problem = make_sketch(options, usable, engine, whitening, target, rng)
+        elif not target.adaptive:
+            problem = FixedTarget(*factors, engine.sum_of_squares(target))
+        result = result if saved is None else saved.resume(start)  # with the generator as it was
+        result = _iterated(engine, problem, options, result, saved)
+    A, B = result.factors if rank is None else balanced(*result.factors)
+    return Solution(whitening.W @ A, whitening.W @ B, usable, whitening.condition, result)
+
+
+def _iterated(
+    engine: Engine, problem: LeastSquares, options: SolverOptions, result: Result, saved: SavedIterations | None
+) -> Result:
+    iterations = accelerated if options.acceleration else whole if options.rank is None else alternating
+    steps = (options.n_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
+    rows = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
+    with learning_bar(steps, bool(options.verbose)) as (engine.on_block, show):
+
+        def note(result: Result) -> None:
+            if saved is not None:
+                saved.save(result)
+            show(result)
+
+        return run(
+            iterations(problem, *result.factors),
+            result.factors,
+            options.n_iter,
+            tol=options.tol,
+            n_pairs=rows**2,
+            history=result.history,
+            on_iteration=note,
+        )
+
+
+def _check(options: SolverOptions, saved: SavedIterations | None) -> None:
+    if options.acceleration is not None and saved is not None:
+        raise LikewiseError(
+            f"acceleration={options.acceleration!r} mixes several iterates and a checkpoint holds one: leave one out"
+        )
+    if options.acceleration is not None and (options.rank is not None or options.compress is not None):
+        raise LikewiseError(
+            f"acceleration={options.acceleration!r} is for the whole matrix over all pairs, a convex problem: "
+            "set rank=None and compress=None"
+        )
+    if options.compress is not None and options.compress_size is None:
+        raise LikewiseError(f"compress={options.compress!r} needs compress_size, the number of rows to compress to")
+
+
+def lowered_rank(asked: int | None, available: int) -> int:
+    """The rank asked for, at most that of X; None is that of X."""
+    if asked is None:
+        return available
+    if available < asked:
+        log.info("rank=%d is lowered to %d, the rank of X", asked, available)
+    return min(asked, available)

@@ -1,0 +1,320 @@
+"""Save and load models: one safetensors file with a JSON card inside, never pickle.
+
+The tensors are the fitted arrays; the card holds everything else: class, constructor parameters, scalar and label
+attributes, versions and the shape of the data. A checksum covers both. A model inside a model, as a parameter or as a
+fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under `models`.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+from sklearn.base import BaseEstimator
+
+import likewise
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.utils.files import StrPath, atomic_write
+
+Tensors = dict[str, np.ndarray]
+Card = dict[str, Any]
+
+FORMAT = 2  # 1 knows no models inside a model, and is still written where there are none
+_KEY = "likewise"
+_MARK = "__ndarray__"
+_DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
+
+
+def write_tensors(path: StrPath, tensors: Tensors, card: Card) -> Path:
+    """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
+    tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    # In ASCII: names of files may hold bytes that are not UTF-8, which a file of UTF-8 cannot hold as they are.
+    text = json.dumps({"format": 2 if "models" in card else 1, **card}, sort_keys=True)
+    metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
+    return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
+
+
+def _ordered(data: bytes) -> bytes:
+    """The same file with sorted metadata: safetensors shuffles it, and equal models would differ in bytes."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    metadata = header.pop("__metadata__")
+    header = {"__metadata__": dict(sorted(metadata.items())), **header}
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    return len(encoded).to_bytes(8, "little") + encoded + data[end:]
+
+
+def read_tensors(path: StrPath) -> tuple[Tensors, Card]:
+    """Read what `write_tensors` wrote; anything else is a `FileFormatError`."""
+    path = Path(path)
+    if not path.is_file():
+        raise LikewiseError(f"{path} does not exist" if not path.exists() else f"{path} is not a file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        raise FileFormatError(f"{path} is not a likewise file, or it is truncated: {error}") from error
+    return tensors, _verified_card(path, tensors, metadata)
+
+
+def is_model_file(path: StrPath) -> bool:
+    """Whether this is a file that `write_tensors` wrote; its content is not verified."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _KEY in (file.metadata() or {})
+    except (SafetensorError, OSError, TypeError, ValueError):
+        return False
+
+
+def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> dict[str, Any]:
+    if _KEY not in metadata:
+        raise FileFormatError(f"{path} is a safetensors file, but not one that likewise wrote")
+    if metadata.get("sha256") != _checksum(tensors, metadata[_KEY]):
+        raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
+    try:
+        card: Any = json.loads(metadata[_KEY])
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path} is damaged: its card is no JSON: {error!r}") from error
+    if not isinstance(card, dict) or type(card.get("format")) is not int:
+        raise FileFormatError(f"{path} is damaged: its card has no field 'format'")
+    if card["format"] > FORMAT:
+        raise FileFormatError(
+            f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
+        )
+    return card
+
+
+def _checksum(tensors: Tensors, text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype.str} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    return digest.hexdigest()
+
+
+# -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
+
+# Where a class lives; one that is not listed is looked for among the baselines.
+_HOMES = {
+    "SimilarityLearner": "anchored",
+    "EmbeddingMap": "mapping",
+    "PairLDA": "pair_lda",
+    "SLR": "slr",
+    "Taught": "retrieval.taught",
+}
+_CLASSES: dict[str, type] = {}
+
+
+def register_model(model: type) -> None:
+    """Remember a class by its name; every subclass of `SimilarityModel` is registered when it is defined."""
+    known = _CLASSES.get(model.__name__)
+    if known is None or not _is_ours(known) or _is_ours(model):
+        _CLASSES[model.__name__] = model
+
+
+def model_class(name: str) -> type | None:
+    """The class of this name; None if there is none."""
+    import_module(f"likewise.{_HOMES.get(name, 'baselines')}")
+    return _CLASSES.get(name)
+
+
+def _is_ours(model: type) -> bool:
+    return model.__module__.split(".")[0] == "likewise"
+
+
+def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = None) -> Path:
+    """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
+    tensors, card = _packed(model)
+    classes = getattr(model, "classes_", None)
+    data = {
+        "n_samples": getattr(model, "n_samples_", None),
+        "n_features": getattr(model, "n_features_in_", None),
+        "n_classes": None if classes is None else len(classes),
+    }
+    facts = {"data": data, "metrics": metrics or {}, "versions": _versions()}
+    return write_tensors(path, tensors, {**card, **facts})
+
+
+def load_model(path: StrPath, find: Callable[[str], type | None], expected: str) -> Any:
+    """Rebuild what `save_model` wrote; `find` gives the class by its name, None if it is not `expected`."""
+    tensors, card = read_tensors(path)
+    name = card.get("class", "no model")
+    kind = find(name) if isinstance(name, str) and name.isidentifier() else None
+    if kind is None:
+        raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
+    try:
+        if card["format"] == 1:
+            tensors, card = _nested(tensors, card)
+        model = _unpacked(kind, tensors, card, Allowance())
+        if hasattr(model, "_check_loaded"):
+            model._check_loaded()
+    except KeyError as error:
+        raise FileFormatError(f"{path} is damaged: its card has no field {error}") from error
+    except Exception as error:  # a card that somebody changed: whatever it leads to, the file is the reason
+        said = error if isinstance(error, LikewiseError) else repr(error)
+        raise FileFormatError(f"{path} is damaged: its card does not fit {name}: {said}") from error
+    return model
+
+
+def _packed(model: Any) -> tuple[Tensors, Card]:
+    """Tensors and card of a model, those of the models inside it included."""
+    parameters = _plain_parameters(model)
+    state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+    estimators = {name: value for name, value in {**parameters, **state}.items() if isinstance(value, BaseEstimator)}
+    inner = {name: value for name, value in estimators.items() if model_class(type(value).__name__) is type(value)}
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    tensors = {name: value for name, value in arrays.items() if value.dtype.kind in "biuf" and value.ndim > 0}
+    card: Card = {
+        "class": type(model).__name__,
+        "parameters": _to_json({name: value for name, value in parameters.items() if name not in inner}),
+        "state": _to_json({name: value for name, value in state.items() if name not in inner | tensors}),
+    }
+    for name, value in inner.items():
+        its_tensors, its_card = _packed(value)
+        tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
+        card.setdefault("models", {})[name] = its_card
+    return tensors, card
+
+
+def _unpacked(kind: type, tensors: Tensors, card: Card, allowance: "Allowance") -> Any:
+    for field in ("parameters", "state", "models"):
+        if not isinstance(card.get(field, {}), dict):
+            raise FileFormatError(f"the field {field!r} is {str(card[field])[:60]!r}: expected an object")
+    inner = {name: _inner(name, tensors, part, allowance) for name, part in card.get("models", {}).items()}
+    parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
+    model = kind(**_from_json(card["parameters"], allowance), **parameters)
+    own = {name: value for name, value in tensors.items() if "." not in name}
+    fitted = {name: value for name, value in inner.items() if name.endswith("_")}
+    for name, value in {**own, **_from_json(card["state"], allowance), **fitted}.items():
+        if not name.endswith("_") or name.startswith("_"):
+            raise FileFormatError(f"the field {name!r} is none that a model learns")
+        setattr(model, name, value)
+    return model
+
+
+def _inner(name: str, tensors: Tensors, card: Any, allowance: "Allowance") -> Any:
+    """The model that the attribute `name` holds."""
+    known = isinstance(card, dict) and str(card.get("class")).isidentifier()
+    kind = model_class(card["class"]) if known else None
+    if kind is None:
+        said = str(card.get("class") if isinstance(card, dict) else card)[:60]
+        raise FileFormatError(f"the model in {name} is of class {said}, which is not known")
+    start = f"{name}."
+    own = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
+    return _unpacked(kind, own, card, allowance)
+
+
+def read_card(path: StrPath) -> dict[str, Any]:
+    """The JSON card of a model file: class, parameters, versions, data shape, classes and measured metrics."""
+    return read_tensors(path)[1]
+
+
+def _plain_parameters(model: Any) -> dict[str, Any]:
+    """Constructor parameters; a random generator cannot be written and becomes None."""
+    parameters = model.get_params(deep=False)
+    seed = parameters.get("random_state")
+    if seed is not None and not isinstance(seed, int | np.integer):
+        parameters["random_state"] = None
+    return parameters
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "MS":  # dates as ISO text, bytes as the characters 0 … 255
+        text = np.datetime_as_string(value) if value.dtype.kind == "M" else np.char.decode(value, "latin-1")
+        return {_MARK: value.dtype.str, "values": text.tolist()}
+    if isinstance(value, np.ndarray):
+        return {_MARK: value.dtype.str, "values": [_to_json(item) for item in value.tolist()]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, str | int | float | bool | type(None)):
+        return value
+    raise LikewiseError(f"cannot save a value of type {type(value).__name__}: a model file holds arrays and plain JSON")
+
+
+class Allowance:
+    """Bytes that the arrays of a card may take: NumPy gives every text the room that the type claims."""
+
+    def __init__(self, n_bytes: int = 1 << 28) -> None:
+        self.left = n_bytes
+
+    def take(self, values: list[Any], dtype: np.dtype[Any]) -> None:
+        self.left -= len(values) * dtype.itemsize
+        if self.left < 0:
+            raise FileFormatError(f"an array of {len(values):,} values of type {dtype} is more than a card may hold")
+
+
+def _from_json(value: Any, allowance: Allowance) -> Any:
+    if isinstance(value, dict) and _MARK in value:
+        return _array(value, allowance)
+    if isinstance(value, dict):
+        return {key: _from_json(item, allowance) for key, item in value.items()}
+    return [_from_json(item, allowance) for item in value] if isinstance(value, list) else value
+
+
+def _array(value: dict[str, Any], allowance: Allowance) -> np.ndarray:
+    """An array of a card: text, numbers, dates or plain objects, one value per place."""
+    name, values = value[_MARK], value["values"]
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
+        raise FileFormatError(f"the type {str(name)[:40]!r} is none of an array in a card")
+    dtype = np.dtype(name)
+    allowance.take(values, dtype)
+    return np.array([str(text).encode("latin-1", "replace") for text in values] if dtype.kind == "S" else values, dtype)
+
+
+def _versions() -> dict[str, str]:
+    packages = {"likewise": likewise, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}
+
+
+# -- Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones ------------------
+
+_FORMAT1_BASES = {"lda": "LDA", "ridge": "RidgeOneHot", "logistic": "LogisticPosterior"}
+
+
+def _nested(tensors: Tensors, card: Card) -> tuple[Tensors, Card]:
+    """Tensors and card as format 2 has them: the base of `Kernelised` and of `Taught` is a model of its own."""
+    if card["class"] == "Kernelised":
+        given = card["parameters"]
+        parameters = {"normalize": False, "random_state": given["random_state"]}
+        base = {"class": _FORMAT1_BASES[given["base"]], "parameters": parameters}
+        return _with_base(tensors, card, "base_", base)
+    if card["class"] == "Taught" and "base_class_" in card["state"]:  # absent where the base is elsewhere
+        state = dict(card["state"])
+        base = {"class": state.pop("base_class_"), "parameters": state.pop("base_parameters_")}
+        return _with_base(tensors, {**card, "state": state}, "base_of_", base)
+    return tensors, card
+
+
+def _with_base(tensors: Tensors, card: Card, prefix: str, base: Card) -> tuple[Tensors, Card]:
+    """What starts with `prefix` belongs to `base`, which may hold a model itself."""
+    its_tensors, its_card = _nested(_inside(tensors, prefix), {**base, "state": _inside(card["state"], prefix)})
+    moved = {f"base_.{name}": value for name, value in its_tensors.items()}
+    state = _outside(card["state"], prefix)
+    return _outside(tensors, prefix) | moved, {**card, "state": state, "models": {"base_": its_card}}
+
+
+def _inside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _outside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not name.startswith(prefix)}

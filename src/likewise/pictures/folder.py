@@ -1,0 +1,252 @@
+"""The images below a folder, and their labels."""
+
+import csv
+import os
+import stat
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from likewise.errors import LikewiseError
+from likewise.pictures.folder_names import names_a_class
+from likewise.pictures.images import UNSUPPORTED, looks_like_image
+from likewise.rows.store import unescape
+from likewise.utils.files import StrPath
+
+LABELS = ("folders", "keywords", "none")  # where labels come from; anything else is a file of them
+
+
+class ImageFile(NamedTuple):
+    """A file that looks like an image: its path below the folder, and its size and time to detect changes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class Skipped(NamedTuple):
+    """A file that is skipped, the reason, and its kind in a few words, to count by."""
+
+    path: str
+    reason: str
+    kind: str
+
+
+def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list[ImageFile], list[Skipped]]:
+    """All images below `folder`, sorted by name, and all other files.
+
+    Hidden names, XMP sidecars and the paths in `ignore` are ignored. Links to folders are followed after all real
+    folders and each folder is read once, so cycles of links end.
+    """
+    walk = _FolderWalk(Path(folder), ignore)
+    walk.run()
+    return sorted(walk.found, key=_by_bytes), sorted(walk.skipped, key=_by_bytes)
+
+
+def _by_bytes(entry: ImageFile | Skipped) -> bytes:
+    """Byte order, which does not depend on the locale."""
+    return os.fsencode(entry.path)
+
+
+_READ_ALREADY = "is a link to a folder that has been read already", "linked to a folder read already"
+
+
+class _FolderWalk:
+    def __init__(self, root: Path, ignore: Collection[StrPath]) -> None:
+        self.root, self.found, self.skipped = root, list[ImageFile](), list[Skipped]()
+        self.ignored = {os.path.realpath(path) for path in ignore}
+        self.ignored_names = {os.path.basename(path) for path in self.ignored}
+        self.seen: set[tuple[int, int]] = set()
+        self.folders: deque[str] = deque([""])
+        self.links: deque[str] = deque()
+
+    def run(self) -> None:
+        if not self.root.exists():
+            raise LikewiseError(f"folder {self.root} does not exist")
+        if not self.root.is_dir():
+            raise LikewiseError(f"{self.root} is not a folder")
+        if not os.access(self.root, os.R_OK | os.X_OK):
+            raise LikewiseError(f"folder {self.root} cannot be read: permission denied")
+        while self.folders or self.links:
+            linked = not self.folders
+            self._read_folder((self.links if linked else self.folders).popleft(), linked)
+
+    def _read_folder(self, relative: str, linked: bool) -> None:
+        full = self.root / relative
+        try:
+            facts = os.stat(full)
+            if (facts.st_dev, facts.st_ino) in self.seen:
+                if linked:
+                    self.skipped.append(Skipped(relative, *_READ_ALREADY))
+                return
+            self.seen.add((facts.st_dev, facts.st_ino))
+            entries = sorted(os.scandir(full), key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            reason = f"the folder cannot be read: {error.strerror or error}"
+            self.skipped.append(Skipped(relative, reason, "unreadable"))
+            return
+        for entry in entries:
+            if not entry.name.startswith(".") and not entry.name.lower().endswith(".xmp"):
+                self._take(entry, f"{relative}/{entry.name}" if relative else entry.name)
+
+    def _take(self, entry: os.DirEntry[str], relative: str) -> None:
+        try:
+            facts = entry.stat()
+            linked = entry.is_symlink()
+        except OSError as error:
+            broken = entry.is_symlink() and not os.path.exists(entry.path)
+            reason = "is a broken link" if broken else f"cannot be read: {error.strerror or error}"
+            self.skipped.append(Skipped(relative, reason, "linked to nothing" if broken else "unreadable"))
+            return
+        if entry.name in self.ignored_names and os.path.realpath(entry.path) in self.ignored:
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            (self.links if linked else self.folders).append(relative)
+        elif not stat.S_ISREG(facts.st_mode):
+            self.skipped.append(Skipped(relative, "is not a regular file", "not a regular file"))
+        elif looks_like_image(entry.path):
+            self.found.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
+        else:
+            self.skipped.append(Skipped(relative, *UNSUPPORTED))
+
+
+def labels_from_folders(paths: Sequence[str]) -> list[str]:
+    """The first folder of each path; "" for an image in no folder.
+
+    If everything is in one folder that holds only folders, as in an unpacked archive, the next level is used.
+    """
+    parts = [path.split("/")[:-1] for path in paths]
+    depth = _wrapping_depth(parts)
+    return [p[depth] if len(p) > depth else "" for p in parts]
+
+
+def _wrapping_depth(parts: Sequence[Sequence[str]]) -> int:
+    """How many folders stand around everything."""
+    depth = 0
+    while parts and all(len(p) > depth + 1 for p in parts) and len({p[depth] for p in parts}) == 1:
+        depth += 1
+    return depth
+
+
+@dataclass(frozen=True)
+class LabelFolders:
+    """The folders that would be labels: pictures in each, whether they look like labels, and a sentence about them."""
+
+    counts: dict[str, int]
+    look_like_labels: bool
+    sentence: str
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.counts)
+
+
+def label_folders(paths: Sequence[str]) -> LabelFolders:
+    """What a person would see in the folders of these pictures: classes, or only a place where they are kept."""
+    parts = [path.split("/")[:-1] for path in paths]
+    depth = _wrapping_depth(parts)
+    around = parts[0][depth - 1] if depth else ""
+    counts = dict(sorted(Counter(label for label in labels_from_folders(paths) if label).items()))
+    return LabelFolders(counts, _look_like_labels(counts, len(paths), around), _count_sentence(counts))
+
+
+def _look_like_labels(counts: dict[str, int], n_pictures: int, around: str) -> bool:
+    n = len(counts)
+    return (
+        n >= 2
+        and sum(counts.values()) >= 0.8 * n_pictures
+        and sum(not names_a_class(name, around) for name in counts) <= 0.2 * n
+        and sum(count >= 3 for count in counts.values()) > n / 2  # two is the minimum to learn anything
+        and n <= n_pictures / 2
+    )
+
+
+def _count_sentence(counts: dict[str, int]) -> str:
+    if not counts:
+        return "no folders"
+    least, most = min(counts.values()), max(counts.values())
+    span = f"{least:,} to {most:,}" if least < most else f"{most:,}"
+    each = " each" if len(counts) > 1 else ""
+    return f"{len(counts):,} folder{'s' * bool(each)} with {span} picture{'s' * (most > 1)}{each}"
+
+
+def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tuple[dict[str, str], list[Skipped]]:
+    """Labels by path from a CSV of paths and labels, and problems: images without a label, names without an image."""
+    known = set(paths)
+    given: dict[str, set[str]] = {}
+    strangers: set[str] = set()
+    for name, label in _label_rows(Path(file)):
+        path = _resolve(name, Path(folder), known)
+        if path in known:
+            given.setdefault(path, set()).add(label)
+        else:
+            strangers.add(path)
+    where = Path(file).name
+    missing = f"{where} lists it, but there is no such image", "in the label file but not in the folder"
+    problems = [Skipped(path, *missing) for path in sorted(strangers)]
+    unlabelled = f"{where} gives it no label", "without a label"
+    problems += [Skipped(path, *unlabelled) for path in sorted(known - set(given))]
+    for path, labels in given.items():
+        if len(labels) > 1:
+            reason = f"{where} gives it {len(labels)} labels: {', '.join(sorted(labels))}"
+            problems.append(Skipped(path, reason, "with several labels"))
+    return {path: labels.pop() for path, labels in given.items() if len(labels) == 1}, problems
+
+
+def read_list(file: StrPath, folder: StrPath, paths: Iterable[str]) -> list[str]:
+    """The images listed in a text file, one per line; a name that is not among `paths` is an error."""
+    known = set(paths)
+    names = [line for line in _read_text(Path(file)).split("\n") if line.strip()]
+    found = [_resolve(name.rstrip("\r"), Path(folder), known) for name in names]
+    missing = [name for name, path in zip(names, found, strict=True) if path not in known]
+    if missing:
+        raise LikewiseError(f"{file} lists {len(missing)} images that are not in {folder}, the first is {missing[0]!r}")
+    if not found:
+        raise LikewiseError(f"{file} lists no image")
+    return sorted(set(found), key=os.fsencode)
+
+
+def _resolve(name: str, folder: Path, known: Collection[str]) -> str:
+    """The path below the folder: as given, unescaped as in `items.csv`, or resolved from elsewhere."""
+    for candidate in (name, unescape(name)):
+        tidy = candidate if candidate in known else os.path.normpath(candidate)
+        if tidy in known:
+            return tidy
+        for whole in (candidate, os.path.join(os.path.realpath(folder), candidate)):
+            relative = os.path.relpath(os.path.realpath(whole), os.path.realpath(folder)).replace(os.sep, "/")
+            if relative in known:
+                return relative
+    return name
+
+
+_PATHS = ("path", "file", "filename", "image", "name")
+_LABELS = ("label", "class", "category", "target", "y")
+
+
+def _label_rows(file: Path) -> list[tuple[str, str]]:
+    try:
+        rows = [row for row in csv.reader(_read_text(file).splitlines(keepends=True)) if row]
+    except csv.Error as error:
+        raise LikewiseError(f"labels {file} cannot be read as CSV: {error}") from error
+    if not rows:
+        raise LikewiseError(f"labels {file} is empty")
+    columns = [cell.strip().lower() for cell in rows[0]]
+    path = next((columns.index(name) for name in _PATHS if name in columns), None)
+    label = next((columns.index(name) for name in _LABELS if name in columns), None)
+    if path is None or label is None:
+        path, label = 0, 1  # no header: the first two columns
+    else:
+        rows = rows[1:]
+    short = next((number for number, row in enumerate(rows, 1) if len(row) <= max(path, label)), None)
+    if short is not None:
+        raise LikewiseError(f"labels {file} has no label in row {short}; expected two columns, path and label")
+    return [(row[path], unescape(row[label])) for row in rows]
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig", "surrogateescape")
+    except OSError as error:
+        raise LikewiseError(f"cannot read {file}: {error.strerror or error}") from error

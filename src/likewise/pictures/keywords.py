@@ -1,0 +1,218 @@
+"""Keywords of pictures, from their XMP sidecars or from inside the files, and the label that they make.
+
+A sidecar is `photo.jpg.xmp` (digiKam, darktable, Immich) or `photo.xmp` (Lightroom); of both, the first counts, as
+everywhere. Where a sidecar lists keywords these are all: programs hide those inside the picture then.
+"""
+
+import os
+import re
+import struct
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from likewise.errors import LikewiseError
+from likewise.pictures.folder import Skipped
+from likewise.pictures.images import ImageError, open_image, read_file
+from likewise.pictures.xmp import FIELDS, MAX_BYTES, Xmp, XmpError, checked_keyword
+
+_SEPARATORS = {"digiKam:TagsList": "/", "lr:hierarchicalSubject": "|"}
+_KEYWORDS, _CHARACTER_SET = (2, 25), (1, 90)  # of IPTC IIM
+_UTF8 = b"\x1b%G"
+_PNG, _PNG_XMP = b"\x89PNG\r\n\x1a\n", b"XML:com.adobe.xmp\0"
+_TIFF_XMP = 700
+_JPEG, _HEAD = b"\xff\xd8\xff", 2**20
+UNREADABLE = "sidecars that cannot be read"
+
+
+class Keywords(NamedTuple):
+    """Words by the short name of their XMP field; the words of IPTC count as dc:subject."""
+
+    fields: dict[str, list[str]]
+
+    @property
+    def words(self) -> list[str]:
+        """Keywords and the ends of paths, without words that another path passes through: these are less specific."""
+        paths = [path.split(by) for short, by in _SEPARATORS.items() for path in self.fields.get(short, [])]
+        passed = {step.strip() for path in paths for step in path[:-1]} - {path[-1].strip() for path in paths}
+        ends = [path[-1].strip() for path in paths]
+        return [
+            word for word in dict.fromkeys([*self.fields.get("dc:subject", []), *ends]) if word and word not in passed
+        ]
+
+
+NONE = Keywords({})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def find_sidecar(picture: Path) -> Path | None:
+    """The sidecar of a picture, whether the suffix is .xmp or .XMP."""
+    names = (f"{stem}{suffix}" for stem in (picture.name, picture.stem) for suffix in (".xmp", ".XMP"))
+    return next((place for place in map(picture.with_name, names) if os.path.lexists(place)), None)
+
+
+def read_sidecar(path: Path) -> Xmp:
+    """A sidecar, or an `XmpError` with the reason."""
+    return Xmp(sidecar_bytes(path))
+
+
+def sidecar_bytes(path: Path) -> bytes:
+    """The bytes of a regular file of a reasonable size."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise XmpError(f"has more than {MAX_BYTES >> 20} MB")
+        return read_file(path)
+    except OSError as error:
+        raise XmpError(f"cannot be read: {error.strerror or error}") from error
+    except ImageError as error:
+        raise XmpError(str(error)) from error
+
+
+def keywords_of(picture: Path) -> tuple[Keywords, str | None]:
+    """Keywords of the sidecar if it has any, else of the picture; and why a sidecar could not be read."""
+    sidecar, problem = find_sidecar(picture), None
+    if sidecar is not None:
+        try:
+            found = in_xmp(read_sidecar(sidecar))
+            return (found if found.words else embedded_keywords(picture)), None
+        except XmpError as error:
+            problem = str(error)
+    return embedded_keywords(picture), problem
+
+
+def in_xmp(xmp: Xmp) -> Keywords:
+    return Keywords({short: words for short in FIELDS if (words := _tidy(xmp.words(short)))})
+
+
+def embedded_keywords(picture: Path) -> Keywords:
+    """Keywords inside a picture: of its XMP packet, and of IPTC; none if it cannot be read."""
+    packet, iptc = _found_inside(picture)
+    fields = NONE.fields
+    if packet:
+        with suppress(XmpError):
+            fields = in_xmp(Xmp(packet.rstrip(b"\0")[: MAX_BYTES + 1])).fields
+    both = list(dict.fromkeys([*fields.get("dc:subject", []), *_tidy(iptc)]))
+    return Keywords({**fields, "dc:subject": both} if both else fields)
+
+
+def _found_inside(picture: Path) -> tuple[bytes | None, list[str]]:
+    """The XMP packet of a picture and its IPTC keywords; of a JPEG only the head is read if it has all of them."""
+    try:
+        with open(picture, "rb") as file:
+            head = file.read(_HEAD)
+        found = _inside(head) if head.startswith(_JPEG) and len(head) == _HEAD else None
+        return found or _inside(read_file(picture)) or (None, [])
+    except (OSError, ImageError):
+        return None, []
+
+
+def _inside(data: bytes) -> tuple[bytes | None, list[str]] | None:
+    """The XMP packet and the IPTC keywords in the bytes of a picture; None if it cannot be read."""
+    if data.startswith(_PNG):
+        return _png_packet(data), []  # which may be behind the pixels, where Pillow does not look
+    try:
+        with open_image(data) as image:
+            packet = image.info.get("xmp") or getattr(image, "tag_v2", {}).get(_TIFF_XMP)
+            return (packet.encode() if isinstance(packet, str) else packet), _iptc(image)
+    except Exception:  # on damaged files, Pillow raises anything from SyntaxError to struct.error
+        return None
+
+
+def _iptc(image: Any) -> list[str]:
+    from PIL.IptcImagePlugin import getiptcinfo
+
+    found: dict[Any, Any] = getiptcinfo(image) or {}
+    given = found.get(_KEYWORDS) or []
+    words = given if isinstance(given, list) else [given]
+    return [_decoded(word, found.get(_CHARACTER_SET) == _UTF8) for word in words if isinstance(word, bytes)]
+
+
+def _decoded(word: bytes, utf8: bool) -> str:
+    """IPTC says rarely in which letters it is written: UTF-8 if it can be, else those of Western Europe."""
+    try:
+        return word.decode("utf-8")
+    except UnicodeDecodeError:
+        return word.decode("utf-8" if utf8 else "cp1252", "replace")
+
+
+def _png_packet(data: bytes) -> bytes | None:
+    """The text XML:com.adobe.xmp of a PNG, wherever it is."""
+    place = len(_PNG)
+    while place + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, place)
+        if kind == b"iTXt" and data.startswith(_PNG_XMP, place + 8):
+            return _international_text(data[place + 8 + len(_PNG_XMP) : place + 8 + length])
+        place += length + 12
+    return None
+
+
+def _international_text(rest: bytes) -> bytes | None:
+    """The text of an iTXt chunk behind its keyword: two bytes about compression, two names, and the text."""
+    parts = rest[2:].split(b"\0", 2)
+    if len(parts) < 3:
+        return None
+    if rest[:1] != b"\1":
+        return parts[2]
+    try:
+        return zlib.decompressobj().decompress(parts[2], MAX_BYTES + 1)
+    except zlib.error:
+        return None
+
+
+def _tidy(words: Iterable[str]) -> list[str]:
+    """Words that can be written again, each once; a program may have left anything in them."""
+    plain = (re.sub(r"\s+", " ", unicodedata.normalize("NFC", word)).strip() for word in words)
+    return list(dict.fromkeys(word for word in plain if _is_keyword(word)))
+
+
+def _is_keyword(word: str) -> bool:
+    try:
+        return checked_keyword(word) == word
+    except LikewiseError:
+        return False
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# As labels
+
+
+class KeywordLabels(NamedTuple):
+    """A label per path ("" without keywords), how many pictures had several, and sidecars that cannot be read."""
+
+    labels: dict[str, str]
+    n_several: int
+    problems: list[Skipped]
+
+
+def labels_from_keywords(
+    folder: Path, paths: Sequence[str], progress: Callable[[str, int, int], None] = lambda *_: None
+) -> KeywordLabels:
+    """One label per picture from its keywords; of several, as `chosen_labels` says."""
+    words, problems = dict[str, list[str]](), list[Skipped]()
+    for number, path in enumerate(paths):
+        progress("reading keywords", number, len(paths))
+        found, problem = keywords_of(folder / path)
+        words[path] = found.words
+        if problem is not None:
+            problems.append(Skipped(path, f"its sidecar {problem}", UNREADABLE))
+    return KeywordLabels(chosen_labels(words), sum(len(found) > 1 for found in words.values()), problems)
+
+
+def chosen_labels(words: dict[str, list[str]]) -> dict[str, str]:
+    """Of each picture's keywords the one on most pictures, as a class needs examples, but not on all of them.
+
+    A keyword on every picture tells none from another, so any other goes first. Ties go to the first in the alphabet.
+    """
+    counts = Counter(word for found in words.values() for word in found)
+
+    def worth(word: str) -> tuple[bool, int, str]:
+        return counts[word] == len(words), -counts[word], word
+
+    return {path: min(found, key=worth) if found else "" for path, found in words.items()}

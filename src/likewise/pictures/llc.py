@@ -1,0 +1,281 @@
+"""The LLC features of the SLR paper: dense SIFT, locality-constrained coding, spatial pyramid, PCA."""
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from likewise.errors import LikewiseError
+from likewise.pictures.base import ImageExtractor, map_groups
+from likewise.pictures.images import LUMA, ImageError, load_image, shrink
+from likewise.pictures.pca import DualPCA, project
+from likewise.pictures.sift import WIDTH, dense_sift, orientation_maps
+
+_MAX_CODEBOOK_IMAGES = 2000
+_MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
+_WIDEST = 1 << 28  # columns of a row: the memory of one
+_BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core
+
+
+class LLC(ImageExtractor):
+    """Locality-constrained linear codes of dense SIFT over a spatial pyramid, reduced by PCA.
+
+    `fit` learns the codebook and the PCA from the images it is given.
+
+    Parameters
+    ----------
+    n_words : size of the codebook
+    n_components : number of PCA components; None keeps the pooled codes, n_words × 21 columns
+    patch_sizes : sides of the SIFT patches in pixels
+    step : distance of the patches in pixels
+    longest : larger images are reduced to this many pixels on their longer side
+    n_neighbors : words per descriptor
+    beta : ridge of the coding, relative to the trace
+    levels : grids of the spatial pyramid, each level × level
+    n_descriptors : number of descriptors that the codebook is learned from
+    n_jobs : number of threads; None uses all cores
+    random_state : seed of sampling and k-means
+    """
+
+    name: ClassVar[str] = "llc"
+    learns: ClassVar[bool] = True
+    group: ClassVar[int] = 1
+    raw_dtype: ClassVar[Any] = np.float16
+
+    def __init__(
+        self,
+        n_words: int = 2048,
+        n_components: int | None = 1000,
+        patch_sizes: Sequence[int] = (16, 24, 32),
+        step: int = 8,
+        longest: int = 300,
+        n_neighbors: int = 5,
+        beta: float = 1e-4,
+        levels: Sequence[int] = (1, 2, 4),
+        n_descriptors: int = 200_000,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.n_words = n_words
+        self.n_components = n_components
+        self.patch_sizes = patch_sizes
+        self.step = step
+        self.longest = longest
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.levels = levels
+        self.n_descriptors = n_descriptors
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit_images(self, sources: Sequence[Any]) -> None:
+        """Learn the codebook by k-means from descriptors of at most 2,000 images."""
+        from sklearn.cluster import KMeans
+
+        D = self._sample_descriptors(sources)
+        if len(D) < self.n_words:
+            raise LikewiseError(
+                f"the images have {len(D)} descriptors, fewer than n_words={self.n_words}; "
+                "expected more images or fewer words"
+            )
+        kmeans = KMeans(self.n_words, init="random", n_init=1, max_iter=25, tol=0, random_state=self.random_state)
+        # One thread: a fixed order of summation, so that a restarted run learns the same words.
+        with threadpool_limits(1, user_api="openmp"):
+            self.codebook_ = kmeans.fit(D).cluster_centers_.astype(np.float32)
+        self.prepare()
+
+    def fit_rows(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        if self.n_components is None:
+            return
+        numbers = np.arange(len(rows)) if numbers is None else numbers
+        if len(numbers) > _MAX_PCA_ROWS:
+            rng = np.random.default_rng(self.random_state)
+            numbers = np.sort(rng.choice(numbers, _MAX_PCA_ROWS, replace=False))
+        pca = DualPCA(self.n_components, self.random_state).fit(rows, numbers=numbers)
+        self.mean_, self.components_ = pca.mean_, pca.components_
+        if hasattr(self, "_live_components"):
+            del self._live_components
+
+    def images_fitted(self) -> bool:
+        return hasattr(self, "codebook_")
+
+    def rows_fitted(self) -> bool:
+        return self.n_components is None or hasattr(self, "components_")
+
+    def _sample_descriptors(self, sources: Sequence[Any]) -> np.ndarray:
+        rng = np.random.default_rng(self.random_state)
+        chosen = rng.permutation(len(sources))[:_MAX_CODEBOOK_IMAGES]
+        each = -(-self.n_descriptors // len(chosen))
+        seeds = rng.integers(2**63, size=len(chosen))
+
+        def work(task: tuple[int, int]) -> np.ndarray:
+            D = self._descriptors_of(sources[task[0]])
+            picked = np.random.default_rng(task[1]).permutation(len(D))[:each]
+            return D[np.sort(picked)]
+
+        self.prepare()
+        tasks = list(zip(chosen.tolist(), seeds.tolist(), strict=True))
+        return np.concatenate(list(map_groups(work, tasks, self.n_jobs)))
+
+    def _descriptors_of(self, source: Any) -> np.ndarray:
+        """The descriptors that are not flat; none for an unusable image, which the main pass reports."""
+        try:
+            image = load_image(source, self.at_least())
+            self.check_image(image)
+        except ImageError:
+            return np.empty((0, WIDTH), np.float32)
+        D = self.descriptors(image)[0]
+        return D[np.einsum("ij,ij->i", D, D) > 0.5]
+
+    def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """SIFT descriptors (n, 128) of an image at all patch sizes, and their centres (y, x) in 0..1."""
+        small = shrink(image, self.longest)
+        maps = orientation_maps((small @ LUMA) / np.float32(255))
+        fitting = [size for size in self.patch_sizes if size <= min(small.shape[:2])]
+        parts = [dense_sift(maps, size, self.step) for size in fitting]
+        centres = np.concatenate([centre for _, centre in parts]) / np.array(small.shape[:2])
+        return np.concatenate([D for D, _ in parts]), centres
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack([self._code(image) for image in images]).astype(np.float16)
+
+    def _code(self, image: np.ndarray) -> np.ndarray:
+        D, places = self.descriptors(image)
+        words, dots = nearest_words(D, self.codebook_, self._live_half_norms, self.n_neighbors)
+        weights = llc_weights(D, words, dots, self._live_gram, self.beta)
+        code = max_pool(words, weights, places, len(self.codebook_), self.levels)
+        return code / max(float(np.linalg.norm(code)), 1e-12)
+
+    def finish(self, rows: np.ndarray) -> np.ndarray:
+        if self.n_components is None:
+            return np.asarray(rows, dtype=np.float32)
+        if not hasattr(self, "_live_components"):
+            self._live_components = self.components_.astype(np.float32)
+        return project(np.asarray(rows), self.mean_, self._live_components)
+
+    def prepare(self) -> None:
+        self._check_parameters()
+        if self.images_fitted() and not hasattr(self, "_live_gram"):
+            gram = self.codebook_ @ self.codebook_.T
+            self._live_half_norms = np.diag(gram) / 2
+            self._live_gram = gram
+
+    def _check_parameters(self) -> None:
+        for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
+            value = getattr(self, name)
+            if not _is_count(value):
+                raise LikewiseError(f"{name}={value!r} is not a count; expected an integer, 1 or more")
+        if self.n_neighbors > self.n_words:
+            raise LikewiseError(
+                f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
+            )
+        for name in ("patch_sizes", "levels"):
+            values = getattr(self, name)
+            if not np.iterable(values) or not len(list(values)) or not all(_is_count(value) for value in values):
+                raise LikewiseError(f"{name}={values!r} must be integers, 1 or more")
+        if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:
+            raise LikewiseError(f"beta={self.beta!r} is not a ridge; expected a number, 0 or more")
+        if self.raw_width() > _WIDEST:
+            raise LikewiseError(f"levels={self.levels!r} of n_words={self.n_words} are more than {_WIDEST:,} columns")
+
+    def _check_loaded(self) -> None:
+        """Raise if what was read from a file does not belong together."""
+        self._check_parameters()
+        width = self.raw_width()
+        shapes = {"codebook_": (self.n_words, WIDTH), "mean_": (width,), "components_": (None, width)}
+        learned = [name for name in shapes if hasattr(self, name)]
+        if learned not in ([], ["codebook_"], list(shapes)[: 1 if self.n_components is None else 3]):
+            raise LikewiseError(f"{' and '.join(learned)} are there without the rest")
+        for name in learned:
+            _check_learned(name, np.asarray(getattr(self, name)), shapes[name])
+
+    def check_image(self, image: np.ndarray) -> None:
+        height, width = image.shape[:2]
+        scale = min(1.0, self.longest / max(height, width))
+        if round(min(height, width) * scale) < min(self.patch_sizes):
+            shrunk = f" when its longer side is reduced to {self.longest}" if scale < 1 else ""
+            patch = min(self.patch_sizes)
+            raise ImageError(
+                f"is {width} × {height} pixels, smaller than a patch of {patch} pixels{shrunk}", "too small"
+            )
+
+    def at_least(self) -> int | None:
+        return int(self.longest)
+
+    def raw_width(self) -> int:
+        return int(self.n_words) * sum(int(level) ** 2 for level in self.levels)
+
+    def n_features_out(self) -> int:
+        return self.raw_width() if self.n_components is None else len(self.components_)
+
+    def feature_dtype(self) -> Any:
+        return np.float16 if self.n_components is None else np.float32
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and bool(value >= 1)
+
+
+def _check_learned(name: str, values: np.ndarray, shape: tuple[int | None, ...]) -> None:
+    """Raise unless these are numbers of this shape; larger ones than float16 has cannot come from codes."""
+    fits = values.ndim == len(shape) and all(a in (b, None) for a, b in zip(shape, values.shape, strict=True))
+    if not fits or values.dtype.kind != "f" or not values.size:
+        wanted = " × ".join("n" if size is None else str(size) for size in shape)
+        raise LikewiseError(f"{name} is {values.dtype} of shape {values.shape}; expected {wanted} numbers")
+    if not np.abs(values).max() <= np.finfo(np.float16).max:
+        raise LikewiseError(f"{name} has values that are not finite, or far too large")
+
+
+# -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------
+
+
+def nearest_words(D: np.ndarray, codebook: np.ndarray, half_norms: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest words of each descriptor, nearest first, and the inner products with them, both (n, k).
+
+    |d − c|² is smallest where d·c − |c|²/2 is largest. For few words, k calls of `argmax` beat a partition.
+    """
+    words = np.empty((len(D), k), np.int64)
+    dots = np.empty((len(D), k), np.float32)
+    for i in range(0, len(D), _BLOCK):
+        S = D[i : i + _BLOCK] @ codebook.T
+        S -= half_norms
+        row = np.arange(len(S))
+        for j in range(k):
+            best = S.argmax(axis=1)
+            words[i : i + _BLOCK, j] = best
+            dots[i : i + _BLOCK, j] = S[row, best] + half_norms[best]
+            S[row, best] = -np.inf
+    return words, dots
+
+
+def llc_weights(D: np.ndarray, words: np.ndarray, dots: np.ndarray, gram: np.ndarray, beta: float) -> np.ndarray:
+    """Weights (n, k) that sum to one: (C + β tr(C) I) w = 1, C being the covariance of the words around the descriptor.
+
+    C_ij = (c_i − d)·(c_j − d), from the Gram matrix of the codebook and the inner products.
+    """
+    squares = np.einsum("ij,ij->i", D, D)
+    C = gram[words[:, :, None], words[:, None, :]] - dots[:, :, None] - dots[:, None, :] + squares[:, None, None]
+    C, diagonal = C.astype(np.float64), np.arange(words.shape[1])
+    ridge = np.maximum(beta * np.einsum("nii->n", C), 1e-12)  # positive even if a descriptor equals all its words
+    C[:, diagonal, diagonal] += ridge[:, None]
+    w = np.linalg.solve(C, np.ones((*words.shape, 1)))[:, :, 0]
+    return w / w.sum(axis=1, keepdims=True)
+
+
+def max_pool(
+    words: np.ndarray, weights: np.ndarray, places: np.ndarray, n_words: int, levels: Sequence[int]
+) -> np.ndarray:
+    """The largest weight of each word in each cell of an L × L grid for each level L, concatenated.
+
+    `places` are the centres (y, x) of the descriptors in 0..1. A word that no descriptor of a cell uses counts as 0, as
+    in the code of the paper, so a pooled weight is never negative.
+    """
+    out, first = np.zeros(n_words * sum(level**2 for level in levels), np.float32), 0
+    for level in levels:
+        cell = np.minimum((places * level).astype(np.int64), level - 1)
+        at = first + (cell[:, :1] * level + cell[:, 1:]) * n_words + words
+        np.maximum.at(out, at.ravel(), weights.astype(np.float32).ravel())
+        first += n_words * level**2
+    return out

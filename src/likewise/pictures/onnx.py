@@ -1,0 +1,267 @@
+"""Any ONNX image model as an extractor, run by onnxruntime."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError, optional
+from likewise.pictures.base import MOST_SIDE, ImageExtractor
+from likewise.pictures.images import centre_crop
+
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of pixels in 0..1
+# Pixel ranges in the image metadata of ONNX, as (mean, std) of pixels in 0..1.
+_RANGES = {
+    "NominalRange_0_255": (0.0, 1 / 255),
+    "Normalized_0_1": (0.0, 1.0),
+    "Normalized_1_1": (0.5, 0.5),
+    "NominalRange_16_235": (-16 / 219, 1 / 219),
+}
+_TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
+
+
+class _Input(NamedTuple):
+    """The input of the model: name, layout and type, and the normalisation of pixels in 0..1."""
+
+    name: str
+    batch: int | None
+    size: tuple[int, int]
+    channels_last: bool
+    dtype: Any
+    mean: np.ndarray
+    std: np.ndarray
+    crop: float
+    stretch: bool
+    reverse: bool
+
+
+class OnnxExtractor(ImageExtractor):
+    """Features from an ONNX model; the model is stored in the saved extractor.
+
+    Size, layout and type of the input are read from the model, the normalisation from its metadata (`mean`, `std`,
+    `crop` and `stretch`, or `Image.NominalPixelRange` and `Image.BitmapPixelFormat` of ONNX). Parameters take
+    precedence, and the defaults are those of ImageNet at 224 pixels. Feature maps and token sequences are averaged.
+
+    Parameters
+    ----------
+    model : path of the ONNX file
+    size : height and width in pixels, or one number for both, if the model takes any size
+    mean, std : normalisation (pixel / 255 − mean) / std, one number or one per channel
+    crop : share of the shorter side kept by the centre crop
+    stretch : keep that share of both sides and change the aspect ratio instead of cropping to a square
+    output : name of the output to use; the first by default
+    n_jobs : number of threads; None uses all cores
+    """
+
+    name: ClassVar[str] = "onnx"
+    _incidental: ClassVar[frozenset[str]] = frozenset({"n_jobs", "model"})
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        size: int | Sequence[int] | None = None,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        crop: float | None = None,
+        stretch: bool | None = None,
+        output: str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.model = model
+        self.size = size
+        self.mean = mean
+        self.std = std
+        self.crop = crop
+        self.stretch = stretch
+        self.output = output
+        self.n_jobs = n_jobs
+
+    def prepare(self) -> None:
+        """Read the model, start a session and determine its output width, once."""
+        if hasattr(self, "_live_session"):
+            return
+        if not hasattr(self, "onnx_"):
+            self.onnx_ = np.frombuffer(self._read_model(), dtype=np.uint8)
+        session = _start(self.onnx_.tobytes())
+        given = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
+        self._live_input = _describe_input(session, given)
+        self._live_output = _choose_output(session, given["output"])
+        self._live_session = session
+        blank = np.zeros((*self._live_input.size, 3), np.uint8)
+        self._live_width = self.rows([blank]).shape[1]
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        """Rows of the images, in batches of the size the model takes."""
+        entry = self._live_input
+        cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch) for image in images)
+        pixels = np.stack([_normalise(crop, entry) for crop in cropped])
+        step = entry.batch or len(pixels)
+        rows = np.concatenate([self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)])
+        if not np.isfinite(rows).all():
+            raise LikewiseError("the features contain NaN or infinity: check size, mean and std of the model")
+        return rows
+
+    def at_least(self) -> int | None:
+        self.prepare()
+        return round(max(self._live_input.size) / self._live_input.crop)
+
+    def _for_file(self) -> dict[str, Any]:
+        return {**super()._for_file(), "model": Path(self.model).name}
+
+    def _run(self, pixels: np.ndarray, step: int) -> np.ndarray:
+        """One call of the model; for a fixed batch size, the last batch is filled with blanks."""
+        n = len(pixels)
+        if n < step:
+            pixels = np.concatenate([pixels, np.zeros((step - n, *pixels.shape[1:]), pixels.dtype)])
+        try:
+            out = self._live_session.run([self._live_output], {self._live_input.name: pixels})[0]
+        except Exception as error:  # the exceptions of onnxruntime have no common base class
+            raise LikewiseError(f"the model cannot be run on images: {str(error).splitlines()[0]}") from error
+        return _pooled(np.asarray(out, dtype=np.float32), self._live_input.channels_last)[:n]
+
+    def _read_model(self) -> bytes:
+        path = Path(self.model)
+        if not path.is_file():
+            raise LikewiseError(f"model {path} does not exist" if not path.exists() else f"model {path} is not a file")
+        return _inlined(path)
+
+
+def _start(data: bytes) -> Any:
+    onnxruntime = optional("onnxruntime", "running an ONNX model", "images")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # the workers are threads already
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the exceptions of onnxruntime have no common base class
+        raise LikewiseError(f"not an ONNX model that onnxruntime can run: {str(error).splitlines()[0]}") from error
+
+
+def _inlined(path: Path) -> bytes:
+    """The model in one piece, including weights stored in other files."""
+    data = path.read_bytes()
+    try:
+        import onnx
+    except ImportError:
+        return data
+    try:
+        model = onnx.load_from_string(data)
+    except Exception as error:  # DecodeError of protobuf, or errors of onnx
+        raise LikewiseError(f"model {path} is not an ONNX file: {error}") from error
+    if not any(tensor.external_data for tensor in model.graph.initializer):
+        return data
+    try:
+        return bytes(onnx.load(path).SerializeToString())
+    except Exception as error:  # a weights file that is missing or too short, in exceptions of several kinds
+        reason = (str(error).splitlines() or [repr(error)])[0]
+        raise LikewiseError(
+            f"the weights of model {path} are in another file, which cannot be read: {reason}"
+        ) from error
+
+
+def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
+    inputs = session.get_inputs()
+    if len(inputs) != 1 or len(inputs[0].shape) != 4:
+        shapes = ", ".join(f"{i.name} {i.shape}" for i in inputs)
+        raise LikewiseError(f"the model takes {shapes}; expected one input of images, shape (n, 3, height, width)")
+    entry, facts = inputs[0], session.get_modelmeta().custom_metadata_map
+    if entry.type not in _TYPES:
+        raise LikewiseError(f"the model takes {entry.type}; expected float, float16, double or uint8 images")
+    last = entry.shape[3] in (1, 3) and entry.shape[1] not in (1, 3)
+    channels = entry.shape[3 if last else 1]
+    if isinstance(channels, int) and channels != 3:
+        raise LikewiseError(f"the model takes {channels} channels; expected 3")
+    mean, std = _normalisation(given, facts)
+    return _Input(
+        name=entry.name,
+        batch=entry.shape[0] if isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None,
+        size=_size(given["size"], entry.shape[1:3] if last else entry.shape[2:4]),
+        channels_last=last,
+        dtype=np.dtype(_TYPES[entry.type]),
+        mean=mean,
+        std=std,
+        crop=_share(given["crop"] if given["crop"] is not None else facts.get("crop", 0.875)),
+        stretch=facts.get("stretch") == "true" if given["stretch"] is None else _flag(given["stretch"]),
+        reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
+    )
+
+
+def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
+    """Height and width: as given, if the model agrees; otherwise as in the model; otherwise 224."""
+    pair = given if isinstance(given, Sequence) and not isinstance(given, str) else (given, given)
+    wanted = tuple(pair or (None, None))
+    if len(wanted) != 2 or any(w is not None and not (isinstance(w, int | np.integer) and w > 0) for w in wanted):
+        raise LikewiseError(f"size={given!r} is not a size; expected pixels, or height and width in pixels")
+    fixed = [d if isinstance(d, int) and d > 0 else None for d in declared]
+    for want, have in zip(wanted, fixed, strict=True):
+        if want and have and want != have:
+            raise LikewiseError(f"size={given!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
+    height, width = (want or have or 224 for want, have in zip(wanted, fixed, strict=True))
+    if max(height, width) > MOST_SIDE:
+        raise LikewiseError(f"the model takes {height} × {width} pixels; expected at most {MOST_SIDE:,} a side")
+    return int(height), int(width)
+
+
+def _normalisation(given: dict[str, Any], facts: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    default = dict(zip(("mean", "std"), _RANGES.get(facts.get("Image.NominalPixelRange", ""), _IMAGENET), strict=True))
+    asked = {name: value for name, value in given.items() if value is not None}
+    mean, std = (_three(name, {**default, **facts, **asked}[name]) for name in ("mean", "std"))
+    if (std <= 0).any():
+        raise LikewiseError(f"std={std.tolist()} must be positive")
+    return mean, std
+
+
+def _three(name: str, value: Any) -> np.ndarray:
+    try:
+        parts = value.strip("[]() ").split(",") if isinstance(value, str) else np.atleast_1d(value)
+        numbers = np.array([float(part) for part in parts], dtype=np.float32)
+    except (TypeError, ValueError):
+        numbers = np.empty(0, np.float32)
+    if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
+        raise LikewiseError(f"{name}={value!r} is not a normalisation; expected one number, or three for R, G and B")
+    return np.broadcast_to(numbers, (3,))
+
+
+def _share(value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = 0.0
+    if not 0 < share <= 1:
+        raise LikewiseError(f"crop={value!r} is not a share of the image; expected a number above 0 and at most 1")
+    return share
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise LikewiseError(f"stretch={value!r} is neither True nor False")
+    return bool(value)
+
+
+def _choose_output(session: Any, wanted: str | None) -> str:
+    names = [output.name for output in session.get_outputs()]
+    if wanted is not None and (not isinstance(wanted, str) or wanted not in names):
+        raise LikewiseError(f"output={wanted!r} is not an output of the model; it has {', '.join(names)}")
+    return wanted or names[0]
+
+
+def _normalise(pixels: np.ndarray, entry: _Input) -> np.ndarray:
+    if entry.reverse:
+        pixels = pixels[:, :, ::-1]
+    if entry.dtype != np.uint8:
+        pixels = (pixels - entry.mean * np.float32(255)) / (entry.std * np.float32(255))
+    if not entry.channels_last:
+        pixels = pixels.transpose(2, 0, 1)
+    return np.ascontiguousarray(pixels, dtype=entry.dtype)
+
+
+def _pooled(out: np.ndarray, channels_last: bool) -> np.ndarray:
+    """Rows from an output: feature maps and token sequences are averaged, a flat output is kept."""
+    if out.ndim == 4:
+        return out.mean(axis=(1, 2) if channels_last else (2, 3))
+    if out.ndim == 3:
+        return out.mean(axis=1)
+    return out.reshape(len(out), -1)

@@ -1,0 +1,30 @@
+"""The usual methods as similarity models: estimators with the interface of SLR."""
+
+from likewise.rivals.closed_forms import LDA, RCA, Cosine, Euclid, RidgeOneHot, Whitening
+from likewise.rivals.composed import Kernelised, WithInput
+from likewise.rivals.frml import FRML
+from likewise.rivals.kernel_ridge import KernelRidge
+from likewise.rivals.neighbors import LMNN, NCA
+from likewise.rivals.neural import NeuralHead
+from likewise.rivals.oasis import OASIS
+from likewise.rivals.posteriors import LDAPosterior, LogisticPosterior, SVMPosterior
+
+__all__ = [
+    "FRML",
+    "LDA",
+    "LMNN",
+    "NCA",
+    "OASIS",
+    "RCA",
+    "Cosine",
+    "Euclid",
+    "KernelRidge",
+    "Kernelised",
+    "LDAPosterior",
+    "LogisticPosterior",
+    "NeuralHead",
+    "RidgeOneHot",
+    "SVMPosterior",
+    "Whitening",
+    "WithInput",
+]

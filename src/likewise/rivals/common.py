@@ -1,0 +1,296 @@
+"""What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, wraps
+from itertools import product
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from likewise.errors import LikewiseError
+from likewise.learn.base import SimilarityModel, project
+from likewise.learn.choose.holdout import Params, Prepare, Sides, search_grid
+from likewise.learn.maths.kernels import Features, mean_square_distance
+from likewise.learn.maths.labels import encode_labels, generator, in_content_order, sample_rows
+from likewise.utils.arrays import dense
+from likewise.utils.onnx_graph import Graph
+from likewise.utils.validation import Interval, StrOptions
+
+_AUTO = StrOptions({"auto"})
+COUNT = Interval(Integral, 1, None, closed="left")
+_POSITIVE = Interval(Real, 0, None, closed="neither")
+_NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+_SHARE = Interval(Real, 0, 1, closed="both")
+_COUNTS = "batch max_impostors max_iter n_hidden n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    **{name: [COUNT] for name in _COUNTS.split()},
+    **{name: [COUNT, None] for name in ("max_rows", "n_components")},
+    **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
+    **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
+    **{name: [_SHARE] for name in ("dropout", "effort", "lam")},
+    **{name: [_POSITIVE] for name in ("pilot", "trust")},
+    **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
+    "alpha": [_NOT_NEGATIVE, _AUTO],
+    "decay": [_NOT_NEGATIVE],
+    "holdout": [StrOptions({"rows", "classes"})],
+    "k": [COUNT, _AUTO],
+    "random_state": ["random_state"],
+}
+"""A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
+
+_USED = "what was used; `cv_results_` has all that was tried, in scikit-learn's schema."
+
+DENSE_LIMIT = 4 * 2**30
+"""Models that need dense rows refuse a sparse matrix that would take more bytes than this."""
+
+Model = TypeVar("Model", bound="type[Baseline]")
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+@dataclass_transform(eq_default=False)
+def estimator(cls: Model) -> Model:
+    """A class whose fields are its parameters; completes `_parameter_constraints` by name, and its docstring."""
+    dataclass(eq=False, repr=False)(cls)
+    doc = (cls.__doc__ or "").rstrip()
+    section = "" if "    Attributes\n" in doc else "\n    Attributes\n    ----------\n"
+    cls.__doc__ = f"{doc}\n{section}    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}\n    "
+    own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
+    names = inspect.signature(cls).parameters
+    cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
+    return cls
+
+
+class Baseline(SimilarityModel):
+    """Checks the training data and searches the settings that are "auto", the same way for all baselines."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    _grids: ClassVar[dict[str, str]] = {}
+    """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
+
+    normalize: bool = True
+    output: str = ""  # "cosine" has no temperature
+    random_state: Any
+    cv_results_: dict[str, Any]
+
+    def _training_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Dense rows and class codes 0 … k − 1; sets `classes_` and `n_samples_`."""
+        self._validate_params()
+        X, y = self._validated_for_fit(X, y)
+        self.classes_, codes = encode_labels(y)
+        self.n_samples_ = X.shape[0]
+        X, codes, _, order = in_content_order(X, codes, len(self.classes_))
+        self._remember(order.hashes)
+        self._ranks = order.ranks  # the code of each of the classes
+        return _checked_dense(X), codes
+
+    def _rows(self, X: Any) -> Any:
+        return normalize(X) if self.normalize else X
+
+    def _onnx_rows(self, graph: Graph, rows: str) -> str:
+        return graph.unit(rows) if self.normalize else rows
+
+    def _best(self, prepare: Prepare, X: np.ndarray, codes: np.ndarray, holdout: str = "rows") -> Params:
+        """The best setting by held-out training rows; sets `cv_results_`."""
+        results = search_grid(self._settings(), prepare, X, codes, self.random_state, holdout)
+        self.cv_results_ = results.as_dict()
+        return results.best_params
+
+    def _keep(self, chosen: Params) -> Params:
+        """Set each setting as an attribute whose name ends in an underscore."""
+        for name, value in chosen.items():
+            setattr(self, f"{name}_", value)
+        return chosen
+
+    def _settings(self) -> list[Params]:
+        """Every combination of the values to try."""
+        values = {name: self._values(name) for name in self._grids}
+        if self.output == "cosine":
+            values.pop("temperature")
+        return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+    def _values(self, name: str) -> list[Any]:
+        """The value that was given, or the grid if that is "auto"."""
+        given, grid = getattr(self, name), self._grids[name]
+        if not isinstance(given, str) or given != "auto":
+            return [given]
+        values = getattr(self, grid)
+        values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+        if not values:
+            raise LikewiseError(f"{grid} is empty: expected at least one value of {name} to try")
+        allowed = self._parameter_constraints[name][0]
+        for value in values:
+            if not allowed.is_satisfied_by(value):
+                raise LikewiseError(f"{grid} holds {value!r}: expected values of {name}, each {allowed}")
+        return values
+
+
+class LinearBaseline(Baseline):
+    """A linear map `components_` of (unit) rows, minus `offset_`, compared by cosine or by Euclidean distance."""
+
+    components_: np.ndarray
+    offset_: np.ndarray
+    metric_: str
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side: under the cosine."""
+        return self.metric_ == "cosine"
+
+    def _centred_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Centred (unit) rows, class codes, and the mean."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        mean = rows.mean(axis=0)
+        centred = rows - mean
+        centred[np.abs(centred) <= 4 * np.finfo(rows.dtype).eps * np.abs(rows).max()] = 0  # rounding of equal rows
+        return centred, codes, mean
+
+    def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
+        """Compare by the distance after the map L (r, d) of centred rows."""
+        self.components_, self.offset_, self.metric_ = L, L @ mean, "distance"
+
+    def _sides(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        return linear_sides(self.components_, self.offset_, self.metric_)(self._rows(X))
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return self._sides(X)[1]
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return self._sides(X)[0]
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        mapped = graph.mapped(self._onnx_rows(graph, rows), self.components_.T)
+        return graph.compared(graph.plus(mapped, -self.offset_), self.metric_)
+
+
+def _checked_dense(X: Any) -> np.ndarray:
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    if sp.issparse(X) and size > DENSE_LIMIT:
+        raise LikewiseError(
+            f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
+            "reduce it first, for example with TruncatedSVD"
+        )
+    return dense(X)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows compared by cosine or distance
+
+
+def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides of embedded rows under "cosine" or "distance"."""
+    return distance_sides(Z) if metric == "distance" else 2 * (normalize(Z),)
+
+
+def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Query and gallery sides whose inner product is −‖a − b‖² = [2a, −‖a‖², −1] · [b, 1, ‖b‖²]."""
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None]
+    ones = np.ones_like(squares)
+    return np.hstack([2 * Z, -squares, -ones]), np.hstack([Z, ones, squares])
+
+
+def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sides:
+    """Rows to the two sides of x ↦ components·x − offset, in the precision of the rows."""
+
+    def sides(X: Any) -> tuple[np.ndarray, np.ndarray]:
+        Z = project(X, components)
+        Z -= offset.astype(Z.dtype, copy=False)
+        return compare(Z, metric)
+
+    return sides
+
+
+def by_distance(learn: Callable[..., np.ndarray]) -> Prepare:
+    """Try settings by the distance after L (r, d) = learn(X, y, **setting)."""
+
+    def prepare(X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        def candidate(params: Params) -> Sides:
+            L = learn(X, y, **params)
+            return linear_sides(L, np.zeros(len(L)), "distance")
+
+        return candidate
+
+    return prepare
+
+
+def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """‖a − b‖² for every row of A and of B, never below zero."""
+    D = A @ B.T
+    D *= -2
+    D += np.einsum("ij,ij->i", A, A)[:, None]
+    D += np.einsum("ij,ij->i", B, B)[None, :]
+    return np.maximum(D, 0, out=D)
+
+
+def neighbour_scale(X: np.ndarray) -> float:
+    """The factor that makes the mean squared distance to the nearest other row 1."""
+    # The mean over 2,000 rows is within a few per cent of the mean over all rows.
+    some = np.unique(np.linspace(0, len(X) - 1, min(2000, len(X))).astype(int))
+    D = squared_distances(X[some], X)
+    D[np.arange(len(some)), some] = np.inf
+    mean = float(D.min(axis=1).mean())
+    return mean**-0.5 if mean > 0 else 1.0
+
+
+def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state: Any) -> Features:
+    """An RBF kernel on landmarks drawn from unit rows (all if size is None); γ = width / mean squared distance."""
+    gamma = width / max(mean_square_distance(rows, None), 1e-12)
+    return Features(rows[sample_rows(len(rows), size, generator(random_state))], gamma)
+
+
+def batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """`size` rows at a time, from one random order after the other."""
+    left = rng.permutation(rows)
+    while True:
+        while len(left) < size:
+            left = np.concatenate([left, rng.permutation(rows)])
+        yield left[:size]
+        left = left[size:]
+
+
+def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:
+    """The same, but the result for the last argument is kept: settings that share features rank the same rows."""
+    last: list[Any] = [None, None]
+
+    def call(X: Any) -> np.ndarray:
+        if last[0] is not X:
+            last[:] = X, function(X)
+        return np.asarray(last[1])
+
+    return call
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Inner loops
+
+
+def compiled(function: Loop) -> Loop:
+    """`function`, compiled by numba at its first call if it is installed; otherwise the same Python runs, slower."""
+
+    @cache
+    def best() -> Callable[..., Any]:
+        return _compile(function)
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        return best()(*args)
+
+    return call  # type: ignore[return-value]
+
+
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        import numba
+    except ImportError:
+        return function
+    options = {"nogil": True, "fastmath": True}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no writable folder for the cache
+        return numba.njit(**options)(function)

@@ -1,0 +1,205 @@
+"""A comparison as text for a terminal and as HTML."""
+
+import io
+import platform
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from likewise import __version__
+from likewise.rivals.compare.results import Comparison, Contest, Outcome, Standing
+from likewise.utils.reporting import report
+from likewise.utils.wording import short
+
+_TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
+_NEIGHBOURS = "With neighbours: every cosine, each row averaged with its 10 nearest among the searched rows"
+_NOTES = (
+    "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "
+    "tuning included; width is the number of columns in an index. Every method tuned its settings on training rows "
+    "only. Lead is SimilarityLearner's lead over the method in points of mAP, linear against linear, kernel (any map "
+    "that is not linear) against kernel, posterior against posterior; p is from a paired sign-flip test over queries. A "
+    "tie is p > 0.05 or less than 0.3 points; a loss is marked."
+)
+_OVERLAP = "Rows recur as queries in several splits, so the pooled p-values are somewhat too small."
+_VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
+
+
+def lead(contest: Contest | None) -> tuple[str, str]:
+    """SimilarityLearner's lead in points, with its verdict, and the p-value."""
+    if contest is None:
+        return "", ""
+    p = "<0.001" if contest.p_value < 0.001 else f"{contest.p_value:.2g}"
+    return f"{points(contest.difference)}{_VERDICTS[contest.verdict]}", p
+
+
+def points(difference: float, digits: int = 1) -> str:
+    """A difference in mAP × 100, with its sign unless it rounds to zero."""
+    words = f"{100 * difference:+.{digits}f}"
+    return words.replace("-", "−") if float(words) else words[1:]
+
+
+def size(comparison: Comparison, standing: Standing) -> str:
+    """How many rows were learned from and searched."""
+    times = "" if comparison.n_splits == 1 else f", {comparison.n_splits} splits"
+    learned, searched = standing.n_classes
+    return (
+        f"{standing.n_train:,} rows of {learned:,} classes to learn from, "
+        f"{standing.n_test:,} of {searched:,} to search{times}"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# For a terminal
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the tables, how to read them, and the recommendation."""
+    for name, standing in comparison.standings.items():
+        console.print(Text(_TITLES[name], style="bold"))
+        console.print(Text(size(comparison, standing), style="dim"))
+        console.print(_grid(comparison, standing, wide=console.width >= 105))
+        for words in _remarks(standing):
+            console.print(Text(words, style="dim"))
+        if standing.with_neighbours:
+            console.print(Text(_NEIGHBOURS, style="bold"))
+            console.print(_grid(comparison, standing.with_neighbours, wide=console.width >= 105))
+            console.print(Text(f"Here: {standing.with_neighbours.recommendation()}."))
+        console.print()
+    for remark in comparison.remarks:
+        console.print(Text(f"Note: {remark}."))
+    console.print(Text(_notes(comparison), style="dim"))
+    console.print()
+    console.print(Text(comparison.recommendation(), style="bold"))
+
+
+def as_text(comparison: Comparison, width: int = 110) -> str:
+    """The text that `show` prints, without colours."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, no_color=True)
+    show(comparison, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
+    """The table; on a narrow terminal without kinds, and without intervals if there are deviations."""
+    several = comparison.n_splits > 1
+    columns = _columns(several)
+    kept = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if wide else 0)
+    for name in ("method", *(["kind"] if wide else [])):
+        grid.add_column(name, no_wrap=True)
+    for name in (*(columns[i] for i in kept), "lead", "p"):
+        grid.add_column(name, justify="left" if name == "lead" else "right", no_wrap=True)
+    for outcome in standing.ranked:
+        style = "bold" if outcome.ours else "dim" if outcome.failed else ""
+        figures = _figures(outcome, several)
+        cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in kept)]
+        grid.add_row(*map(Text, [*cells, *lead(standing.against_ours(outcome))]), style=style)
+    return grid
+
+
+def _remarks(standing: Standing) -> list[str]:
+    """Why a method has no figures, and remarks on those that have."""
+    said = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
+    return [f"{label}: {words}" for label, remarks in said for words in remarks]
+
+
+def _columns(several: bool) -> list[str]:
+    return ["mAP", *(["± sd"] if several else []), "interval", "P@1", "fit s", "width"]
+
+
+def _figures(outcome: Outcome, several: bool) -> list[str]:
+    """The row's figures in the order of `_columns`."""
+    if outcome.failed:
+        return ["–"] * len(_columns(several))
+    low, high = outcome.interval or (float("nan"), float("nan"))
+    return [
+        f"{100 * outcome.mean_average_precision:.1f}",
+        *([f"{100 * (outcome.deviation or 0):.1f}"] if several else []),
+        f"{100 * low:.1f}–{100 * high:.1f}",
+        f"{100 * outcome.precision_at_1:.1f}",
+        f"{outcome.seconds:.2f}",
+        f"{outcome.width:,}",
+    ]
+
+
+def _notes(comparison: Comparison) -> str:
+    return _NOTES if comparison.n_splits == 1 else f"{_NOTES} {_OVERLAP}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# As HTML
+
+
+def html_page(comparison: Comparison, title: str, command: str | None) -> str:
+    """One self-contained page with the recommendation on top."""
+    parts = html_parts(comparison)
+    if command is not None:
+        parts += [report.heading("Reproduce"), report.code(command)]
+    parts.append(report.definitions(_circumstances(comparison)))
+    return report.page(title, comparison.recommendation(), parts)
+
+
+def html_parts(comparison: Comparison) -> list[str]:
+    """The tables with their headings and remarks."""
+    parts: list[str] = []
+    for name, standing in comparison.standings.items():
+        parts += [
+            report.heading(_TITLES[name]),
+            report.paragraph(f"{size(comparison, standing)}."),
+            _html_table(comparison, standing),
+            *(report.paragraph(words) for words in [*_remarks(standing), *_contest_words(standing)]),
+        ]
+        if standing.with_neighbours:
+            parts += [report.paragraph(f"{_NEIGHBOURS}."), _html_table(comparison, standing.with_neighbours)]
+            parts += map(report.paragraph, _contest_words(standing.with_neighbours))
+        settings = _settings(standing)
+        if settings:
+            parts += [
+                report.heading("Settings chosen on training rows"),
+                report.table(("method", "settings"), settings),
+            ]
+    parts += [report.paragraph(f"Note: {remark}.") for remark in comparison.remarks]
+    return [*parts, report.heading("How to read it"), report.paragraph(_notes(comparison))]
+
+
+def _html_table(comparison: Comparison, standing: Standing) -> str:
+    several = comparison.n_splits > 1
+    rows: list[Sequence[str | float]] = []
+    for outcome in standing.ranked:
+        words = [*_figures(outcome, several)[1:], *lead(standing.against_ours(outcome))]
+        rows.append([outcome.label, outcome.kind, 100 * outcome.mean_average_precision, *words])
+    columns = ["method", "kind", *_columns(several), "lead", "p"]
+    ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
+    numeric = [*_columns(several), "lead", "p"]
+    return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=numeric)
+
+
+def _contest_words(standing: Standing) -> list[str]:
+    """Ours against the best rival of each kind, in words."""
+    said = {"ahead": "is ahead of", "tie": "ties with", "behind": "is behind"}
+    return [
+        f"{kind.capitalize()}: {c.one} {said[c.verdict]} {c.other}, the best rival of its kind: "
+        f"{points(c.difference, 2)} points ({points(c.interval[0], 2)} to {points(c.interval[1], 2)}, {c.p})."
+        for kind, c in standing.contests().items()
+    ]
+
+
+def _settings(standing: Standing) -> list[tuple[str, str]]:
+    chosen = [(o.label, o.runs[0].setting) for o in standing.ranked if not o.failed]
+    return [(label, ", ".join(f"{k} {short(v)}" for k, v in found.items())) for label, found in chosen if found]
+
+
+def _circumstances(comparison: Comparison) -> dict[str, str]:
+    import numpy
+    import sklearn
+
+    return {
+        "data": f"{comparison.n_rows:,} rows, {comparison.n_columns:,} columns, {comparison.n_classes:,} classes",
+        "seed": str(comparison.seed),
+        "likewise": __version__,
+        "Python, numpy, scikit-learn": f"{platform.python_version()}, {numpy.__version__}, {sklearn.__version__}",
+        "machine": f"{platform.system()} {platform.machine()}",
+    }

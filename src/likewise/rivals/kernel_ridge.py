@@ -1,0 +1,158 @@
+"""Ridge regression on the exact RBF kernel of all training rows: its images, or their posterior, as the embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from likewise.errors import LikewiseError
+from likewise.learn.base import project
+from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernel_ridge import ExactKernel
+from likewise.learn.maths.kernels import Features, UnitRows, scaling_of
+from likewise.learn.maths.labels import generator, sample_by_class
+from likewise.learn.maths.scaling import Scaling
+from likewise.learn.maths.setting import Head, LearnedMap, Setting
+from likewise.rivals.common import Baseline, estimator, remembering
+from likewise.utils.onnx_graph import Graph
+from likewise.utils.validation import StrOptions
+
+KERNEL_LIMIT = 2 * 2**30
+"""Bytes of the n × n kernel matrix, at most; a fit holds two of them."""
+
+
+@estimator
+class KernelRidge(Baseline):
+    """Regress balanced one-hot labels on exp(−γ‖x − x_i‖²) for all training rows x_i; compare predictions by cosine.
+
+    The kernel matrix K is centred on both sides, targets are one-hot / √n_c with centred columns, and the coefficients
+    are (K + λI)⁻¹P by one Cholesky factor. Cost grows with n³, memory with n².
+
+    Parameters
+    ----------
+    output : {"cosine", "posterior"}, default="cosine"
+        "posterior" is √softmax(score / τ), score_k = z·μ_k − ½|μ_k|², with z the image of unit length and μ_k the mean
+        of the leave-one-out images of class k: for galleries whose classes were all seen in training.
+    alpha, width, scaling, temperature : "auto", or a value
+        λ in units of the mean diagonal of K; γ in units of 1 / mean squared distance; how rows are brought to length
+        one: "unit" as they are, "roots" from the signed roots of their columns, "standard" from standardised columns;
+        and τ. "auto" searches `grid`, `widths`, `scalings` and `temperatures` together on held-out training rows.
+    grid, widths, scalings, temperatures : sequences
+        Values to try.
+    max_rows : int or None, default=3000
+        Training rows for the search, at most, drawn by class; None is all of them. The model learns from all.
+    random_state : int, RandomState or None, default=None
+        Seed of the sample and of the holdout.
+
+    Attributes
+    ----------
+    landmarks_, gamma_, components_, offset_ : the training rows, γ, and the coefficients with their offset.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {
+        "scaling": "scalings",
+        "width": "widths",
+        "alpha": "grid",
+        "temperature": "temperatures",
+    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "output": [StrOptions({"cosine", "posterior"})],
+        "scaling": [StrOptions({"unit", "roots", "standard"}), StrOptions({"auto"})],
+    }
+
+    output: str = "cosine"
+    alpha: float | str = "auto"
+    width: float | str = "auto"
+    scaling: str = "auto"
+    temperature: float | str = "auto"
+    grid: tuple[float, ...] = (0.01, 0.003, 0.03, 0.1, 0.3)
+    widths: tuple[float, ...] = (2.0, 1.0, 4.0)
+    scalings: tuple[str, ...] = ("unit", "roots", "standard")
+    temperatures: tuple[float, ...] = (0.05, 0.01, 0.02, 0.03, 0.1, 0.2)
+    max_rows: int | None = 3000
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the settings, and learn from all rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        _check_size(len(X))
+        some = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
+        self._keep(self._best(self._candidates, X[some], codes[some]))
+        kernel = _kernel(X, codes, self.scaling_, self.width_)
+        learned = kernel.learn(Setting(ridge=self.alpha_), last=True)
+        scaling, head = kernel.unit.scaling, self._head_of(learned)
+        self.shift_, self.factor_ = scaling.shift, scaling.factor
+        self.landmarks_, self.gamma_ = kernel.features.landmarks, kernel.features.gamma
+        projection, self.offset_ = learned.kept
+        self.components_ = np.ascontiguousarray(projection.T)
+        self.length_, self.constant_, self.means_ = head.scale, head.constant, head.means
+        return self
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        """What settings share is computed once: they vary in the order of `_grids`, temperatures fastest."""
+
+        @lru_cache(maxsize=1)
+        def prepared(scaling: str, width: float) -> tuple[ExactKernel, Callable[[Any], np.ndarray]]:
+            kernel = _kernel(X, y, scaling, width)
+            return kernel, remembering(lambda rows: kernel.encode(kernel.unit.scaling(rows)))
+
+        @lru_cache(maxsize=1)
+        def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, Head]:
+            found = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
+            return found.L, self._head_of(found)
+
+        def candidate(params: Params) -> Sides:
+            setting = [params[name] for name in ("scaling", "width", "alpha")]
+            K, (projection, head) = prepared(*setting[:2])[1], learned(*setting)
+            head = replace(head, temperature=params.get("temperature", 0.0))
+            return lambda rows: 2 * (head(K(rows) @ projection, _no_rows),)
+
+        return candidate
+
+    def _head_of(self, learned: LearnedMap) -> Head:
+        """Two classes get a constant coordinate; a posterior the class means of images left out."""
+        two = len(self.classes_) == 2
+        head = Head(learned.rms or 1.0, constant=1.0) if two else Head()
+        return replace(head, means=learned.class_means(head)) if self.output == "posterior" else head
+
+    def _scaling(self) -> Scaling:
+        return Scaling(self.shift_, self.factor_, roots=self.scaling_ == "roots")
+
+    def _head(self) -> Head:
+        temperature = getattr(self, "temperature_", 0.0)
+        return Head(self.length_, constant=self.constant_, means=self.means_, temperature=temperature)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        features, scaling = Features(self.landmarks_, self.gamma_), self._scaling()
+        parts = (X[part] for part in gen_batches(X.shape[0], 2048))
+        Z = np.vstack([project(features(scaling(rows)), self.components_) for rows in parts])
+        return self._head()(Z - self.offset_.astype(Z.dtype), _no_rows)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        features = graph.kernel(self._scaling().write_onnx(graph, rows), self.landmarks_, self.gamma_)
+        z = graph.plus(graph.mapped(features, self.components_.T), -self.offset_)
+        return 2 * (self._head().write_onnx(graph, z, str),)
+
+
+def _kernel(X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> ExactKernel:
+    """The regression of class codes 0 … k − 1 on the kernel of scaled rows, in double precision."""
+    engine = MemoryEngine(X, y, int(y.max()) + 1)
+    return ExactKernel(UnitRows(engine, scaling_of(engine, scaling)), width, np.float64)
+
+
+def _no_rows() -> Any:
+    raise NotImplementedError("the input row is no part of these images")
+
+
+def _check_size(n: int) -> None:
+    if 8 * n**2 > KERNEL_LIMIT:
+        raise LikewiseError(
+            f"X has {n:,} rows, and KernelRidge needs their {n:,} × {n:,} kernel matrix of {8 * n**2 / 2**30:.1f} GiB: "
+            f"expected at most {KERNEL_LIMIT / 2**30:.1f} GiB; Kernelised makes do with some of the rows as landmarks"
+        )

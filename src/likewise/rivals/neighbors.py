@@ -1,0 +1,255 @@
+"""Distances learned for nearest neighbours of the same class: NCA and LMNN."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+
+from likewise.learn.maths.labels import class_sums, generator, sample_by_class
+from likewise.rivals.closed_forms import principal_directions
+from likewise.rivals.common import LinearBaseline, by_distance, estimator, neighbour_scale, squared_distances
+
+BLOCK = 512
+
+
+@estimator
+class NCA(LinearBaseline):
+    """Minus the squared distance after the map that makes nearest neighbours agree in class (Goldberger et al. 2004).
+
+    Its cost grows with n²d, so it learns from at most `max_rows` training rows, drawn by class, and from their
+    `n_inputs` leading principal components.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Width of the map; None is the number of classes minus one, which lets it start from discriminant directions.
+    scale : float or "auto", default="auto"
+        Root mean square distance to the nearest other row at the start: it sets how far neighbourhoods reach. "auto"
+        takes the best of `grid` on held-out training rows.
+    n_inputs : int, default=200
+        Principal components given to it.
+    max_rows : int or None, default=4000
+        Training rows, at most; None is all of them.
+    max_iter : int, default=50
+        L-BFGS iterations, at most.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid : sequence of float
+        Scales to try.
+    random_state : int, RandomState or None, default=None
+        Seed of the sample and of the holdout.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
+
+    n_components: int | None = None
+    scale: float | str = "auto"
+    n_inputs: int = 200
+    max_rows: int | None = 4000
+    max_iter: int = 50
+    normalize: bool = True
+    grid: tuple[float, ...] = (0.3, 0.1, 1.0)
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the map from rows X and labels y."""
+        rows, codes, mean = self._centred_data(X, y)
+        directions = principal_directions(rows, self.n_inputs)
+        Z = rows @ directions.T
+        Z *= neighbour_scale(Z)
+        subset = sample_by_class(codes, self.max_rows, generator(self.random_state))
+        best = self._keep(self._best(by_distance(self._learn), Z[subset], codes[subset]))
+        L = self._learn(Z[subset], codes[subset], **best)
+        self._set_distance((L @ directions).astype(rows.dtype), mean)
+        return self
+
+    def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
+        r = len(self.classes_) - 1 if self.n_components is None else self.n_components
+        seed = int(generator(self.random_state).integers(2**31))
+        within = Z - (class_sums(Z, y, None, int(y.max()) + 1) / np.bincount(y)[:, None])[y]
+        spread = np.abs(within).max() > 1e-9 * np.abs(Z).max()
+        init = "auto" if spread else "identity"  # LDA, where it would start, needs rows that differ within a class
+        model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
+        self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
+        return np.asarray(model.components_)
+
+
+@estimator
+class LMNN(LinearBaseline):
+    """Minus the squared distance after a map learned for large margins between neighbours (Weinberger & Saul 2009).
+
+    With d the squared distance after the map L (r×d) and T(i) the k nearest rows of i's class in the input, it
+    minimises
+
+        μ Σ_{i, j ∈ T(i)} d_ij + (1 − μ) Σ_{i, j ∈ T(i), l of another class} [1 + d_ij − d_il]₊
+
+    by L-BFGS over a working set of impostors l, updated every few iterations. Both sums are over weighted pairs, so
+    the gradient goes through a sparse graph Laplacian and no outer product is ever formed.
+
+    Parameters
+    ----------
+    rank : int, default=100
+        Rows r of the map, which starts from the leading principal directions.
+    k : int or "auto", default="auto"
+        Target neighbours per row, 3 in the paper; fewer where the class is smaller.
+    mu : float or "auto", default="auto"
+        Weight of the pull against the push, .5 in the paper. "auto" for either takes the best of `grid_k` and
+        `grid_mu` on held-out training rows after `n_pilot` rounds.
+    n_rounds, n_iter : int
+        Updates of the working set of impostors, and L-BFGS iterations after each.
+    max_impostors : int, default=50
+        Impostors per row in the working set, the nearest ones.
+    max_rows : int or None, default=10000
+        Rows whose triplets a round uses; if there are more, each round draws others. None uses all.
+    normalize : bool, default=True
+        Scale rows to unit length first.
+    grid_k, grid_mu : sequences of int and of float
+        Values of k and mu to try.
+    n_pilot : int, default=2
+        Rounds that each of them is tried for.
+    random_state : int, RandomState or None, default=None
+        Seed of the draws and of the holdout.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"mu": "grid_mu", "k": "grid_k"}
+
+    rank: int = 100
+    k: int | str = "auto"
+    mu: float | str = "auto"
+    n_rounds: int = 6
+    n_iter: int = 15
+    max_impostors: int = 50
+    max_rows: int | None = 10_000
+    normalize: bool = True
+    grid_k: tuple[int, ...] = (3, 10, 30)
+    grid_mu: tuple[float, ...] = (0.5, 0.2)
+    n_pilot: int = 2
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn L from rows X and labels y."""
+        rows, codes, mean = self._centred_data(X, y)
+        best = self._keep(self._best(by_distance(partial(self._learn, n_rounds=self.n_pilot)), rows, codes))
+        L = self._learn(rows, codes, **best, n_rounds=self.n_rounds)
+        self._set_distance(L.astype(rows.dtype), mean)
+        return self
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, n_rounds: int) -> np.ndarray:
+        rng = generator(self.random_state)
+        T = target_neighbours(X, y, k)
+        L = _start(X, T, self.rank)
+        for _ in range(n_rounds):
+            anchors = sample_by_class(y, self.max_rows, rng)
+            problem = working_set(L, X, y, T, anchors, self.max_impostors)
+            if not len(problem.impostors):
+                break
+            L = _minimise(problem, X, L, mu, self.n_iter)
+        return L
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Target pairs (i, j) and impostor pairs (i, l); a triplet is one of each with the same i."""
+
+    targets: np.ndarray  # (n, k) rows j, −1 where a class has too few rows or i is not an anchor
+    anchors: np.ndarray  # (p,) row i of each impostor pair
+    impostors: np.ndarray  # (p,) its row l
+
+
+def target_neighbours(X: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
+    """The k nearest rows of each row's class, (n, k); −1 where there are fewer."""
+    T = np.full((len(X), k), -1)
+    for code in range(y.max() + 1):
+        rows = np.flatnonzero(y == code)
+        D = squared_distances(X[rows], X[rows])
+        np.fill_diagonal(D, np.inf)
+        kept = min(k, len(rows) - 1)
+        T[rows, :kept] = rows[np.argsort(D, axis=1, kind="stable")[:, :kept]]
+    return T
+
+
+def working_set(L: np.ndarray, X: np.ndarray, y: np.ndarray, T: np.ndarray, rows: np.ndarray, most: int) -> Triplets:
+    """The triplets of `rows` that violate the margin under L, with at most the `most` nearest impostors per row."""
+    Z = X @ L.T.astype(X.dtype)
+    rows = rows[T[rows, 0] >= 0]
+    reach = 1 + np.where(T >= 0, pair_distances(Z, T), -np.inf).max(axis=1)
+    found = [_impostors(Z, y, block, reach, most) for block in np.array_split(rows, max(1, -(-len(rows) // BLOCK)))]
+    targets = np.full_like(T, -1)
+    targets[rows] = T[rows]
+    return Triplets(targets, *np.concatenate(found, axis=1))
+
+
+def _impostors(Z: np.ndarray, y: np.ndarray, rows: np.ndarray, reach: np.ndarray, most: int) -> np.ndarray:
+    """Pairs (i, l), as a matrix of two rows, with l of another class nearer to i than `reach`."""
+    D = squared_distances(Z[rows], Z)
+    D[y[rows][:, None] == y] = np.inf
+    most = min(most, D.shape[1])
+    nearest = np.argpartition(D, most - 1, axis=1)[:, :most]
+    inside = np.take_along_axis(D, nearest, axis=1) < reach[rows][:, None]
+    return np.stack([np.repeat(rows, inside.sum(axis=1)), nearest[inside]])
+
+
+def pair_distances(Z: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Squared distances of each row to its targets, (n, k); 0 where there is none."""
+    difference = Z[:, None, :] - Z[T]
+    return np.where(T >= 0, np.einsum("ikr,ikr->ik", difference, difference), 0)
+
+
+def objective(L: np.ndarray, X: np.ndarray, problem: Triplets, mu: float) -> tuple[float, np.ndarray]:
+    """The loss over the triplets of `problem` and its gradient with respect to L."""
+    Z = X @ L.T
+    i, l = problem.anchors, problem.impostors
+    near = pair_distances(Z, problem.targets)
+    margin = 1 + near[i] - _distances(Z, i, l)[:, None]
+    margin *= (margin > 0) & (problem.targets[i] >= 0)
+    active = margin > 0
+    loss = mu * near.sum() + (1 - mu) * margin.sum()
+    pushed = np.stack([np.bincount(i, column, len(X)) for column in active.T], axis=1)
+    pull = mu + (1 - mu) * pushed
+    return float(loss), _gradient(Z, X, problem, pull, (mu - 1) * active.sum(axis=1))
+
+
+def _gradient(Z: np.ndarray, X: np.ndarray, problem: Triplets, pull: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """Gradient of Σ w_ij‖z_i − z_j‖² with respect to L: 2 (Λ Z)ᵀ X, Λ the Laplacian of the weights."""
+    n = len(X)
+    i, slot = np.nonzero(problem.targets >= 0)
+    rows = np.concatenate([i, problem.anchors])
+    columns = np.concatenate([problem.targets[i, slot], problem.impostors])
+    weights = np.concatenate([pull[i, slot], push]).astype(Z.dtype)
+    S = sp.csr_matrix((weights, (rows, columns)), shape=(n, n))
+    S = S + S.T
+    degrees = np.asarray(S.sum(axis=1))
+    return 2 * (degrees * Z - S @ Z).T @ X
+
+
+def _distances(Z: np.ndarray, i: np.ndarray, l: np.ndarray) -> np.ndarray:
+    """‖z_i − z_l‖² of pairs, in pieces that fit in the cache."""
+    D = np.empty(len(i), Z.dtype)
+    for at in range(0, len(i), 4096):
+        piece = slice(at, at + 4096)
+        difference = Z[i[piece]] - Z[l[piece]]
+        D[piece] = np.einsum("ij,ij->i", difference, difference)
+    return D
+
+
+def _start(X: np.ndarray, T: np.ndarray, rank: int) -> np.ndarray:
+    """Principal directions, (r, d), scaled so that the root mean square distance to the last target is 1."""
+    L = principal_directions(X, rank)
+    last = pair_distances(X @ L.T, T)[np.arange(len(T)), (T >= 0).sum(axis=1) - 1]
+    scale = float(last[T[:, 0] >= 0].mean()) if (T[:, 0] >= 0).any() else 0.0
+    return L / np.sqrt(scale) if scale > 0 else L
+
+
+def _minimise(problem: Triplets, X: np.ndarray, L: np.ndarray, mu: float, n_iter: int) -> np.ndarray:
+    pairs = max(1, int((problem.targets >= 0).sum()))
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = objective(flat.reshape(L.shape).astype(X.dtype), X, problem, mu)
+        return value / pairs, gradient.astype(np.float64).ravel() / pairs
+
+    found = minimize(loss, L.astype(np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": n_iter})
+    return found.x.reshape(L.shape)

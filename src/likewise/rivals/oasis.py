@@ -1,0 +1,178 @@
+"""OASIS: a bilinear similarity learned on-line from triplets (Chechik et al. 2010).
+
+Steps: a query p, a relevant p⁺, an irrelevant p⁻; z = p⁺ − p⁻; loss l = 1 − pᵀWz. If l > 0 then
+W ← W + τ p zᵀ with τ = min(C, l / (‖p‖²‖z‖²)).
+
+Step by step, this reads the d×d matrix in every step and writes it in every violated one: memory traffic is its whole
+cost. The triplets do not depend on W, so a block of them can be drawn ahead: with W₀ the matrix before the block,
+
+    p_iᵀ W z_i = p_iᵀ W₀ z_i + Σ_{j < i} τ_j (p_iᵀp_j)(z_jᵀz_i),
+
+so one product with W₀, two Gram matrices and a short recursion give every τ of the block exactly, and one product adds
+all its updates: the same steps and, up to rounding, the same result at the speed of matrix products.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from likewise.learn.base import project
+from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.maths.labels import generator
+from likewise.rivals.common import Baseline, compiled, estimator
+from likewise.utils.arrays import dense
+from likewise.utils.onnx_graph import Graph
+from likewise.utils.validation import StrOptions
+
+TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@estimator
+class OASIS(Baseline):
+    """Passive-aggressive triplets on a d×d matrix; ranks by qᵀWx.
+
+    Parameters
+    ----------
+    C : float or "auto", default="auto"
+        Aggressiveness: the largest step. "auto" takes the best of `grid` on held-out training rows after
+        `pilot * n_steps` steps.
+    n_steps : int, default=1000000
+        Number of triplets.
+    normalize : bool, default=True
+        Scale rows to unit length first, as its authors do.
+    symmetrize, psd : bool, default=False
+        Make W symmetric, or also positive semidefinite, at the end.
+    grid : sequence of float
+        Values of C to try.
+    pilot : float, default=0.1
+        Share of `n_steps` that each of them is tried for.
+    engine : {"blocked", "steps"}, default="blocked"
+        Exact blocks through matrix products, or one compiled step after the other, as published (slow without
+        numba). Both see the same triplets.
+    random_state : int, RandomState or None, default=None
+        Seed of the triplets and of the holdout.
+
+    Attributes
+    ----------
+    W_ : (d, d) array
+        The bilinear form.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"C": "grid"}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"engine": [StrOptions({"blocked", "steps"})]}
+
+    C: float | str = "auto"
+    n_steps: int = 1_000_000
+    normalize: bool = True
+    symmetrize: bool = False
+    psd: bool = False
+    grid: tuple[float, ...] = (0.1, 0.01, 1.0)
+    pilot: float = 0.1
+    engine: str = "blocked"
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn W from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X).astype(np.float32)
+        self.C_ = float(self._best(self._pilot, rows, codes)["C"])
+        W = self._learn(rows, codes, self.C_, self.n_steps)
+        self.W_ = _finish(W, self.symmetrize or self.psd, self.psd)
+        return self
+
+    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        steps = max(1, round(self.pilot * self.n_steps))
+
+        def candidate(params: Params) -> Sides:
+            W = self._learn(X, y, params["C"], steps)
+            return lambda rows: (rows @ W, rows)
+
+        return candidate
+
+    def _learn(self, X: np.ndarray, y: np.ndarray, C: float, n_steps: int) -> np.ndarray:
+        learn = learn_blocked if self.engine == "blocked" else learn_steps
+        block = int(np.clip(X.shape[1] // 4, 64, 256))
+        return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return dense(self._rows(X))
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return project(self._rows(X), self.W_.T)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        rows = self._onnx_rows(graph, rows)
+        return graph.mapped(rows, self.W_), rows
+
+
+def triplets(y: np.ndarray, n_steps: int, block: int, rng: np.random.Generator) -> Iterator[TripletBlock]:
+    """Blocks of row numbers (p, p⁺, p⁻): p uniform, p⁺ uniform in its class, p⁻ uniform outside of it."""
+    n = len(y)
+    order = np.argsort(y, kind="stable")
+    sizes = np.bincount(y)
+    starts = np.cumsum(sizes) - sizes
+    for first in range(0, n_steps, block):
+        p, u, v = rng.random((3, min(block, n_steps - first)))
+        p = (p * n).astype(np.intp)
+        size, start = sizes[y[order[p]]], starts[y[order[p]]]
+        positive = start + (u * size).astype(np.intp)
+        negative = (start + size + (v * (n - size)).astype(np.intp)) % n
+        yield order[p], order[positive], order[negative]
+
+
+def learn_blocked(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
+    """W after all triplets, a block at a time."""
+    W = np.eye(X.shape[1], dtype=X.dtype)
+    for p, positive, negative in blocks:
+        P, Z = X[p], X[positive] - X[negative]
+        scores = np.einsum("ij,ij->i", P @ W, Z)
+        tau = steps_of_block(scores, (P @ P.T) * (Z @ Z.T), C)
+        moved = np.flatnonzero(tau)
+        W += (P[moved] * tau[moved, None]).T @ Z[moved]
+    return W
+
+
+@compiled
+def steps_of_block(scores: np.ndarray, H: np.ndarray, C: float) -> np.ndarray:
+    """The τ of each triplet of a block, given its scores under W₀ and H_ij = (p_iᵀp_j)(z_iᵀz_j)."""
+    scores = scores.copy()
+    tau = np.zeros_like(scores)
+    for i in range(len(scores)):
+        loss = 1 - scores[i]
+        if loss > 0 and H[i, i] > 0:
+            tau[i] = min(C, loss / H[i, i])
+            scores[i + 1 :] += tau[i] * H[i, i + 1 :]
+    return tau
+
+
+def learn_steps(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
+    """W after all triplets, one rank-one update after the other, in place."""
+    W = np.eye(X.shape[1], dtype=X.dtype)
+    for p, positive, negative in blocks:
+        take_steps(W, X[p], X[positive] - X[negative], X.dtype.type(C))
+    return W
+
+
+@compiled
+def take_steps(W: np.ndarray, P: np.ndarray, Z: np.ndarray, C: float) -> None:
+    """The published algorithm on W for one triplet (p, z) after the other, in place."""
+    for i in range(len(P)):
+        p, z = P[i], Z[i]
+        score = np.dot(p, np.dot(W, z))
+        size = np.sum(p * p) * np.sum(z * z)
+        if score < 1 and size > 0:
+            tau = min(C, (1 - score) / size)
+            for a in range(len(p)):
+                step = tau * p[a]
+                for b in range(len(z)):
+                    W[a, b] += step * z[b]
+
+
+def _finish(W: np.ndarray, symmetrize: bool, psd: bool) -> np.ndarray:
+    if symmetrize:
+        W = (W + W.T) / 2
+    if psd:
+        values, vectors = np.linalg.eigh(W.astype(np.float64))
+        W = ((vectors * np.maximum(values, 0)) @ vectors.T).astype(W.dtype)
+    return W

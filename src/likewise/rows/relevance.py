@@ -1,0 +1,336 @@
+"""Relevance of items to queries: read from pairs, triples or clicks, or given as a matrix."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.errors import LikewiseError
+
+_MOST_ROWS = 50_000_000  # without ids or a shape, the largest number of a row says how many there are
+
+
+class Relevance:
+    """The known relevance of n_g items to n_q queries.
+
+    Parameters
+    ----------
+    R : (n_q, n_g) matrix, sparse or dense
+        In a sparse matrix a stored entry is known, a stored zero too; in a dense one every entry is.
+    unstored : {"unknown", "irrelevant"}, default="unknown"
+        What the other pairs are. Unknown pairs have no effect, and the work grows with the known ones alone.
+    kind : {"auto", "binary", "graded"}, default="auto"
+        "binary": 1 asks for a score of at least δ1 and 0 for one of at most δ2. "graded": the value is the score
+        itself, and an unstored irrelevant pair has 0. "auto" is binary if all values are 0 or 1.
+
+    Examples
+    --------
+    >>> from likewise.rows import Relevance
+    >>> Relevance.from_triples([0, 0, 1], [2, 5, 3], [1, 0, 1], shape=(2, 6))
+    Relevance(2 x 6, 3 known pairs, binary, unstored='unknown')
+    """
+
+    one_label_per_row = False
+
+    def __init__(self, R: Any, *, unstored: str = "unknown", kind: str = "auto") -> None:
+        if unstored not in ("unknown", "irrelevant"):
+            raise LikewiseError(f"unstored={unstored!r}: expected 'unknown' or 'irrelevant'")
+        if kind not in ("auto", "binary", "graded"):
+            raise LikewiseError(f"kind={kind!r}: expected 'auto', 'binary' or 'graded'")
+        self.R = _checked(R)
+        self.unstored = unstored
+        self.kind = _kind(self.R.data, kind)
+        self._may_grow = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.R.shape
+
+    @property
+    def n_known(self) -> int:
+        return self.R.nnz if self.unstored == "unknown" else self.shape[0] * self.shape[1]
+
+    @property
+    def complete(self) -> bool:
+        return self.n_known == self.shape[0] * self.shape[1]
+
+    def __repr__(self) -> str:
+        n_q, n_g = self.shape
+        return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
+
+    def take(self, queries: np.ndarray) -> "Relevance":
+        return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
+
+    def fitted_to(self, n_q: int, n_g: int) -> "Relevance":
+        """This relevance for n_q queries and n_g items; an inferred size grows to them."""
+        if self.shape == (n_q, n_g):
+            return self
+        if not self._may_grow or self.shape[0] > n_q or self.shape[1] > n_g:
+            raise LikewiseError(
+                f"relevance has shape {self.shape}: expected ({n_q}, {n_g}), one row per query, one column per item"
+            )
+        grown = self.R.copy()
+        grown.resize((n_q, n_g))
+        return Relevance(grown, unstored=self.unstored, kind=self.kind)
+
+    @classmethod
+    def from_triples(
+        cls,
+        queries: Any,
+        items: Any,
+        grades: Any = None,
+        *,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+        unstored: str = "unknown",
+        kind: str = "auto",
+        conflicts: str = "error",
+    ) -> Self:
+        """From lists of (query, item, grade); without grades every pair listed is relevant.
+
+        `query_ids` and `item_ids` name the rows of the two sides, in their order; without them queries and items are
+        row numbers. A pair listed with two grades is an error, or left unknown with `conflicts="drop"`.
+        """
+        rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
+        values = np.ones(len(rows)) if grades is None else grades
+        size = _shape(rows, columns, query_ids, item_ids, shape)
+        relevance = cls(assembled(rows, columns, values, size, conflicts), unstored=unstored, kind=kind)
+        relevance._may_grow = shape is None
+        return relevance
+
+    @classmethod
+    def from_pairs(
+        cls, must_link: Any, cannot_link: Any = (), *, ids: Any = None, n: int | None = None, conflicts: str = "error"
+    ) -> Self:
+        """From pairs of rows of one set that are alike (`must_link`) or not (`cannot_link`), in either order."""
+        alike, unlike = _pairs(must_link, "must_link"), _pairs(cannot_link, "cannot_link")
+        both = np.concatenate([part for part in (alike, unlike) if len(part)] or [alike])
+        left, right = places(both[:, 0], ids, "item"), places(both[:, 1], ids, "item")
+        linked = np.repeat([1.0, 0.0], [len(alike), len(unlike)])
+        n = len(ids) if ids is not None else n
+        rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
+        size = max(1, _counted(rows, "item")) if n is None else n
+        relevance = cls(assembled(rows, columns, np.tile(linked, 2), (size, size), conflicts), kind="binary")
+        relevance._may_grow = n is None
+        return relevance
+
+    @classmethod
+    def from_triplets(
+        cls,
+        anchors: Any,
+        positives: Any,
+        negatives: Any,
+        *,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+        conflicts: str = "error",
+    ) -> Self:
+        """From triplets: the anchor is like the positive and not like the negative."""
+        anchors, positives, negatives = (np.asarray(part).ravel() for part in (anchors, positives, negatives))
+        if not len(anchors) == len(positives) == len(negatives):
+            raise LikewiseError(
+                f"triplets have {len(anchors)} anchors, {len(positives)} positives and {len(negatives)} negatives: "
+                "expected as many of each"
+            )
+        return cls.from_triples(
+            np.concatenate([anchors, anchors]),
+            np.concatenate([positives, negatives]),
+            np.repeat([1.0, 0.0], len(anchors)),
+            query_ids=query_ids,
+            item_ids=item_ids,
+            shape=shape,
+            kind="binary",
+            conflicts=conflicts,
+        )
+
+    @classmethod
+    def from_clicks(
+        cls,
+        queries: Any,
+        items: Any,
+        clicked: Any = None,
+        *,
+        position: Any = None,
+        query_ids: Any = None,
+        item_ids: Any = None,
+        shape: tuple[int, int] | None = None,
+    ) -> Self:
+        """From a log of items shown for queries, clicked or not; without `clicked` every row is a click.
+
+        An item clicked at least once is relevant. One shown and never clicked is irrelevant; with `position` only if
+        it was shown above a click of the same query, since items below the last click may not have been seen.
+        """
+        rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
+        hits = np.ones(len(rows)) if clicked is None else np.asarray(clicked, dtype=np.float64).ravel()
+        size = _shape(rows, columns, query_ids, item_ids, shape)
+        assembled(rows, columns, np.zeros(len(rows)) + hits.sum(), size)  # lengths, finiteness, places
+        said = hits > 0
+        if not said.any():
+            raise LikewiseError("clicks has no click: no pair is known to be relevant")
+        told = said | _looked_at(rows, said, position)
+        pairs = sp.coo_array((said[told].astype(float), (rows[told], columns[told])), shape=size).tocsr()
+        pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed
+        relevance = cls(pairs, kind="binary")
+        relevance._may_grow = shape is None
+        return relevance
+
+
+def _looked_at(rows: np.ndarray, clicked: np.ndarray, position: Any) -> np.ndarray:
+    """Which rows of the log were seen: all, or those above the lowest click of their query."""
+    if position is None:
+        return np.ones(len(rows), dtype=bool)
+    position = np.asarray(position, dtype=np.float64).ravel()
+    if len(position) != len(rows):
+        raise LikewiseError(f"position has {len(position)} entries: expected {len(rows)}, one per row of the log")
+    lowest = np.full(rows.max() + 1, -np.inf)
+    np.maximum.at(lowest, rows[clicked], position[clicked])
+    return position < lowest[rows]
+
+
+def _shape(
+    rows: np.ndarray, columns: np.ndarray, query_ids: Any, item_ids: Any, shape: tuple[int, int] | None
+) -> tuple[int, int]:
+    if shape is not None:
+        return int(shape[0]), int(shape[1])
+    n_q = len(query_ids) if query_ids is not None else _counted(rows, "query")
+    n_g = len(item_ids) if item_ids is not None else _counted(columns, "item")
+    return n_q, n_g
+
+
+def _counted(places: np.ndarray, what: str) -> int:
+    """The number of rows that row numbers ask for; a matrix takes room for every one of them."""
+    n = int(places.max(initial=-1)) + 1
+    if n > _MOST_ROWS:
+        raise LikewiseError(f"{what} {n - 1:,} of the relevance is above {_MOST_ROWS:,}: give {what}_ids, or a shape")
+    return n
+
+
+def _pairs(pairs: Any, what: str) -> np.ndarray:
+    array = np.asarray(pairs)
+    if array.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise LikewiseError(f"{what} has shape {array.shape}: expected (m, 2), one pair of rows per line")
+    return array
+
+
+def _checked(R: Any) -> sp.csr_array:
+    """CSR in float64; stored zeros are kept."""
+    if not sp.issparse(R):
+        dense = np.asarray(R, dtype=np.float64)
+        if dense.ndim != 2:
+            raise LikewiseError(
+                f"relevance has shape {dense.shape}: expected a matrix, one row per query, one column per item"
+            )
+        rows, columns = np.indices(dense.shape).reshape(2, -1)
+        return assembled(rows, columns, dense.ravel(), dense.shape)
+    R = R.tocoo()
+    rows, columns = (np.asarray(places, dtype=np.int64) for places in (R.row, R.col))
+    return assembled(rows, columns, R.data, R.shape)
+
+
+def _kind(values: np.ndarray, asked: str) -> str:
+    binary = bool(np.all((values == 0) | (values == 1)))
+    if asked == "auto":
+        return "binary" if binary else "graded"
+    if asked == "binary" and not binary:
+        odd = values[(values != 0) & (values != 1)][0]
+        raise LikewiseError(f"relevance has the value {odd:g}: expected 0 and 1 alone with kind='binary'")
+    return asked
+
+
+_LISTED = 5  # ids or pairs named in a message
+
+
+def places(ids: Any, known: Sequence[Any] | np.ndarray | None, what: str) -> np.ndarray:
+    """Row numbers of `ids`: their positions in `known`, or the ids themselves if `known` is None."""
+    ids = np.asarray(ids).ravel()
+    if known is None:
+        return _row_numbers(ids, what)
+    where = _positions(known, what)
+    found = [where.get(key) for key in map(_key, ids.tolist())]
+    missing = [value for value, place in zip(ids.tolist(), found, strict=True) if place is None]
+    if missing:
+        distinct = list(dict.fromkeys(map(_key, missing)))
+        raise LikewiseError(
+            f"{len(distinct)} {what} ids of the relevance match no row: {_listed([repr(name) for name in distinct])}"
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _positions(known: Any, what: str) -> dict[str, int]:
+    where: dict[str, int] = {}
+    for place, key in enumerate(map(_key, np.asarray(known).ravel().tolist())):
+        if where.setdefault(key, place) != place:
+            raise LikewiseError(f"{what} id {key!r} names rows {where[key]} and {place}: expected one row per id")
+    return where
+
+
+def _key(value: Any) -> str:
+    """An id for comparison: 7, 7.0 and "7" are one id, since a file does not distinguish them."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _row_numbers(ids: np.ndarray, what: str) -> np.ndarray:
+    if not len(ids):
+        return np.zeros(0, dtype=np.int64)
+    if ids.dtype.kind not in "iu" and not (ids.dtype.kind == "f" and np.all(ids == np.floor(ids))):
+        raise LikewiseError(f"{what} ids of the relevance are {ids.dtype}: expected row numbers, or give {what}_ids")
+    if ids.min() < 0:
+        raise LikewiseError(f"{what} id {int(ids.min())} of the relevance is negative: expected row numbers from 0")
+    return ids.astype(np.int64)
+
+
+def assembled(
+    rows: np.ndarray, columns: np.ndarray, values: Any, shape: tuple[int, int], conflicts: str = "error"
+) -> sp.csr_array:
+    """A CSR matrix with one entry per pair; a pair with two values is an error, or unknown if dropped."""
+    if conflicts not in ("error", "drop"):
+        raise LikewiseError(f"conflicts={conflicts!r}: expected 'error' or 'drop'")
+    values = np.asarray(values, dtype=np.float64).ravel()
+    _check_lengths(rows, columns, values, shape)
+    key = rows * np.int64(shape[1]) + columns
+    order = np.lexsort((values, key))
+    key, values = key[order], values[order]
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    last = np.concatenate([first[1:], [len(key)]]) - 1
+    differs = values[first] != values[last]
+    if differs.any() and conflicts == "error":
+        raise LikewiseError(_conflicts(key[first][differs], values[first][differs], values[last][differs], shape[1]))
+    kept = first[~differs]
+    return sp.csr_array((values[kept], (key[kept] // shape[1], key[kept] % shape[1])), shape=shape)
+
+
+def _check_lengths(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> None:
+    if not len(rows) == len(columns) == len(values):
+        raise LikewiseError(
+            f"relevance has {len(rows)} queries, {len(columns)} items and {len(values)} grades: "
+            "expected as many of each"
+        )
+    if not len(rows):
+        raise LikewiseError("relevance is empty: it holds no pair")
+    if not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise LikewiseError(
+            f"relevance has {int((~np.isfinite(values)).sum())} grades that are not finite, the first {values[at]} "
+            f"for the pair ({rows[at]}, {columns[at]}): leave a pair out to say that it is unknown"
+        )
+    if rows.max() >= shape[0] or columns.max() >= shape[1]:
+        raise LikewiseError(
+            f"relevance names the pair ({rows.max()}, {columns.max()}): "
+            f"expected rows below {shape[0]} and items below {shape[1]}"
+        )
+
+
+def _conflicts(key: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> str:
+    said = [f"({k // width}, {k % width}) is {b:g} and {a:g}" for k, a, b in zip(key, low, high, strict=True)]
+    noun = "pair" if len(said) == 1 else "pairs"
+    return f"relevance has {len(said)} conflicting {noun}: {_listed(said, '; ')}"
+
+
+def _listed(said: list[str], mark: str = ", ") -> str:
+    more = f" and {len(said) - _LISTED} more" if len(said) > _LISTED else ""
+    return mark.join(said[:_LISTED]) + more

@@ -1,0 +1,144 @@
+"""Relevance from a file: triples, pairs, triplets or clicks in CSV, TSV or Parquet, told apart by their columns."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.rows.arrays import parquet_frame
+from likewise.rows.npy import explained
+from likewise.rows.relevance import Relevance
+from likewise.rows.text import is_number, opened, rows_of
+
+# What people call these columns.
+_QUERY = ("query", "query_id", "qid", "q")
+_ITEM = ("item", "item_id", "document", "doc", "doc_id", "docid", "iid", "gallery")
+_GRADE = ("grade", "relevance", "rel", "score", "rating", "label")
+_CLICKED = ("clicked", "click", "clicks")
+_POSITION = ("position", "rank", "pos")
+_LEFT, _RIGHT, _LINK = ("a", "left", "first", "item1"), ("b", "right", "second", "item2"), ("link", "alike", "same")
+_LINKS = {"must": 1.0, "must-link": 1.0, "cannot": 0.0, "cannot-link": 0.0, "1": 1.0, "0": 0.0}
+_EXPECTED = "query, item[, grade]; query, item, clicked[, position]; anchor, positive, negative; or a, b[, link]"
+
+_ID = re.compile(r"0|[1-9][0-9]{0,17}")
+
+Columns = dict[str, list[str]]
+
+
+def read_relevance(
+    path: str | os.PathLike[str],
+    *,
+    query_ids: Sequence[Any] | None = None,
+    item_ids: Sequence[Any] | None = None,
+    shape: tuple[int, int] | None = None,
+    unstored: str = "unknown",
+    kind: str = "auto",
+) -> Relevance:
+    """The relevance in a file; its header tells what it holds.
+
+    `query_ids` and `item_ids` name the rows of the two sides; without them the file has row numbers, counted from 0.
+    """
+    path = Path(path)
+    columns = _columns(path)
+    ids: dict[str, Any] = {"query_ids": query_ids, "item_ids": item_ids, "shape": shape}
+    try:
+        if "anchor" in columns:
+            _check_unstored(unstored, "triplets")
+            parts = [_ids(_named(path, columns, (name,))) for name in ("anchor", "positive", "negative")]
+            return Relevance.from_triplets(*parts, **ids)
+        if _found(columns, _LEFT) and _found(columns, _RIGHT):
+            _check_unstored(unstored, "pairs")
+            return _from_links(path, columns, item_ids, shape)
+        queries, items = _ids(_named(path, columns, _QUERY)), _ids(_named(path, columns, _ITEM))
+        clicked = _found(columns, _CLICKED)
+        if clicked:
+            _check_unstored(unstored, "clicks")
+            position = _numbers(path, columns, _found(columns, _POSITION))
+            return Relevance.from_clicks(queries, items, _numbers(path, columns, clicked), position=position, **ids)
+        grades = _numbers(path, columns, _found(columns, _GRADE))
+        return Relevance.from_triples(queries, items, grades, unstored=unstored, kind=kind, **ids)
+    except LikewiseError as error:
+        raise error if str(path) in str(error) else LikewiseError(f"{path}: {error}") from error
+
+
+def _check_unstored(unstored: str, what: str) -> None:
+    if unstored != "unknown":
+        raise LikewiseError(f"unstored={unstored!r} has no meaning for {what}: expected 'unknown'")
+
+
+def _from_links(path: Path, columns: Columns, ids: Any, shape: tuple[int, int] | None) -> Relevance:
+    left, right = _ids(_named(path, columns, _LEFT)), _ids(_named(path, columns, _RIGHT))
+    link = _found(columns, _LINK)
+    said = np.ones(len(left)) if link is None else np.array([_link(path, cell) for cell in columns[link]])
+    both = np.stack([left, right], axis=1)
+    return Relevance.from_pairs(both[said > 0], both[said == 0], ids=ids, n=None if shape is None else shape[0])
+
+
+def _link(path: Path, cell: str) -> float:
+    name = cell.strip().lower()
+    if name not in _LINKS:
+        raise LikewiseError(f"{path} has the link {cell!r}: expected must or cannot, or 1 or 0")
+    return _LINKS[name]
+
+
+def _columns(path: Path) -> Columns:
+    """Cells by column, names in lower case."""
+    if not path.is_file():
+        raise LikewiseError(f"the relevance file {path} does not exist")
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _parquet_columns(path)
+    if suffix not in (".csv", ".tsv", ".txt"):
+        raise LikewiseError(f"the relevance file {path} ends with {suffix}: expected .csv, .tsv or .parquet")
+    with opened(path) as file:
+        rows = [row for row in rows_of(file, str(path), "\t" if suffix == ".tsv" else None) if any(row)]
+    if len(rows) < 2:
+        raise LikewiseError(f"the relevance file {path} is empty: expected a header and one pair per row")
+    short = next((i for i, row in enumerate(rows, start=1) if len(row) != len(rows[0])), None)
+    if short is not None:
+        raise LikewiseError(f"row {short} of {path} has {len(rows[short - 1])} cells: expected {len(rows[0])}")
+    return {
+        name.strip().lower(): [cell.strip() for cell in cells]
+        for name, cells in zip(rows[0], zip(*rows[1:], strict=True), strict=True)
+    }
+
+
+def _parquet_columns(path: Path) -> Columns:
+    frame = parquet_frame(path)
+    if not frame.num_rows:
+        raise LikewiseError(f"the relevance file {path} is empty: expected one pair per row")
+    with explained(path, "Parquet"):
+        cells = {name.lower(): frame[name].to_pylist() for name in frame.column_names}
+    return {name: [str(int(v)) if isinstance(v, bool) else str(v) for v in values] for name, values in cells.items()}
+
+
+def _found(columns: Columns, names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in columns), None)
+
+
+def _named(path: Path, columns: Columns, names: Sequence[str]) -> list[str]:
+    name = _found(columns, names)
+    if name is None:
+        raise LikewiseError(f"{path} has the columns {', '.join(columns)}: expected {_EXPECTED}")
+    return columns[name]
+
+
+def _ids(cells: list[str]) -> np.ndarray:
+    """Ids as whole numbers where all of them are, as text otherwise."""
+    if all(_ID.fullmatch(cell) for cell in cells):
+        return np.array([int(cell) for cell in cells], dtype=np.int64)
+    return np.array(cells, dtype=object)  # of text NumPy would give each the room of the longest
+
+
+def _numbers(path: Path, columns: Columns, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return None
+    try:
+        return np.array([float(cell) for cell in columns[name]])
+    except ValueError:
+        odd = next(cell for cell in columns[name] if not is_number(cell))
+        raise LikewiseError(f"{path} has {odd!r} in the column {name!r}: expected numbers") from None

@@ -1,0 +1,219 @@
+"""Rows that are not in memory: a `.npy` file, or a stream of blocks; read ahead in a thread."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, Self
+
+import numpy as np
+from numpy.lib import format as npy
+from sklearn.utils import gen_batches
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.rows.npy import read_header
+
+Blocks = Iterator[tuple[slice, np.ndarray]]
+
+
+class NpyFile:
+    """A matrix in a `.npy` file, or at an offset of another file, read into two alternating buffers.
+
+    Not memory-mapped: pages of a mapped file count as memory of this process until the system reclaims them. The file
+    stays open, so that all passes read the same rows even if another file takes its name.
+    """
+
+    def __init__(
+        self, path: Path, shape: tuple[int, int], dtype: np.dtype, offset: int, file: BinaryIO | None = None
+    ) -> None:
+        self.path, self.shape, self.dtype, self.offset = path, shape, np.dtype(dtype), offset
+        self._row_bytes = shape[1] * self.dtype.itemsize
+        self._end = offset + shape[0] * self._row_bytes
+        self._begin(file)
+        size = os.fstat(self._file.fileno()).st_size
+        if size < self._end:
+            raise self._truncated(size)
+
+    def _begin(self, file: BinaryIO | None) -> None:
+        self._file = open(self.path, "rb", buffering=0) if file is None else file  # noqa: SIM115 (it stays open)
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens the file by its name."""
+        return {name: value for name, value in vars(self).items() if name not in ("_file", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin(None)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        path = Path(path)
+        try:
+            file = open(path, "rb", buffering=0)  # noqa: SIM115 (it stays open)
+        except FileNotFoundError as error:
+            raise LikewiseError(f"{path} does not exist") from error
+        shape, fortran, dtype, offset = read_header(file, os.fstat(file.fileno()).st_size, path)
+        if len(shape) != 2 or 0 in shape or dtype.kind not in "biuf":
+            raise FileFormatError(f"{path} has shape {shape} and type {dtype}: expected rows of real numbers")
+        if fortran:
+            raise FileFormatError(f"{path} is stored column by column: save it with np.ascontiguousarray first")
+        return cls(path, (int(shape[0]), int(shape[1])), dtype, offset, file)
+
+    @staticmethod
+    def is_one(path: Path) -> bool:
+        """Whether a file has the header of a `.npy` file, whatever its name."""
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            return file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX
+
+    @classmethod
+    def of_memmap(cls, X: np.memmap) -> Self | None:
+        """The file behind a memory-mapped matrix, at the matrix's offset; None if its rows are not contiguous."""
+        filename: Any = X.filename
+        if filename is None or X.ndim != 2 or 0 in X.shape or not X.flags.c_contiguous or X.dtype.kind not in "biuf":
+            return None
+        whole: Any = X
+        while isinstance(whole.base, np.memmap):  # a view keeps the offset of its base
+            whole = whole.base
+        offset = int(whole.offset + X.ctypes.data - whole.ctypes.data)
+        return cls(Path(filename), X.shape, X.dtype, offset, getattr(whole, "file", None))
+
+    def blocks(self, block_rows: int) -> Blocks:
+        """Ranges of row numbers and their rows, in order; an array is valid until the next one is requested."""
+        n = self.shape[0]
+        ranges = list(gen_batches(n, block_rows))
+        buffers = [np.empty((min(block_rows, n), self.shape[1]), dtype=self.dtype) for _ in ranges[:2]]
+        jobs = [
+            lambda part=part, buffer=buffers[i % 2]: (part, self._read(part, buffer)) for i, part in enumerate(ranges)
+        ]
+        yield from read_ahead(iter(jobs))
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows, given in ascending order."""
+        found = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        for i, row in enumerate(rows.tolist()):
+            self._read(slice(row, row + 1), found[i : i + 1])
+        return found
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        return self._read(slice(first, last), np.empty((last - first, self.shape[1]), dtype=self.dtype))
+
+    def place(self, row: int) -> str:
+        """Where a row is, for an error message."""
+        return f"{self.path}: row {row}, at byte {self.offset + row * self._row_bytes},"
+
+    def _read(self, part: slice, buffer: np.ndarray) -> np.ndarray:
+        rows, first = buffer[: part.stop - part.start], self.offset + part.start * self._row_bytes
+        with self._lock:
+            got = read_exactly(self._file, first, rows)
+        if got < rows.nbytes:
+            raise self._truncated(first + got)
+        return rows
+
+    def _truncated(self, byte: int) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is truncated: it ends at byte {byte}, and {self.shape[0]} rows of {self.shape[1]} "
+            f"need {self._end} bytes"
+        )
+
+
+class BlockStream:
+    """Blocks of rows from a function that returns an iterator, or from an iterable that can be iterated repeatedly."""
+
+    def __init__(self, blocks: Callable[[], Iterable[Any]] | Iterable[Any], n: int) -> None:
+        if not callable(blocks) and iter(blocks) is iter(blocks):
+            raise LikewiseError(
+                f"X is a {type(blocks).__name__} that can be read only once, and every pass reads it: "
+                "pass the function that makes it"
+            )
+        self._again = blocks if callable(blocks) else lambda: blocks
+        first = next(iter(self._again()), None)
+        if first is None:
+            raise LikewiseError("X gives no block of rows: expected arrays of shape (rows, d)")
+        rows = _checked_block(first, None)
+        self.shape, self.dtype = (n, rows.shape[1]), rows.dtype
+
+    def blocks(self, block_rows: int) -> Blocks:
+        """As `NpyFile.blocks`, the next block being made in a thread."""
+        first, stream = 0, iter(self._again())
+        for given in read_ahead(iter(lambda: lambda: next(stream, None), 0)):
+            if given is None:
+                break
+            rows = _checked_block(given, self.shape[1])
+            if first + len(rows) > self.shape[0]:
+                raise LikewiseError(f"X gives more than the {self.shape[0]} rows that y has labels for")
+            for start in range(0, len(rows), block_rows):
+                part = rows[start : start + block_rows]
+                yield slice(first + start, first + start + len(part)), part
+            first += len(rows)
+        if first < self.shape[0]:
+            raise LikewiseError(f"X gives {first} rows and y has {self.shape[0]} labels: expected one per row")
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        found = []
+        for part, block in self.blocks(1 << 62):
+            inside = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]
+            found.append(block[inside - part.start])
+        return np.concatenate(found)
+
+    def place(self, row: int) -> str:
+        return f"X: row {row}"
+
+
+class Source(Protocol):
+    """Rows that can be read repeatedly, always in one order."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+
+    def blocks(self, block_rows: int) -> Blocks: ...
+    def take(self, rows: np.ndarray) -> np.ndarray: ...
+    def place(self, row: int) -> str: ...
+
+
+def read_ahead(jobs: Iterator[Callable[[], Any]]) -> Iterator[Any]:
+    """The result of each job, with the next one under way in a thread."""
+    with ThreadPoolExecutor(1, thread_name_prefix="likewise-read") as pool:
+        waiting = [pool.submit(job) for job in islice(jobs, 1)]
+        while waiting:
+            result = waiting.pop().result()
+            waiting = [pool.submit(job) for job in islice(jobs, 1)]
+            yield result
+
+
+def read_exactly(file: Any, offset: int, rows: np.ndarray) -> int:
+    """Fill `rows` from a file at `offset`; returns the bytes read, which are fewer where the file ends."""
+    view, done = rows.reshape(-1).view(np.uint8), 0
+    file.seek(offset)
+    while done < len(view):
+        got = file.readinto(view[done:])
+        if not got:
+            break
+        done += got
+    return done
+
+
+def working_dtype(dtype: np.dtype) -> np.dtype:
+    """The precision to compute in: float32 for what it holds exactly, float64 for the rest."""
+    return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+
+
+def check_finite(rows: np.ndarray, first: int, place: Callable[[int], str]) -> None:
+    """Raise an error that names the row, if a value is not finite."""
+    if rows.dtype.kind != "f" or np.isfinite(rows.sum(dtype=np.float64)):
+        return
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        raise LikewiseError(f"{place(first + int(bad[0]))} holds NaN or infinity: every value must be finite")
+
+
+def _checked_block(block: Any, width: int | None) -> np.ndarray:
+    rows = np.asarray(block)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or (width is not None and rows.shape[1] != width):
+        shape = "(rows, d)" if width is None else f"(rows, {width})"
+        raise LikewiseError(f"X gives a block of shape {rows.shape} and type {rows.dtype}: expected numbers, {shape}")
+    return rows

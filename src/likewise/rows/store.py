@@ -1,0 +1,301 @@
+"""A feature store: a folder with `features.npy`, `items.csv` and `meta.json` that a person can open.
+
+`features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
+(relative to the folder the images came from), `label`, the `size` and `mtime_ns` of the file when it was read, the
+`hash` of its bytes, which finds a renamed file again, and when the picture was `taken`; older stores have the first
+four. Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline
+`\\n`, a carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
+"""
+
+import csv
+import io
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.rows.npy import mapped
+from likewise.rows.store_files import (
+    EXTRACTOR,
+    FEATURES,
+    ITEMS,
+    check_free,
+    commit,
+    is_store,
+    meta_to_json,
+    new_files,
+    read_meta,
+    read_store,
+    recover,
+    settled,
+)
+from likewise.utils.files import StrPath, atomic_write, locked
+
+__all__ = [
+    "EXTRACTOR",
+    "FeatureStore",
+    "Item",
+    "escape",
+    "is_store",
+    "meta_to_json",
+    "printable",
+    "read_meta",
+    "unescape",
+]
+
+COLUMNS = ("path", "label", "size", "mtime_ns", "hash", "taken")
+_FIRST_COLUMNS = COLUMNS[:4]  # those of format 1
+
+
+class Item(NamedTuple):
+    """One row of a store; `size` and `mtime_ns` are -1, `hash` and `taken` "", for an item that came from no file.
+
+    `hash` is the blake2b of the file's bytes (16 bytes, in hex), `taken` is its EXIF date as YYYY-MM-DDTHH:MM:SS.
+    """
+
+    path: str
+    label: str
+    size: int = -1
+    mtime_ns: int = -1
+    hash: str = ""
+    taken: str = ""
+
+
+class FeatureStore:
+    """Features on disk with their items and the extractor that made them.
+
+    Attributes
+    ----------
+    features : memory-mapped array of shape (n, d), float32 or float16
+    items : list of `Item`, one per row
+    labels : array of str, "" where an item has none; None if no item has one
+    paths : list of str, relative to `root`
+    hashes : list of str, "" where an item has none; None if no item has one
+    taken : list of str, when each picture was taken, "" where unknown; None if no date is known
+    meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
+    """
+
+    def __init__(self, path: Path, features: np.ndarray, items: list[Item], meta: dict[str, Any]) -> None:
+        self.path = path
+        self.features = features
+        self.items = items
+        self.meta = meta
+
+    @classmethod
+    def open(cls, path: StrPath) -> Self:
+        """Open the store in the folder `path` for reading."""
+        path = Path(path)
+        return read_store(path, lambda meta, where: cls._read(path, meta, where))
+
+    @classmethod
+    def _read(cls, path: Path, meta: dict[str, Any], where: Callable[[str], Path]) -> Self:
+        items = list(_iterate_items(where(ITEMS)))
+        features = read_features(where(FEATURES))
+        if not len(features) == len(items) == meta["n_items"]:
+            raise FileFormatError(
+                f"{path} has {len(features)} rows in features.npy, {len(items)} in items.csv and {meta['n_items']} in "
+                "meta.json: a run was interrupted; run `likewise features` on it again"
+            )
+        return cls(path, features, items, settled(meta))
+
+    @classmethod
+    def write(
+        cls,
+        path: StrPath,
+        features: Any,
+        labels: Sequence[Any] | np.ndarray | None = None,
+        paths: Sequence[Any] | None = None,
+        meta: dict[str, Any] | None = None,
+        extractor: Any = None,
+    ) -> Self:
+        """Make a store from arrays, one row of `features` per item; `paths` default to the row numbers."""
+        path = Path(path)
+        features = np.asarray(features)
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
+            said = f"features has shape {features.shape} and type {features.dtype}"
+            raise LikewiseError(f"{said}; expected rows of numbers")
+        features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
+        items = _make_items(len(features), labels, paths)
+        facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
+        check_free(path)
+        with locked(path):
+            recover(path)
+            new = new_files(path)
+            atomic_write(new / FEATURES, lambda file: np.save(file, features, allow_pickle=False))
+            atomic_write(new / ITEMS, items_to_csv(items))
+            if extractor is not None:
+                extractor.save(new / EXTRACTOR)
+                facts["extractor"] = extractor.describe()
+            commit(path, facts)
+        return cls.open(path)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"FeatureStore({str(self.path)!r}: {len(self)} items, {self.features.shape[1]} features)"
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """Labels as an array of str ("" where an item has none), or None if no item has a label."""
+        labels = [item.label for item in self.items]
+        return np.array(labels, dtype=str) if any(labels) else None
+
+    @property
+    def paths(self) -> list[str]:
+        return [item.path for item in self.items]
+
+    @property
+    def hashes(self) -> list[str] | None:
+        """Content hashes of the files ("" where unknown), or None if no item has one."""
+        return _column([item.hash for item in self.items])
+
+    @property
+    def taken(self) -> list[str] | None:
+        """When each picture was taken, YYYY-MM-DDTHH:MM:SS ("" where unknown), or None if no date is known."""
+        return _column([item.taken for item in self.items])
+
+    @property
+    def root(self) -> Path | None:
+        """The folder the images came from, if they came from one."""
+        root = self.meta.get("root")
+        return None if root is None else Path(unescape(root))
+
+    def image_path(self, row: int) -> Path:
+        """Where the image of a row was when it was read."""
+        return (self.root or Path()) / self.items[row].path
+
+    @property
+    def extractor_file(self) -> Path | None:
+        """The file of the extractor, if the store has one."""
+        file = read_store(self.path, lambda meta, where: where(EXTRACTOR))
+        return file if file.is_file() else None
+
+    def extractor(self) -> Any:
+        """The extractor that made these features, so that a query image can go through exactly the same one."""
+        file = self.extractor_file
+        if file is None:
+            raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
+        # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
+        return import_module("likewise.pictures.base").load_extractor(file)
+
+
+def _column(values: list[str]) -> list[str] | None:
+    return values if any(values) else None
+
+
+def escape(name: str) -> str:
+    r"""A file name as one line of valid UTF-8: undecodable bytes, newlines and backslashes become \xNN, \n, \r, \\."""
+    return printable(name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r"))
+
+
+def printable(name: str) -> str:
+    r"""A name as text that every file, terminal and browser takes: bytes that are not UTF-8 become \xNN."""
+    return re.sub("[\ud800-\udfff]", _escape_surrogate, name)
+
+
+def _escape_surrogate(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    # surrogateescape maps the byte NN to U+DCNN; any other lone surrogate is not a byte and keeps its own number
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+_ESCAPES = re.compile(r"\\(?:([\\nr])|x([0-9a-f]{2})|u(d[89a-f][0-9a-f]{2}))")
+
+
+def unescape(text: str) -> str:
+    """The name that `escape` was given."""
+    return _ESCAPES.sub(_unescape_one, text)
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    letter, byte, surrogate = match.groups()
+    if letter:
+        return {"\\": "\\", "n": "\n", "r": "\r"}[letter]
+    return chr(0xDC00 + int(byte, 16)) if byte else chr(int(surrogate, 16))
+
+
+def items_to_csv(items: Iterable[Item]) -> bytes:
+    rows = ((escape(item.path), escape(item.label), *item[2:]) for item in items)
+    return table_to_csv(COLUMNS, rows)
+
+
+def table_to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A header and rows as CSV in UTF-8 with plain newlines."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _iterate_items(path: Path) -> Iterator[Item]:
+    """The rows of an `items.csv`."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = csv.reader(file)
+            columns = tuple(next(rows, ()))
+            if columns not in (COLUMNS, _FIRST_COLUMNS):
+                raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
+            for row in rows:
+                if len(row) != len(columns):
+                    raise ValueError(f"line {rows.line_num} has {len(row)} columns; expected {len(columns)}")
+                yield Item(unescape(row[0]), printable(unescape(row[1])), int(row[2]), int(row[3]), *row[4:])
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
+    except (ValueError, csv.Error, OSError) as error:
+        raise FileFormatError(f"{path} cannot be read as items: {error}") from error
+
+
+def read_labels(path: Path) -> np.ndarray | None:
+    """The labels of an `items.csv` ("" where there is none, None if there is not one), without its other columns."""
+    numbers: dict[str, int] = {}
+    codes = array("l")
+    for item in _iterate_items(path):
+        codes.append(numbers.setdefault(item.label, len(numbers)))
+    if set(numbers) <= {""}:
+        return None
+    return np.array(list(numbers))[np.frombuffer(codes, dtype=f"i{codes.itemsize}")]
+
+
+def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, Any]:
+    """The counts of a store."""
+    labels = {item.label for item in items} - {""}
+    return {
+        "n_items": len(items),
+        "n_features": int(n_features),
+        "n_classes": len(labels),
+        "n_unlabelled": sum(not item.label for item in items),
+        "dtype": np.dtype(dtype).name,
+    }
+
+
+def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """The features of a store, memory-mapped, and its labels, without its other columns."""
+    return read_store(path, lambda meta, where: (read_features(where(FEATURES)), read_labels(where(ITEMS))))
+
+
+def read_features(path: Path) -> np.ndarray:
+    """The rows of a `features.npy`, memory-mapped."""
+    try:
+        features = mapped(path)
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
+    if features.ndim != 2 or features.dtype not in (np.float32, np.float16):
+        raise FileFormatError(f"{path} has shape {features.shape} and type {features.dtype}; expected rows of floats")
+    return features
+
+
+def _make_items(n: int, labels: Any, paths: Any) -> list[Item]:
+    names = [str(i) for i in range(n)] if paths is None else [os.fspath(p) for p in paths]
+    texts = [""] * n if labels is None else ["" if label is None else str(label) for label in labels]
+    for name, values in (("labels", texts), ("paths", names)):
+        if len(values) != n:
+            raise LikewiseError(f"{name} has {len(values)} entries; expected {n}, one per row of features")
+    return [Item(*pair) for pair in zip(names, texts, strict=True)]

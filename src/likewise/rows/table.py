@@ -1,0 +1,204 @@
+"""A table: rows, their labels if there are any, and what each row is called."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.rows.columns import Columns
+
+# What people call these columns, in the order of preference.
+LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
+_LONG_LABEL, _MOST_TEXT = 256, 1 << 28  # characters of one, bytes of all: NumPy gives each the room of the longest
+MOST_COLUMNS = 100_000_000  # one vector of that width takes 0.8 GB; a larger one is a damaged number
+PATH_NAMES = ("path", "paths", "file", "files", "filename")
+ID_NAMES = ("id", "ids")
+NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
+# What cards show first; such a column is no label, though it is text.
+TITLE_NAMES = ("title", "name", "headline", "subject")
+TEXT_NAMES = ("text", "body", "abstract", "description", "content", "summary", "document")
+URL_NAMES = ("url", "link", "href", "uri", "homepage")
+_FILE_NAME = re.compile(r"[^\s]\.[A-Za-z0-9]{2,4}$")
+_SAMPLE = 100
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and notes on the reading.
+
+    `ids` are those of a column of ids; `metadata` reads the other columns, None if there are none. `name_column` is
+    what the column of the names is called, if that is known.
+    """
+
+    X: Any
+    y: np.ndarray | None = None
+    names: list[str] | None = None
+    source: str = "X"
+    notes: list[str] = field(default_factory=list)
+    ids: list[Any] | None = None
+    metadata: Callable[[], Columns] | None = None
+    name_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.y is not None and len(self.y) != self.X.shape[0]:
+            raise LikewiseError(
+                f"{self.source} has {self.X.shape[0]} rows but {len(self.y)} labels: expected one per row"
+            )
+
+    @property
+    def paths(self) -> list[str | None] | None:
+        """The names of rows, if they are names of files; None for a row without one."""
+        column = None if self.name_column is None else self.name_column.lower()
+        some = [name for name in (self.names or [])[:_SAMPLE] if name]
+        is_file = column is None or column in PATH_NAMES or (column == "name" and all(map(_FILE_NAME.search, some)))
+        return [name or None for name in self.names] if self.names is not None and is_file else None
+
+    def unlabelled(self) -> np.ndarray:
+        """True for the rows without a label; a table without any label is an error."""
+        if self.y is None:
+            raise LikewiseError(
+                f"{self.source} has no labels: name a file with --labels or a column with --label-column"
+            )
+        missing = is_missing(self.y)
+        if missing.all():
+            raise LikewiseError(f"{self.source} has {len(missing)} rows and not one of them has a label")
+        return missing
+
+    def label_notes(self) -> list[str]:
+        """How many rows have no label, if any."""
+        missing = self.unlabelled()
+        if not missing.any():
+            return []
+        n = int(missing.sum())
+        verbs = ("has", "is") if n == 1 else ("have", "are")
+        return [f"{self.source}: {n} of {len(missing)} rows {verbs[0]} no label and {verbs[1]} left out"]
+
+    def labelled(self) -> Self:
+        """Only the rows that have a label; a table without any is an error."""
+        missing = self.unlabelled()
+        if self.y is None or not missing.any():
+            return self
+        kept = np.flatnonzero(~missing)
+        names = None if self.names is None else [self.names[i] for i in kept]
+        notes = [*self.notes, *self.label_notes()]
+        y, ids = tidy_labels(self.y[kept]), None if self.ids is None else [self.ids[i] for i in kept]
+        return replace(self, X=self.X[kept], y=y, names=names, notes=notes, ids=ids, metadata=None)
+
+
+def named_column(source: Any, columns: list[str], asked: str | None, usual: Sequence[str] = LABEL_NAMES) -> str | None:
+    """The column asked for, which must be there, else the first with a usual name in any case, else None."""
+    if asked is not None and asked not in columns:
+        raise LikewiseError(f"{source} has no column {asked!r}: its columns are {shortened(columns)}")
+    lowered = {column.lower(): column for column in reversed(columns)}
+    return asked if asked is not None else next((lowered[name] for name in usual if name in lowered), None)
+
+
+def sole_label(text_columns: Sequence[str]) -> str | None:
+    """The only text column that is no title, text or address; None if there is no such column, or several."""
+    prose = (*TITLE_NAMES, *TEXT_NAMES, *URL_NAMES)
+    left = [column for column in text_columns if column.lower() not in prose]
+    return left[0] if len(left) == 1 else None
+
+
+def checked_ids(values: Sequence[Any], column: str, source: Any) -> list[Any]:
+    """Ids that are all there and all different, whole numbers or text."""
+    ids = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    missing = next((row for row, value in enumerate(ids, start=1) if is_absent(value)), None)
+    if missing is not None:
+        raise LikewiseError(f"row {missing} of {source} has no {column!r}: expected an id in every row")
+    if len(set(ids)) != len(ids):
+        twice = next(value for value, times in Counter(ids).items() if times > 1)
+        rows = [row for row, value in enumerate(ids, start=1) if value == twice]
+        raise LikewiseError(
+            f"{source} has the {column} {twice!r} in rows {rows[0]} and {rows[1]}: expected ids that are all different"
+        )
+    return ids
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a value is None, NaN or blank."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def without_built_in(columns: Sequence[str], taken: dict[str, str | None]) -> list[str]:
+    """Columns to keep as metadata: not those that are the id, the label or the path under that very name."""
+    return [column for column in columns if column and taken.get(column.lower()) != column]
+
+
+def shortened(columns: list[str], most: int = 8) -> str:
+    more = f" and {len(columns) - most} more" if len(columns) > most else ""
+    return ", ".join(columns[:most]) + more
+
+
+def check_width(d: int, what: str) -> None:
+    """Raise for a sparse table that claims more columns than anything can be computed in."""
+    if d > MOST_COLUMNS:
+        raise LikewiseError(f"{what} has a column number {d - 1:,}: expected at most {MOST_COLUMNS:,} columns")
+
+
+def checked_rows(X: np.ndarray, what: str, notes: list[str]) -> np.ndarray:
+    """X as numeric rows: images are flattened with a note, anything else that is not a matrix is an error."""
+    if X.dtype.kind not in "biuf":
+        raise LikewiseError(f"{what} has dtype {X.dtype}: expected real numbers")
+    if X.ndim < 2:
+        raise LikewiseError(f"{what} has shape {X.shape}: expected a matrix with one row per example")
+    if X.ndim > 2:
+        notes.append(f"{what} has shape {X.shape}: each example was flattened to one row")
+        X = X.reshape(len(X), -1)
+    if 0 in X.shape:
+        raise LikewiseError(f"{what} is empty: its shape is {X.shape}")
+    return X
+
+
+def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Labels as whole numbers where all of them are, as text otherwise; a missing one becomes ''."""
+    y = values if isinstance(values, np.ndarray) else np.fromiter(values, dtype=object, count=len(values))
+    if y.dtype.kind in "biu":
+        return y
+    if y.dtype.kind == "U":  # distinct labels are few
+        names, codes = np.unique(y, return_inverse=True)
+        return _tidy_text(names.tolist())[codes]
+    if y.dtype.kind == "f":
+        whole = np.isfinite(y) & (y == np.floor(y))
+        if whole.all():
+            return y.astype(np.int64)
+        return np.array([_text(value) for value in y.tolist()])
+    return _tidy_text([_text(value) for value in y.tolist()])
+
+
+def is_missing(y: np.ndarray) -> np.ndarray:
+    """True where a label is absent: '', None or NaN."""
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype.kind == "U":
+        return np.char.strip(y) == ""
+    if y.dtype.kind == "O":
+        return np.array([_text(value).strip() == "" for value in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
+def _tidy_text(text: list[str]) -> np.ndarray:
+    """Text as whole numbers where all of it is."""
+    longest = max(map(len, text), default=0)
+    if longest > _LONG_LABEL and 4 * longest * len(text) > _MOST_TEXT:
+        raise LikewiseError(
+            f"a label has {longest:,} characters: expected at most {_LONG_LABEL} for {len(text):,} rows"
+        )
+    try:
+        # Only the shortest spelling counts as a number: "007" and "1_0" are names.
+        numbers = [int(value) for value in text]
+        return np.array(numbers, dtype=np.int64) if [str(i) for i in numbers] == text else np.array(text)
+    except (ValueError, OverflowError):
+        return np.array(text)
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

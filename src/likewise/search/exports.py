@@ -1,0 +1,117 @@
+"""Exports for other engines: Parquet, Arrow, faiss and NumPy files, an ONNX graph of the model, a map for raw rows."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from likewise.errors import LikewiseError, MissingExtraError, optional
+from likewise.learn.base import SimilarityModel
+from likewise.search.approximate import serialized
+from likewise.search.index import Index
+from likewise.search.stores.arrow import record_batch, schema
+from likewise.search.stores.exporting import batches, layout_of, own_columns
+from likewise.utils.files import atomic_write
+
+_KINDS = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".faiss": "faiss",
+    ".npz": "numpy",
+    ".npy": "numpy",
+    ".onnx": "onnx",
+}
+_BATCH = 10_000  # rows of a row group of Parquet, or of a record batch
+
+
+def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
+    """Write an index or its model to `path`; the kind follows from the suffix if not given.
+
+    Suffixes are .parquet, .arrow, .faiss and .npz for the vectors, and .onnx for the model.
+    """
+    path = Path(path)
+    writers: dict[str, Callable[[Index, Path], Path]] = {
+        "parquet": to_parquet,
+        "arrow": to_arrow,
+        "faiss": to_faiss,
+        "numpy": to_numpy,
+        "onnx": lambda index, path: atomic_write(path, index.model.to_onnx()),
+    }
+    write = writers.get(kind or _KINDS.get(path.suffix.lower(), ""))
+    if write is None:
+        raise LikewiseError(
+            f"{path} ends with {path.suffix or 'nothing'}; expected .parquet, .arrow, .faiss, .npz or .onnx"
+        )
+    return write(index, path)
+
+
+def to_parquet(index: Index, path: str | os.PathLike[str]) -> Path:
+    """A Parquet file of `id`, `vector` (a list of fixed size), label, path and all metadata, written in row groups."""
+    parquet = optional("pyarrow.parquet", "the Parquet export", "parquet")
+    return _streamed(index, path, parquet.ParquetWriter)
+
+
+def to_arrow(index: Index, path: str | os.PathLike[str]) -> Path:
+    """An Arrow file (IPC, also called Feather) of the same columns, which can be mapped into memory."""
+    return _streamed(index, path, optional("pyarrow", "the Arrow export", "parquet").ipc.new_file)
+
+
+def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
+    import pyarrow as pa
+
+    own = own_columns(index)
+    columns = schema(layout_of(index, own))
+    beside: Any = None if index.metadata is None else index.metadata.table
+    names = [] if beside is None else [name for name in beside.column_names if name not in columns.names]
+    whole = pa.schema([*columns, *(beside.schema.field(name) for name in names)])
+
+    def write(file: BinaryIO) -> None:
+        start = 0
+        with writer(file, whole) as made:
+            for rows in batches(index, own, _BATCH):
+                table = pa.Table.from_batches([record_batch(rows, columns)])
+                for name in names:
+                    table = table.append_column(whole.field(name), beside.column(name).slice(start, len(rows)))
+                made.write_table(table)
+                start += len(rows)
+
+    return atomic_write(path, write)
+
+
+def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
+    """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers.
+
+    Of an index with neighbours it holds the smoothed vectors: search it by `Index.query_vectors`.
+    """
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("the faiss export", "serve") from error
+    if index.approximate:
+        return atomic_write(path, serialized(index.engine))
+    made: Any = faiss.IndexFlatIP(index.vectors.shape[1])
+    made.add(np.ascontiguousarray(index.vectors))
+    return atomic_write(path, faiss.serialize_index(made).tobytes())
+
+
+def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
+    """An .npz file with `vectors` (n, r), as the index searches them, and `ids` (n,), as text unless integers."""
+    ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
+    return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))
+
+
+def query_map(model: SimilarityModel) -> np.ndarray:
+    """M, (d, d): Q @ M searches raw rows in any inner-product engine, without indexing them again.
+
+    Only a bilinear similarity can be moved to the query; a cosine, a kernel or a posterior changes the gallery too.
+    """
+    found = getattr(model, "query_map", None)
+    if found is None or getattr(model, "unit_rows_", False):
+        raise LikewiseError(
+            f"{type(model).__name__} is not bilinear in raw rows and has no query_map: "
+            "its gallery must be transformed, as Index.build does"
+        )
+    return np.asarray(found())

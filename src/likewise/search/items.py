@@ -1,0 +1,294 @@
+"""The items of a gallery: ids, labels where known, paths, content hashes and dates of pictures, and metadata."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
+from likewise.rows import Table
+from likewise.rows.columns import Columns
+from likewise.rows.store import escape, printable
+
+log = logging.getLogger("likewise")
+
+_ID = ("id", "ids")
+_LABEL = ("label", "labels", "y", "target", "class")
+_PATH = ("path", "paths", "file", "name", "names")
+
+
+@dataclass(frozen=True)
+class Items:
+    """Unique ids; labels (object, None where unknown), paths, content hashes and dates, each None if no item has one.
+
+    `numbered` says that the ids are row numbers, given for want of others: they change with the gallery. `metadata`
+    holds all other columns that the items came with, None if there were none.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray | None = None
+    paths: np.ndarray | None = None
+    hashes: np.ndarray | None = None
+    dates: np.ndarray | None = None
+    numbered: bool = False
+    metadata: Columns | None = None
+
+    def __post_init__(self) -> None:
+        if not _all_different(self.ids):
+            twice = next(value for value, times in Counter(self.ids.tolist()).items() if times > 1)
+            raise LikewiseError(f"items has the id {twice!r} twice; expected ids that are all different")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def row_of(self) -> dict[Any, int]:
+        """The row of each id."""
+        return {value: row for row, value in enumerate(self.ids.tolist())}
+
+    @cached_property
+    def own_ids(self) -> bool:
+        """Whether ids are the user's own, neither row numbers nor paths: then they say which item is meant."""
+        named = self.paths is not None and all(
+            path is not None and name == escape(path) for name, path in zip(self.ids, self.paths, strict=True)
+        )
+        return not self.numbered and not named
+
+    def row_of_text(self, text: str) -> int:
+        """The row of an id as somebody types it."""
+        name: Any = int(text) if self.ids.dtype.kind == "i" and text.strip().removeprefix("-").isdecimal() else text
+        return int(self.rows_of([name])[0])
+
+    def rows_of(self, ids: Any) -> np.ndarray:
+        """Rows of the given ids."""
+        wanted = _plain([ids] if isinstance(ids, str | int) else ids)
+        unknown = [value for value in wanted if value not in self.row_of]
+        if unknown:
+            raise LikewiseError(f"the index has no item with the id {unknown[0]!r}")
+        return np.array([self.row_of[value] for value in wanted], dtype=np.int64)
+
+    def take(self, rows: np.ndarray) -> Items:
+        """The items of the given rows."""
+        taken: dict[str, Any] = {name: None if p is None else p[rows] for name, p in self.columns().items()}
+        return replace(self, **taken, metadata=None if self.metadata is None else self.metadata.take(rows))
+
+    def plus(self, other: Items) -> Items:
+        """These items followed by `other`."""
+        ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
+        rest = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
+        numbered = self.numbered and other.numbered
+        return replace(self, ids=ids, **rest, numbered=numbered, metadata=self._joined_metadata(other))
+
+    def _joined_metadata(self, other: Items) -> Columns | None:
+        if self.metadata is None and other.metadata is None:
+            return None
+        return (self.metadata or Columns.none()).plus(other.metadata, len(self), len(other))
+
+    def labels_from(self, other: Items) -> list[Any]:
+        """Labels of these items as `other` has them, own ones where it has not the item."""
+        known = {} if other.labels is None else dict(zip(other.ids.tolist(), other.labels, strict=True))
+        own = [None] * len(self) if self.labels is None else self.labels
+        return [known.get(name, label) for name, label in zip(self.ids.tolist(), own, strict=True)]
+
+    def to_json(self) -> bytes:
+        """One JSON object; integers, strings and missing labels are restored as they were.
+
+        Of ids that are the row numbers there is only their number.
+        """
+        parts = {
+            name: None if part is None else part.tolist() for name, part in self.columns().items() if name != "ids"
+        }
+        is_range = self.ids.dtype.kind == "i" and np.array_equal(self.ids, np.arange(len(self)))
+        parts["ids"] = len(self) if is_range else self.ids.tolist()
+        return json.dumps({**parts, "numbered": self.numbered}, default=str).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, n: int, metadata: Columns | None = None) -> Items:
+        """n items from the output of `to_json`."""
+        try:
+            parts = _checked_parts(json.loads(data), n)
+            ids = np.arange(n) if isinstance(parts["ids"], int) else _tidy_ids(parts["ids"])
+            numbered = parts.get("numbered", ids.tolist() == list(range(n)))  # absent before there were hashes
+            paths, hashes, dates = (_filled(parts.get(name)) for name in ("paths", "hashes", "dates"))
+            return cls(ids, _filled(_all_shown(parts["labels"])), paths, hashes, dates, numbered, metadata)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
+
+    def columns(self) -> dict[str, Any]:
+        """All columns by name."""
+        return {name: getattr(self, name) for name in ("ids", "labels", "paths", "hashes", "dates")}
+
+    def _joined(self, other: Items, name: str) -> np.ndarray | None:
+        first, second = getattr(self, name), getattr(other, name)
+        if first is None and second is None:
+            return None
+        parts = [p if p is not None else _objects([None] * len(i)) for i, p in ((self, first), (other, second))]
+        return np.concatenate(parts)
+
+
+def _checked_parts(parts: Any, n: int) -> dict[str, Any]:
+    """The columns of a file: lists of n values, of text, numbers and nothing."""
+    if not isinstance(parts, dict) or not isinstance(parts.get("numbered", False), bool):
+        raise ValueError("it holds no columns")
+    kinds: dict[str, set[type]] = {"ids": {int, bool, str}, "labels": {str, int, bool, float, type(None)}}
+    for name in ("ids", "labels", "paths", "hashes", "dates"):
+        column, kind = parts[name] if name == "ids" else parts.get(name), kinds.get(name, {str, type(None)})
+        is_range = name == "ids" and type(column) is int and column == n
+        if is_range or (name != "ids" and column is None):
+            continue
+        if not isinstance(column, list) or len(column) != n or not set(map(type, column)) <= kind:
+            raise ValueError(f"the column {name!r} is not one of {n} values")
+    return parts
+
+
+def _all_different(ids: np.ndarray) -> bool:
+    """Whether no id is there twice, without an object for each of a million numbers."""
+    if ids.dtype.kind == "i":
+        return bool((np.diff(ids) > 0).all()) or len(np.unique(ids)) == len(ids)
+    return len(set(ids.tolist())) == len(ids)
+
+
+def _all_shown(labels: list[Any] | None) -> list[Any] | None:
+    """Labels as pages and models take them, each text looked at once."""
+    if labels is None:
+        return None
+    known = {label: _shown(label) for label in {label for label in labels if type(label) is str}}
+    return [known[label] if type(label) is str else label for label in labels]
+
+
+def as_items(items: Any, n: int, start: int = 0) -> Items:
+    """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers from `start` on."""
+    if isinstance(items, Items):
+        found = items
+    else:
+        columns = _columns(items)
+        ids = columns.get("ids")
+        found = Items(
+            np.arange(start, start + n) if ids is None else _tidy_ids(ids),
+            _labels(columns.get("labels")),
+            _column(columns.get("paths")),
+            numbered=ids is None,
+            metadata=_metadata(items, columns),
+        )
+    for name, part in found.columns().items():
+        if part is not None and len(part) != n:
+            raise LikewiseError(f"items has {len(part)} {name}; expected {n}, one per row of the gallery")
+    if found.metadata is not None and len(found.metadata) != n:
+        raise LikewiseError(
+            f"items has {len(found.metadata)} rows of metadata; expected {n}, one per row of the gallery"
+        )
+    return found
+
+
+def _metadata(items: Any, taken: dict[str, Any]) -> Columns | None:
+    """The columns that are no id, label or path under that very name."""
+    if isinstance(items, Table):
+        return None if items.metadata is None else items.metadata()
+    rest = {name: values for name, values in taken.get("rest", {}).items() if not isinstance(values, str)}
+    if not rest:
+        return None
+    try:
+        made = Columns.of(rest)
+    except MissingExtraError as error:
+        log.warning("%s; without it these columns are not kept: %s", error, ", ".join(rest))
+        return None
+    return made if made.names else None
+
+
+def _columns(items: Any) -> dict[str, Any]:
+    """Columns under our names: ids, labels and paths."""
+    if items is None:
+        return {}
+    if isinstance(items, Table):
+        return {"ids": items.ids, "labels": items.y, "paths": items.paths}
+    if hasattr(items, "to_pydict"):  # an Arrow table, whose `columns` are not their names
+        return _columns(dict(zip(items.column_names, map(list, items.to_pydict().values()), strict=True)))
+    if isinstance(items, Mapping) or hasattr(items, "columns"):
+        found = {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
+        return {**{ours: column for ours, (column, _) in found.items()}, "rest": _rest(items, found)}
+    if isinstance(items, str | bytes) or not isinstance(items, Sequence | np.ndarray):
+        raise LikewiseError(f"items is {type(items).__name__}; expected ids, a table, or columns id, label and path")
+    first = items[0] if len(items) else None
+    if isinstance(first, Mapping):
+        return _columns({key: [item.get(key) for item in items] for item in items for key in item})
+    if hasattr(first, "_asdict"):  # named tuples, such as the items of a feature store
+        return {**_columns([item._asdict() for item in items]), "rest": {}}
+    return {"ids": items}
+
+
+def _found(table: Any, names: Sequence[str]) -> tuple[Any, Any]:
+    """The column with one of these names, and its name; None for both if there is none."""
+    keys = {str(key).lower(): key for key in _keys(table)}
+    return next(((list(table[keys[name]]), keys[name]) for name in names if name in keys), (None, None))
+
+
+def _keys(table: Any) -> list[Any]:
+    return list(table.columns if hasattr(table, "columns") else table)
+
+
+def _rest(table: Any, found: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """The other columns, and those that have a name of their own for the id, the label or the path."""
+    built_in = {ours[:-1]: name for ours, (_, name) in found.items()}
+    return {str(name): table[name] for name in _keys(table) if built_in.get(str(name).lower()) != name}
+
+
+def _labels(values: Any) -> np.ndarray | None:
+    """Labels as objects, None for '', None and NaN; None if no label is known."""
+    if values is None:
+        return None
+    if set(map(type, values)) <= {str, type(None)}:  # each text is looked at once
+        known = {value: None if _missing(value) else _shown(value) for value in set(values)}
+        labels = [known[value] for value in values]
+    else:
+        labels = [None if _missing(value) else _shown(value) for value in _plain(values)]
+    return _filled(labels) if any(label is not None for label in labels) else None
+
+
+def _shown(label: Any) -> Any:
+    """A label as pages and models take it: it may come from the name of a folder, which is bytes."""
+    return printable(label) if isinstance(label, str) else label
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _column(values: Any) -> np.ndarray | None:
+    return None if values is None else _objects([v if v is None else os.fspath(v) for v in values])
+
+
+def _objects(values: Any) -> np.ndarray:
+    made = _filled(_plain(values))
+    assert made is not None
+    return made
+
+
+def _filled(values: list[Any] | None) -> np.ndarray | None:
+    """A list of Python's own values as an array of objects."""
+    if values is None:
+        return None
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _plain(values: Any) -> list[Any]:
+    """Values as Python's own types."""
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def _tidy_ids(values: Any) -> np.ndarray:
+    """Integers as int64, anything else as strings."""
+    plain = values if set(map(type, values)) <= {int, str} else _plain(values)
+    types = set(map(type, plain))
+    if types <= {int}:
+        return np.array(plain, dtype=np.int64)
+    return _objects(plain if types == {str} else [value if isinstance(value, str) else str(value) for value in plain])

@@ -1,0 +1,368 @@
+"""The folder of an index: one subfolder per version, and a small file that names the current one.
+
+`CURRENT` holds the name of a subfolder. A new version is written beside the old one, synced, and only then `CURRENT` is
+replaced; the old version is removed last. A process killed at any moment leaves the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.learn.base import load as load_model
+from likewise.rows.columns import Columns
+from likewise.rows.npy import mapped
+from likewise.search.approximate import read_approximate, serialized
+from likewise.search.gallery import EXTRACTOR, write_rows
+from likewise.search.identity import Identities, ItemRef, edited
+from likewise.search.index_facts import META, read_facts, write_facts
+from likewise.search.items import Items
+from likewise.search.neighbors import Neighbours
+from likewise.search.smoothed_gallery import SmoothedGallery, base_part
+from likewise.teach.feedback import NAME, Event, Feedback
+from likewise.utils.files import atomic_write, locked, sync
+from likewise.utils.threads import n_cores
+
+if TYPE_CHECKING:
+    from likewise.search.index import Index
+
+_POINTER = "CURRENT"
+_PREFIX = "version-"
+_VERSION = re.compile(rf"{_PREFIX}[0-9a-f]{{12}}")
+MODEL = "model.likewise"
+RAW, _VECTORS, _ITEMS = "raw.npy", "vectors.npy", "items.json"
+LESSONS = "lessons"
+_METADATA = "metadata.arrow"
+_APPROXIMATE = "approximate.faiss"
+_SAMPLE = 100  # pictures looked for when an index is told where they are
+_SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
+_PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, _METADATA, EXTRACTOR, _APPROXIMATE, META}
+_TRIES = 1000  # an index replaced that often while it is read is more than busy
+
+Result = TypeVar("Result")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def write_index(index: Index, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write a new version of an index, make it the current one, and return its subfolder and checksums."""
+    _check_free(folder)
+    with locked(folder):
+        _remove_versions(folder, keep=_current(folder))
+        version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
+        try:
+            version.mkdir()
+            files = _seal(version, _write_parts(index, version))
+            if has_feedback(folder):
+                _carry_over(folder, index)
+            atomic_write(folder / _POINTER, f"{version.name}\n".encode())
+        except OSError as error:
+            shutil.rmtree(version, ignore_errors=True)
+            raise LikewiseError(f"cannot write {folder}: {error.strerror or error}; nothing was changed") from error
+        except BaseException:
+            if _current(folder) != version.name:
+                shutil.rmtree(version, ignore_errors=True)
+            raise
+        _remove_versions(folder, keep=version.name)
+    return version, files
+
+
+def has_feedback(folder: Path) -> bool:
+    """Whether somebody has taught the index of a folder."""
+    return (folder / NAME).exists()
+
+
+def written(folder: Path) -> float:
+    """When the current version of an index was written."""
+    return (folder / _POINTER).stat().st_mtime
+
+
+def _carry_over(folder: Path, new: Index) -> None:
+    """Note in the journal which files were edited since the version that is about to be replaced."""
+    if _current(folder) is None:
+        return
+    parts = read_index(folder, verify=False).parts
+    old, feedback = Identities(parts["items"], parts["raw"]), Feedback(folder)
+    feedback.adopt(old, written(folder))
+    named = {ref for event in feedback.events() for ref in (*event.items, *event.queries) if isinstance(ref, ItemRef)}
+    for before, after in edited(named, old, new.identities, feedback.aliases):
+        feedback.append(Event("edited", items=(before, after)))
+
+
+def _check_free(folder: Path) -> None:
+    """Refuse to write into a file, or into a folder that holds anything but an index."""
+    if folder.is_file():
+        raise LikewiseError(f"{folder} is a file; an index is a folder")
+    if folder.is_dir() and not is_free(folder):
+        raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
+
+
+def is_free(folder: Path) -> bool:
+    """Whether a folder is an index, empty, or what an interrupted first save has left."""
+    return _current(folder) is not None or all(
+        path.name == ".lock" or path.match(f".{_POINTER}.*.tmp") or _is_version(path) for path in folder.iterdir()
+    )
+
+
+def _is_version(path: Path) -> bool:
+    """Whether this is a version that we wrote, or began to write: nothing else is in it."""
+    return (
+        _VERSION.fullmatch(path.name) is not None
+        and path.is_dir()
+        and not path.is_symlink()
+        and all(entry.name in _PARTS or entry.match(".*.tmp") for entry in path.iterdir())
+    )
+
+
+def _write_parts(index: Index, version: Path) -> dict[str, Any]:
+    """Write the files of an index; return the facts that have no file of their own."""
+    index.model.save(version / MODEL)
+    atomic_write(version / RAW, lambda file: write_rows(file, index.raw))
+    _write_array(version / _VECTORS, index.plain_vectors)
+    if index._smoothed is not None:
+        _write_array(version / _SMOOTHED, index._smoothed.vectors)
+        _write_array(version / _REACH, index._smoothed.reach)
+    atomic_write(version / _ITEMS, index.items.to_json())
+    if index.items.metadata is not None:
+        atomic_write(version / _METADATA, index.items.metadata.write)
+    if index.extractor_file is not None:
+        shutil.copyfile(index.extractor_file, version / EXTRACTOR)
+    if index.approximate:
+        atomic_write(version / _APPROXIMATE, serialized(index.engine))
+    return {
+        "n_items": len(index),
+        "root": None if index.root is None else os.fspath(index.root),
+        "extractor": index.extractor,
+        "approximate": index.approximate,
+        "recall": index.recall,
+        **({} if index.neighbours is None else {"neighbours": asdict(index.neighbours)}),
+        **({} if index.source is None else {"source": index.source}),
+    }
+
+
+def _write_array(path: Path, values: np.ndarray) -> None:
+    atomic_write(path, lambda file: np.save(file, values, allow_pickle=False))
+
+
+def _seal(version: Path, facts: dict[str, Any]) -> dict[str, str]:
+    """Write the facts with a checksum of every file, and sync all of it; returns the checksums."""
+    files = {path.name: _digest(path) for path in sorted(version.iterdir())}
+    write_facts(version, {**facts, "files": files})
+    for path in (*version.iterdir(), version, version.parent):
+        sync(path)
+    return files
+
+
+def _remove_versions(folder: Path, keep: str | None) -> None:
+    """Remove all versions but one: earlier ones, and what a killed process left."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        if path.name != keep and _is_version(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def repoint(folder: Path, root: Path) -> None:
+    """Keep `root` as the folder that the pictures of an index are in, once half of a sample of them is found there."""
+    if not is_index(folder):
+        raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
+    with locked(folder):
+        version = folder / (_current(folder) or "")
+        facts = _checked_facts(version, verify=False)
+        _check_pictures(_read_items(version, facts["n_items"]), folder, root)
+        write_facts(version, {**facts, "root": os.path.realpath(root)})
+
+
+def _check_pictures(items: Items, folder: Path, root: Path) -> None:
+    """Raise if most of a sample of the pictures of an index are not below `root`."""
+    paths = [] if items.paths is None else [path for path in items.paths if path is not None]
+    if not paths:
+        raise LikewiseError(f"root={root}: {folder} was built from numbers and has no pictures")
+    sample = paths[:: -(-len(paths) // _SAMPLE)]
+    missing = [path for path in sample if not (root / path).is_file()]
+    if len(missing) > len(sample) / 2:
+        raise LikewiseError(f"root={root} does not hold the pictures of {folder}: {root / missing[0]} does not exist")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def is_index(folder: Path) -> bool:
+    return (folder / _POINTER).is_file()
+
+
+def read_source(folder: Path) -> dict[str, Any] | None:
+    """The `source` of the index in a folder, without reading the index."""
+    if _current(folder) is None:
+        return None
+    return _read_current(folder, lambda version: _checked_facts(version, verify=False).get("source"))
+
+
+class SavedIndex(NamedTuple):
+    """The current version of an index: the arguments of its `Index`, its facts, and its faiss index, if it has one."""
+
+    parts: dict[str, Any]
+    facts: dict[str, Any]
+    approximate: Any
+
+
+def read_index(folder: Path, verify: bool = True) -> SavedIndex:
+    """The current version; damaged or missing files are named. The raw rows stay on disk."""
+    if not folder.exists():
+        raise LikewiseError(f"{folder} does not exist")
+
+    def read(version: Path) -> SavedIndex:
+        facts = _checked_facts(version, verify)
+        parts = _read_parts(version, facts)
+        kind, path = facts["approximate"], version / _APPROXIMATE
+        return SavedIndex(parts, facts, read_approximate(path, kind, *parts["vectors"].shape) if kind else None)
+
+    return _read_current(folder, read)
+
+
+def found_extractor(index: Index) -> Path:
+    """The file of the extractor; that of the current version, if the one the index was loaded from is gone."""
+    assert index.extractor_file is not None
+    if index.folder is None or index.extractor_file.is_file():
+        return index.extractor_file
+    parts, facts, _ = read_index(index.folder, verify=False)
+    if facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
+        raise LikewiseError(f"{index.folder} was replaced by an index with another extractor: load it again")
+    return Path(parts["extractor_file"])
+
+
+def live_extractor(index: Index) -> Any:
+    """The extractor saved with an index, ready to use."""
+    if index.extractor_file is None:
+        raise LikewiseError(
+            "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
+        )
+    from likewise.pictures import load_extractor
+
+    made = load_extractor(found_extractor(index))
+    made.prepare()
+    return made
+
+
+def _read_current(folder: Path, read: Callable[[Path], Result]) -> Result:
+    """What `read` makes of the current version, even if versions are replaced and removed meanwhile."""
+    for _ in range(_TRIES):
+        name = _current(folder)
+        if name is None:
+            raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
+        try:
+            return read(folder / name)
+        except (LikewiseError, OSError) as error:  # a file may vanish between any two steps of a reader
+            if _current(folder) != name:
+                continue
+            if isinstance(error, LikewiseError):
+                raise
+            raise FileFormatError(f"{folder} cannot be read: {error}") from error
+    raise LikewiseError(f"{folder} is being replaced again and again: it cannot be read")
+
+
+def _current(folder: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        name = (folder / _POINTER).read_text("utf-8").strip()
+        return name if _VERSION.fullmatch(name) else None  # it comes from a file: it must not lead out of the folder
+    return None
+
+
+def _checked_facts(version: Path, verify: bool) -> dict[str, Any]:
+    """The facts of a version whose files are all there; `verify` compares their checksums."""
+    facts = read_facts(version)
+    with ThreadPoolExecutor(n_cores()) as threads:  # hashing gives up the interpreter: a gigabyte takes a second
+        checks = [threads.submit(_check_file, version / file, digest if verify else None)
+                  for file, digest in facts["files"].items()]  # fmt: skip
+    for check in checks:
+        check.result()
+    return facts
+
+
+def _check_file(path: Path, digest: str | None) -> None:
+    if not path.is_file():
+        raise FileFormatError(f"{path.parent.parent} is damaged: {path} is missing")
+    if digest is not None and _digest(path) != digest:
+        raise FileFormatError(f"{path} has been altered or damaged: its checksum does not match its content")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_items(version: Path, n: int, metadata: Columns | None = None) -> Items:
+    try:
+        return Items.from_json((version / _ITEMS).read_bytes(), n, metadata)
+    except LikewiseError as error:
+        raise FileFormatError(f"{version / _ITEMS}: {error}") from error
+
+
+def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    model = load_model(version / MODEL)
+    raw, vectors = _matrix(version / RAW), _vectors(version / _VECTORS)
+    has_metadata = _METADATA in facts["files"]
+    metadata = Columns.open(version / _METADATA, len(raw)) if has_metadata else None
+    items = _read_items(version, len(raw), metadata)
+    if not len(raw) == len(vectors) == len(items) == facts["n_items"]:
+        raise FileFormatError(f"{version} has {len(raw)} rows, {len(vectors)} vectors and {len(items)} items")
+    _check_width(version, model, raw, vectors.shape[1])
+    return {
+        "model": model,
+        "raw": raw,
+        "vectors": vectors,
+        "items": items,
+        "root": None if facts["root"] is None else Path(facts["root"]),
+        "extractor": facts["extractor"],
+        "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
+        "approximate": facts["approximate"],
+        "smoothed": _read_smoothed(version, facts, base_part(model, vectors)),
+        "source": facts.get("source"),
+    }
+
+
+def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None:
+    """Raise unless the model makes vectors of this width from the raw rows."""
+    try:
+        made = model.transform(np.zeros((1, raw.shape[1]), np.float32)).shape[1]
+    except Exception as error:
+        raise FileFormatError(f"{version / RAW} does not fit {version / MODEL}: {error}") from error
+    if made != width:
+        raise FileFormatError(f"{version / _VECTORS} has vectors of {width} numbers, and the model makes {made}")
+
+
+def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
+    if facts.get("neighbours") is None:
+        return None
+    vectors, reach = _vectors(version / _SMOOTHED), np.array(mapped(version / _REACH))
+    if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1] and reach.dtype.kind in "biuf"):
+        raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
+    try:
+        return SmoothedGallery(plain, Neighbours(**facts["neighbours"]), vectors, reach)
+    except (LikewiseError, TypeError) as error:
+        raise FileFormatError(f"{version / META} is damaged: its field 'neighbours': {error}") from error
+
+
+def _matrix(path: Path) -> np.ndarray:
+    """Rows of numbers, memory-mapped."""
+    found = mapped(path)
+    if found.ndim != 2 or found.dtype.kind not in "biuf" or 0 in found.shape:
+        raise FileFormatError(f"{path} has shape {found.shape} and type {found.dtype}: expected rows of numbers")
+    return found
+
+
+def _vectors(path: Path) -> np.ndarray:
+    """Vectors as they are searched: mapped, unless the file has them in another form."""
+    return np.ascontiguousarray(_matrix(path), dtype=np.float32)

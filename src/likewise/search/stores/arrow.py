@@ -1,0 +1,55 @@
+"""Rows as Arrow's record batches, for Parquet, Arrow files and LanceDB."""
+
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import optional
+from likewise.search.stores.base import Kind, Layout, Rows
+
+
+def schema(layout: Layout, id_column: str = "id", vector_column: str = "vector", *extra: str) -> Any:
+    """Ids, vectors as lists of one width, and metadata; `extra` columns are text."""
+    pa = optional("pyarrow", "Arrow and Parquet", "parquet")
+    kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+    columns = [(id_column, kinds[layout.ids]), (vector_column, pa.list_(pa.float32(), layout.width))]
+    columns += [(name, kinds[kind]) for name, kind in layout.metadata.items()]
+    return pa.schema([*columns, *((name, pa.string()) for name in extra)])
+
+
+def record_batch(rows: Rows, of: Any, **extra: Any) -> Any:
+    """Rows of a schema; `extra` has one value for all rows by column."""
+    import pyarrow as pa
+
+    flat = pa.array(np.ascontiguousarray(rows.vectors, np.float32).ravel())
+    columns = {**rows.metadata, **{name: [value] * len(rows) for name, value in extra.items()}}
+    vectors = pa.FixedSizeListArray.from_arrays(flat, type=of.field(1).type)
+    rest = [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in list(of)[2:]]
+    return pa.record_batch([pa.array(rows.ids, of.field(0).type), vectors, *rest], schema=of)
+
+
+def rows_of(batch: Any, layout: Layout, id_column: str = "id", vector_column: str = "vector") -> Rows:
+    """Rows of a record batch or table; vectors in lists of any kind."""
+    import pyarrow as pa
+
+    column = batch.column(batch.schema.get_field_index(vector_column))
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    names = {name: batch.schema.get_field_index(name) for name in (id_column, *layout.metadata)}
+    values = {
+        name: _listed(batch.column(number), layout.metadata.get(name, layout.ids)) for name, number in names.items()
+    }
+    ids = values.pop(id_column)
+    return Rows(ids, flat.reshape(len(ids), layout.width), values)
+
+
+def kind_of_type(type_: Any) -> Kind:
+    """The kind of an Arrow type; what is no number is text."""
+    import pyarrow as pa
+
+    return "int" if pa.types.is_integer(type_) else "float" if pa.types.is_floating(type_) else "text"
+
+
+def _listed(column: Any, kind: Kind) -> list[Any]:
+    values = column.to_pylist()
+    return [v if v is None or isinstance(v, str) else str(v) for v in values] if kind == "text" else values

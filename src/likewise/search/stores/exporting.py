@@ -1,0 +1,110 @@
+"""An index into a store: in batches, resumed where it was stopped, and without rows of an earlier export."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from likewise.search.index import Index
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+from likewise.utils.progress import progress_bar
+
+_BLOCK = 65_536  # rows that are hashed at a time
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export did: rows written, rows that were there already, and rows of earlier exports removed."""
+
+    written: int
+    kept: int
+    removed: int
+    export: str
+
+
+def export_to(index: Index, store: Store, *, verbose: int = 0) -> Exported:
+    """Write the vectors, ids and metadata of an index into a table, and remove what an earlier export left there.
+
+    Rows that this very export has written already are skipped: run it again after it was stopped. While it runs, the
+    table has rows of both exports.
+    """
+    columns = metadata_of(index)
+    store.create(layout_of(index, columns))
+    export, written = fingerprint(index), 0
+    with progress_bar(f"exporting to {store.table}", len(index), enabled=verbose > 0) as advance:
+        for rows in batches(index, columns, store.batch):
+            new = rows.without(store.written(rows.ids, export))
+            if len(new):
+                store.upsert(new.ids, new.vectors, new.metadata, export=export)  # type: ignore[arg-type]
+            written += len(new)
+            advance(len(rows))
+    return Exported(written, len(index) - written, store.prune(export), export)
+
+
+def own_columns(index: Index) -> dict[str, Any]:
+    """Labels and paths, where the index has them."""
+    columns = {"label": index.labels, "path": index.paths}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def metadata_of(index: Index) -> dict[str, Any]:
+    """The columns of an index that are exported beside ids and vectors; one whose name is taken gets a _ behind it."""
+    columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
+    for name in () if index.metadata is None else index.metadata.names:
+        columns[f"{name}_" if name.lower() in taken else name] = index.metadata.column(name)  # type: ignore[union-attr]
+    return columns
+
+
+def layout_of(index: Index, columns: dict[str, Any]) -> Layout:
+    """A table of these columns beside ids and vectors."""
+    kinds = {name: _kind(column) for name, column in columns.items()}
+    return Layout(index.vectors.shape[1], "int" if index.ids.dtype.kind == "i" else "text", kinds)
+
+
+def batches(index: Index, columns: dict[str, Any], size: int) -> Iterator[Rows]:
+    """Ids, vectors and these columns in batches; dates and booleans are text, as JSON spells them."""
+    kinds = layout_of(index, columns).metadata
+    for start in range(0, len(index), size):
+        part = slice(start, start + size)
+        metadata = {name: _of_kind(_values(column, part), kinds[name]) for name, column in columns.items()}
+        yield Rows(index.ids[part].tolist(), np.asarray(index.vectors[part], np.float32), metadata)
+
+
+def fingerprint(index: Index) -> str:
+    """A name for what an index holds: another model, other rows or other labels have another one."""
+    found = blake2b(digest_size=8)
+    for start in range(0, len(index), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        found.update(np.ascontiguousarray(index.vectors[part], np.float32).tobytes())
+        columns = [index.ids[part].tolist(), *({n: _values(c, part)} for n, c in metadata_of(index).items())]
+        found.update(json.dumps(columns, default=str).encode())
+    return found.hexdigest()
+
+
+def _kind(column: Any) -> Kind:
+    """Arrow's numbers are numbers; labels and paths are text."""
+    if isinstance(column, np.ndarray):
+        return "text"
+    from likewise.search.stores.arrow import kind_of_type
+
+    return kind_of_type(column.type)
+
+
+def _values(column: Any, part: slice) -> list[Any]:
+    if isinstance(column, np.ndarray):
+        return column[part].tolist()
+    return column.slice(part.start, part.stop - part.start).to_pylist()
+
+
+def _of_kind(values: list[Any], kind: str) -> list[Any]:
+    return [None if v is None else _text(v) for v in values] if kind == "text" else values
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date) else str(value)

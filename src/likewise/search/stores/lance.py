@@ -1,0 +1,142 @@
+"""LanceDB: a table in a folder. Its distance "dot" is 1 minus the inner product."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likewise.errors import LikewiseError, optional
+from likewise.search.stores import arrow
+from likewise.search.stores.base import EXPORT, Layout, Rows, Store
+
+
+class LanceStore(Store):
+    """A table of LanceDB; each batch is one version of it."""
+
+    batch: ClassVar[int] = 5000
+
+    def __init__(self, place: str, table: str = "likewise", **columns: str) -> None:
+        super().__init__(table, **columns)
+        lancedb = optional("lancedb", "LanceDB", "lancedb")
+        self._database = self._explained(lambda: lancedb.connect(place))
+        self._table: Any = None
+        if table in self._names():
+            self._table = self._explained(lambda: self._database.open_table(table))
+
+    def layout(self) -> Layout | None:
+        """The columns of the table; None if there is no such table."""
+        if self._table is None:
+            return None
+        fields = {field.name: field.type for field in self._table.schema}
+        for name in (self.id_column, self.vector_column):
+            if name not in fields:
+                raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(fields)}")
+        own = (self.id_column, self.vector_column, EXPORT)
+        kinds = {name: arrow.kind_of_type(kind) for name, kind in fields.items()}
+        metadata = {name: kind for name, kind in kinds.items() if name not in own}
+        return Layout(fields[self.vector_column].list_size, kinds[self.id_column], metadata)
+
+    def create(self, layout: Layout) -> None:
+        """Create the table, or check that rows of this layout fit."""
+        super().create(layout)
+        if EXPORT not in self._table.schema.names:
+            raise LikewiseError(
+                f"the table {self.table!r} was not made by likewise: it has no column {EXPORT}; choose another table"
+            )
+        self._check_metric()
+
+    def _create(self, layout: Layout) -> None:
+        columns = arrow.schema(layout, self.id_column, self.vector_column, EXPORT)
+        self._table = self._explained(lambda: self._database.create_table(self.table, schema=columns))
+
+    def _upsert(self, rows: Rows, export: str | None) -> None:
+        import pyarrow as pa
+
+        columns = arrow.schema(self.existing_layout(), self.id_column, self.vector_column, EXPORT)
+        batch = pa.Table.from_batches([arrow.record_batch(rows, columns, **{EXPORT: export})])
+        merge = self._table.merge_insert(self.id_column).when_matched_update_all().when_not_matched_insert_all()
+        self._explained(lambda: merge.execute(batch))
+
+    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
+        """Those of the ids whose rows this export has written already."""
+        found = self._selected([self.id_column], f"{self._one_of(ids)} AND {EXPORT} = {_literal(export)}")
+        return set(found.column(0).to_pylist())
+
+    def prune(self, export: str) -> int:
+        """Remove the rows of other exports, then join the small files that batches leave."""
+        other = f"{EXPORT} <> {_literal(export)}"
+        found = int(self._explained(lambda: self._table.count_rows(other)))
+        if found:
+            self._explained(lambda: self._table.delete(other))
+        self._explained(lambda: self._table.optimize())
+        return found
+
+    def count(self) -> int:
+        """Number of rows."""
+        self.existing_layout()
+        return int(self._explained(lambda: self._table.count_rows()))
+
+    def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
+        self.existing_layout()
+        self._check_metric()
+        for q in Q:
+            query = self._table.search(q, vector_column_name=self.vector_column).distance_type("dot")
+            query = query.select([self.id_column, "_distance"]).limit(k)
+            hits = self._explained(query.to_arrow)
+            scores = 1 - hits["_distance"].to_numpy().astype(np.float64)
+            yield list(zip(hits[self.id_column].to_pylist(), scores, strict=True))
+
+    def fetch(self, ids: Sequence[Any]) -> Rows:
+        """The rows with these ids, those that exist, in no particular order."""
+        layout = self.existing_layout()
+        found = self._selected([self.id_column, self.vector_column, *layout.metadata], self._one_of(ids))
+        return arrow.rows_of(found, layout, self.id_column, self.vector_column)
+
+    def scan(self, batch: int | None = None) -> Iterator[Rows]:
+        """All rows, in batches."""
+        layout = self.existing_layout()
+        query = self._table.search().select([self.id_column, self.vector_column, *layout.metadata])
+        for found in self._explained(lambda: query.to_batches(batch_size=batch or self.batch)):
+            if found.num_rows:
+                yield arrow.rows_of(found, layout, self.id_column, self.vector_column)
+
+    def build_index(self) -> None:
+        """An HNSW graph for inner products."""
+        from lancedb.index import HnswSq
+
+        self.existing_layout()
+        self._explained(lambda: self._table.create_index(self.vector_column, config=HnswSq(distance_type="dot")))
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _names(self) -> list[str]:
+        return list(self._explained(lambda: self._database.list_tables(limit=1_000_000).tables))
+
+    def _check_metric(self) -> None:
+        """Raise for an index by another metric, which would not be used."""
+        for found in self._table.list_indices():
+            metric = getattr(self._table.index_stats(found.name), "distance_type", None)
+            if self.vector_column in found.columns and metric not in (None, "dot"):
+                raise LikewiseError(
+                    f"the table {self.table!r} has an index by {metric}, which would change the length of vectors; "
+                    "expected dot"
+                )
+
+    def _selected(self, columns: list[str], where: str) -> Any:
+        return self._explained(lambda: self._table.search().where(where).select(columns).to_arrow())
+
+    def _one_of(self, ids: Sequence[Any]) -> str:
+        return f"`{self.id_column}` IN ({', '.join(map(_literal, ids)) or 'NULL'})"
+
+    def _explained(self, work: Callable[[], Any]) -> Any:
+        """Run a call of LanceDB; its errors become one sentence."""
+        try:
+            return work()
+        except (ValueError, RuntimeError, OSError) as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise LikewiseError(f"LanceDB, table {self.table!r}: {said}") from error
+
+
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"

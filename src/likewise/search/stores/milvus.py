@@ -1,0 +1,208 @@
+"""Milvus: a collection with the inner product, on a server or in a file of milvus-lite."""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likewise.errors import LikewiseError, MissingExtraError
+from likewise.search.stores.address import without_password
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+
+_PATIENCE = 600.0  # seconds to wait for an index to be built
+_ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have
+_INDEX = "vector"
+
+
+class MilvusStore(Store):
+    """A collection of Milvus, loaded and ready to search."""
+
+    batch: ClassVar[int] = 1000
+
+    def __init__(
+        self, place: str | os.PathLike[str], table: str = "likewise", *, token: str = "", **columns: str
+    ) -> None:
+        super().__init__(table, **columns)
+        self.client = _connected(os.fspath(place), token)
+        if self.client.has_collection(table):
+            self.client.load_collection(table)
+
+    def layout(self) -> Layout | None:
+        """The columns of the collection; None if there is no such collection."""
+        if not self.client.has_collection(self.table):
+            return None
+        fields = {field["name"]: field for field in self._call("describe_collection", self.table)["fields"]}
+        for name in (self.id_column, self.vector_column):
+            if name not in fields:
+                raise LikewiseError(f"the collection {self.table!r} has no field {name!r}; it has {', '.join(fields)}")
+        self._check_metric()
+        own = (self.id_column, self.vector_column, EXPORT)
+        metadata = {name: _kind(field) for name, field in fields.items() if name not in own}
+        width = int(fields[self.vector_column]["params"]["dim"])
+        return Layout(width, _kind(fields[self.id_column]), metadata)
+
+    def _create(self, layout: Layout) -> None:
+        """A collection with an exact index, which gives the same results as `Index`."""
+        from pymilvus import DataType
+
+        kinds = {"int": DataType.INT64, "float": DataType.DOUBLE, "text": DataType.VARCHAR}
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(self.id_column, kinds[layout.ids], is_primary=True, **_limit(layout.ids, _ID))
+        schema.add_field(self.vector_column, DataType.FLOAT_VECTOR, dim=layout.width)
+        for name, kind in {**layout.metadata, EXPORT: "text"}.items():
+            schema.add_field(name, kinds[kind], nullable=True, **_limit(kind, _TEXT))
+        self._call("create_collection", self.table, schema=schema, index_params=self._parameters("FLAT"))
+
+    def _upsert(self, rows: Rows, export: str | None) -> None:
+        layout = self.existing_layout()
+        columns = {self.id_column: rows.ids, self.vector_column: rows.vectors.tolist(), **rows.metadata}
+        columns = {name: _fitting(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
+        if self._has_export():
+            columns[EXPORT] = [export] * len(rows)
+        data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        self._call("upsert", self.table, data=data)
+
+    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
+        """Those of the ids whose rows this export has written already."""
+        found = self._query(f"{self._one_of(ids)} and {EXPORT} == {json.dumps(export)}", [self.id_column])
+        return {row[self.id_column] for row in found}
+
+    def prune(self, export: str) -> int:
+        """Remove the rows of other exports and wait for the index."""
+        found = self._query(f"{EXPORT} != {json.dumps(export)} and {EXPORT} is not null", [self.id_column])
+        for start in range(0, len(found), self.batch):
+            self.remove([row[self.id_column] for row in found[start : start + self.batch]])
+        self.wait()
+        return len(found)
+
+    def remove(self, ids: Sequence[Any]) -> None:
+        """Remove the rows with these ids."""
+        self._call("delete", self.table, filter=self._one_of(ids))
+
+    def count(self) -> int:
+        """Number of rows."""
+        self.existing_layout()
+        return int(self._query("", ["count(*)"])[0]["count(*)"])
+
+    def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
+        self.existing_layout()
+        return self.search_where(Q, k, "")
+
+    def search_where(self, Q: np.ndarray, k: int, condition: str) -> list[list[tuple[Any, float]]]:
+        """The k best of each query among the rows that satisfy an expression of Milvus."""
+        options = {"search_params": {"metric_type": "IP"}, "consistency_level": "Strong", "limit": k}
+        found = self._call(
+            "search", self.table, data=list(Q), anns_field=self.vector_column, filter=condition, **options
+        )
+        return [[(hit[self.id_column], hit["distance"]) for hit in hits] for hits in found]
+
+    def fetch(self, ids: Sequence[Any]) -> Rows:
+        """The rows with these ids, those that exist, in no particular order."""
+        layout = self.existing_layout()
+        found = self._query(self._one_of(ids), [self.id_column, self.vector_column, *layout.metadata]) if ids else []
+        metadata = {name: [row.get(name) for row in found] for name in layout.metadata}
+        V = np.array([row[self.vector_column] for row in found], np.float32).reshape(len(found), layout.width)
+        return Rows([row[self.id_column] for row in found], V, metadata)
+
+    def scan(self, batch: int | None = None) -> Iterator[Rows]:
+        """All rows, in batches: first their ids, because milvus-lite does not list rows in the order of ids."""
+        size = batch or self.batch
+        everything = f'{self.id_column} != ""' if self.existing_layout().ids == "text" else f"{self.id_column} > -1e19"
+        ids = [row[self.id_column] for row in self._query(everything, [self.id_column])]
+        for start in range(0, len(ids), size):
+            yield self.fetch(ids[start : start + size])
+
+    def build_index(self) -> None:
+        """An HNSW graph for inner products."""
+        self.existing_layout()
+        self._call("release_collection", self.table)
+        self._call("drop_index", self.table, _INDEX)
+        self._call("create_index", self.table, self._parameters("HNSW", params={"M": 16, "efConstruction": 200}))
+        self._call("load_collection", self.table)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the index is built; before that a search may miss rows."""
+        until = time.monotonic() + _PATIENCE
+        self._call("flush", self.table)
+        while True:
+            state = self._call("describe_index", self.table, _INDEX) or {}
+            if str(state.get("state", "Finished")) in ("Finished", "3") and not state.get("pending_index_rows"):
+                return
+            if time.monotonic() > until:
+                raise LikewiseError(f"Milvus did not finish the index of {self.table!r} in {_PATIENCE:.0f} s")
+            time.sleep(0.2)
+
+    def drop(self) -> None:
+        """Remove the collection."""
+        self._call("drop_collection", self.table)
+
+    def close(self) -> None:
+        """Close the connection to the server, or the file."""
+        self.client.close()
+
+    def _parameters(self, kind: str, **options: Any) -> Any:
+        parameters = self.client.prepare_index_params()
+        parameters.add_index(self.vector_column, index_name=_INDEX, index_type=kind, metric_type="IP", **options)
+        return parameters
+
+    def _check_metric(self) -> None:
+        names = self._call("list_indexes", self.table, field_name=self.vector_column)
+        metrics = {(self._call("describe_index", self.table, name) or {}).get("metric_type", "IP") for name in names}
+        if metrics - {"IP"}:
+            raise LikewiseError(
+                f"the collection {self.table!r} ranks by {metrics.pop()}, which would change the length of vectors; "
+                "expected IP"
+            )
+
+    def _has_export(self) -> bool:
+        return any(field["name"] == EXPORT for field in self._call("describe_collection", self.table)["fields"])
+
+    def _query(self, condition: str, fields: list[str]) -> Any:
+        return self._call("query", self.table, filter=condition, output_fields=fields, consistency_level="Strong")
+
+    def _one_of(self, ids: Sequence[Any]) -> str:
+        return f"{self.id_column} in {json.dumps(list(ids), ensure_ascii=False)}"
+
+    def _call(self, name: str, *given: Any, **options: Any) -> Any:
+        """A call of the client; its errors become one sentence."""
+        from pymilvus.exceptions import MilvusException
+
+        try:
+            return getattr(self.client, name)(*given, **options)
+        except MilvusException as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise LikewiseError(f"Milvus, collection {self.table!r}: {said}") from error
+
+
+def _connected(place: str, token: str) -> Any:
+    try:
+        from pymilvus import MilvusClient
+        from pymilvus.exceptions import MilvusException
+    except ImportError as error:
+        raise MissingExtraError("Milvus", "milvus") from error
+    try:
+        return MilvusClient(uri=place, token=token)
+    except (MilvusException, OSError) as error:
+        said = without_password(str(error).splitlines()[0])
+        raise LikewiseError(f"cannot reach Milvus at {without_password(place)}: {said}") from error
+
+
+def _limit(kind: Kind, most: int) -> dict[str, int]:
+    return {"max_length": most} if kind == "text" else {}
+
+
+def _fitting(column: list[Any], kind: Kind) -> list[Any]:
+    """Text fields of older collections take no other values."""
+    return [v if v is None or isinstance(v, str) else str(v) for v in column] if kind == "text" else column
+
+
+def _kind(field: Any) -> Kind:
+    from pymilvus import DataType
+
+    if field["type"] in (DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64):
+        return "int"
+    return "float" if field["type"] in (DataType.FLOAT, DataType.DOUBLE) else "text"

@@ -1,0 +1,243 @@
+"""PostgreSQL with pgvector: inner products by `<#>`, which is their negative, and HNSW by `vector_ip_ops`."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likewise.errors import LikewiseError, optional
+from likewise.search.stores.address import without_password
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+
+_TYPES = {"int": "bigint", "float": "double precision", "text": "text"}
+_COPIED = {"int": "int8", "float": "float8", "text": "text"}
+_INTEGERS, _NUMBERS = ("bigint", "integer", "smallint"), ("real", "double precision")
+_INCOMING = "likewise_incoming"  # a temporary table
+_MOST_INDEXED = 2000  # columns of an HNSW index of pgvector
+_LEAST_EF, _MOST_EF = 100, 1000  # candidates of an HNSW search: pgvector returns no more rows than these
+
+
+class PostgresStore(Store):
+    """A table of PostgreSQL; `table` may be `schema.table`, and any name is quoted."""
+
+    batch: ClassVar[int] = 5000
+
+    def __init__(self, address: str, table: str = "likewise", **columns: str) -> None:
+        super().__init__(table, **columns)
+        self.sql = optional("psycopg.sql", "PostgreSQL", "postgres")
+        self.address = without_password(address)
+        self._connection = _connected(address, self.address)
+        self._name = self.sql.Identifier(*table.split(".", 1))
+
+    def layout(self) -> Layout | None:
+        """The columns of the table; None if there is no such table."""
+        columns = self._columns()
+        if not columns:
+            return None
+        for name in (self.id_column, self.vector_column):
+            if name not in columns:
+                raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(columns)}")
+        own = (self.id_column, self.vector_column, EXPORT)
+        metadata = {name: _kind(kind) for name, kind in columns.items() if name not in own}
+        return Layout(self._width(columns[self.vector_column]), _kind(columns[self.id_column]), metadata)
+
+    def create(self, layout: Layout) -> None:
+        """Create the table and the extension, or check that rows of this layout fit."""
+        super().create(layout)
+        if EXPORT not in self._columns():
+            raise LikewiseError(
+                f"the table {self.table!r} was not made by likewise: it has no column {EXPORT}; choose another table"
+            )
+
+    def _create(self, layout: Layout) -> None:
+        columns = [self._column(self.id_column, f"{_TYPES[layout.ids]} PRIMARY KEY")]
+        columns.append(self._column(self.vector_column, f"vector({layout.width}) NOT NULL"))
+        columns += [self._column(name, _TYPES[kind]) for name, kind in layout.metadata.items()]
+        columns.append(self._column(EXPORT, "text"))
+        with self._cursor() as cursor:
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            cursor.execute(self._query("CREATE TABLE {table} ({columns})", columns=self.sql.SQL(", ").join(columns)))
+
+    def _upsert(self, rows: Rows, export: str | None) -> None:
+        columns = {self.id_column: rows.ids, self.vector_column: _sent(rows.vectors), **rows.metadata}
+        columns[EXPORT] = [export] * len(rows)
+        names = self.sql.SQL(", ").join(map(self.sql.Identifier, columns))
+        kinds = self._kinds(columns)
+        with self._cursor() as cursor:
+            self._stage(cursor)
+            with cursor.copy(self._query("COPY {incoming} ({names}) FROM STDIN (FORMAT BINARY)", names=names)) as copy:
+                copy.set_types(kinds)
+                for row in zip(*columns.values(), strict=True):
+                    copy.write_row(row)
+            cursor.execute(self._query(_MERGE, names=names, id=self._id, changes=self._changes(columns)))
+
+    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
+        """Those of the ids whose rows this export has written already."""
+        query = self._query("SELECT {id} FROM {table} WHERE {id} = ANY(%s) AND {export} = %s", id=self._id)
+        with self._cursor() as cursor:
+            return {name for (name,) in cursor.execute(query, (list(ids), export))}
+
+    def prune(self, export: str) -> int:
+        """Remove the rows of other exports and return their number; rows of no export stay."""
+        with self._cursor() as cursor:
+            cursor.execute(self._query("DELETE FROM {table} WHERE {export} <> %s"), (export,))
+            return int(cursor.rowcount)
+
+    def count(self) -> int:
+        """Number of rows."""
+        with self._cursor() as cursor:
+            return int(cursor.execute(self._query("SELECT count(*) FROM {table}")).fetchone()[0])
+
+    def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
+        query = self._query(_SEARCH, id=self._read_id(), vector=self._vector)
+        with self._cursor(binary=True) as cursor:
+            if k > _MOST_EF:  # more than a graph gives: all rows are scored
+                cursor.execute("SET LOCAL enable_indexscan = off")
+            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(_LEAST_EF, k), _MOST_EF)}")
+            for q in Q:
+                yield cursor.execute(query, {"q": _literal(q), "k": k}).fetchall()
+
+    def fetch(self, ids: Sequence[Any]) -> Rows:
+        """The rows with these ids, those that exist, in no particular order."""
+        layout = self.existing_layout()
+        query = self._selection(layout) + self._query(" WHERE {id} = ANY(%s)", id=self._id)
+        with self._cursor(binary=True) as cursor:
+            return _received(cursor.execute(query, (list(ids),)).fetchall(), layout)
+
+    def scan(self, batch: int | None = None) -> Iterator[Rows]:
+        """All rows, in batches that a cursor of the server reads."""
+        layout, size = self.existing_layout(), batch or self.batch
+        with self._cursor(name="likewise", binary=True) as cursor:
+            cursor.itersize = size
+            rows = iter(cursor.execute(self._selection(layout)))
+            while found := list(islice(rows, size)):
+                yield _received(found, layout)
+
+    def build_index(self) -> None:
+        """An HNSW graph for inner products."""
+        width = self.existing_layout().width
+        if width > _MOST_INDEXED:
+            raise LikewiseError(f"vectors have {width} columns; an HNSW index of pgvector takes {_MOST_INDEXED}")
+        with self._cursor() as cursor:
+            cursor.execute(self._query("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops)", v=self._vector))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    # -- parts of statements ------------------------------------------------------------------------------------------
+
+    @property
+    def _id(self) -> Any:
+        return self.sql.Identifier(self.id_column)
+
+    @property
+    def _vector(self) -> Any:
+        return self.sql.Identifier(self.vector_column)
+
+    def _query(self, text: str, **parts: Any) -> Any:
+        own = {"table": self._name, "export": self.sql.Identifier(EXPORT), "incoming": self.sql.Identifier(_INCOMING)}
+        return self.sql.SQL(text).format(**own, **parts)
+
+    def _column(self, name: str, kind: str) -> Any:
+        return self.sql.SQL("{} " + kind).format(self.sql.Identifier(name))
+
+    def _read_id(self) -> Any:
+        return self._id if self.existing_layout().ids == "int" else self._column(self.id_column, "::text")
+
+    def _selection(self, layout: Layout) -> Any:
+        """All columns that are read; what is neither a number nor text is read as text."""
+        kinds = {self.id_column: layout.ids, **layout.metadata}
+        cast = {"int": "::bigint", "float": "::double precision", "text": "::text"}
+        columns = [self._column(name, cast[kind]) for name, kind in kinds.items()]
+        columns.insert(1, self._column(self.vector_column, "::vector"))
+        return self._query("SELECT {columns} FROM {table}", columns=self.sql.SQL(", ").join(columns))
+
+    def _changes(self, columns: Iterable[str]) -> Any:
+        names = [self.sql.Identifier(name) for name in columns if name != self.id_column]
+        return self.sql.SQL(", ").join(self.sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in names)
+
+    def _kinds(self, columns: Iterable[str]) -> list[str]:
+        """Types as they are copied: a vector as its bytes."""
+        found = self.existing_layout()
+        known = {self.id_column: found.ids, **found.metadata, EXPORT: "text"}
+        return ["bytea" if name == self.vector_column else _COPIED[known[name]] for name in columns]
+
+    # -- the connection -----------------------------------------------------------------------------------------------
+
+    def _stage(self, cursor: Any) -> None:
+        """A temporary table that a batch is copied into; it is empty again after each transaction."""
+        statement = "CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} (LIKE {table}) ON COMMIT DELETE ROWS"
+        cursor.execute(self._query(statement))
+
+    def _columns(self) -> dict[str, str]:
+        """The type of each column as PostgreSQL spells it; nothing if there is no such table."""
+        with self._cursor() as cursor:
+            return dict(cursor.execute(_COLUMNS, (self._name.as_string(cursor),)).fetchall())
+
+    def _width(self, kind: str) -> int:
+        """The width of the vectors: by the type of their column, or by a row where the type does not say."""
+        said = re.search(r"\((\d+)\)", kind)
+        if said is not None:
+            return int(said[1])
+        query = self._query(
+            "SELECT vector_dims({v}::vector) FROM {table} WHERE {v} IS NOT NULL LIMIT 1", v=self._vector
+        )
+        with self._cursor() as cursor:
+            found = cursor.execute(query).fetchone()
+        return 0 if found is None else int(found[0])
+
+    @contextmanager
+    def _cursor(self, **options: Any) -> Iterator[Any]:
+        """A cursor in one transaction; an error of the server is one sentence."""
+        import psycopg
+
+        try:
+            with self._connection.transaction(), self._connection.cursor(**options) as cursor:
+                yield cursor
+        except psycopg.Error as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise LikewiseError(f"PostgreSQL, table {self.table!r}: {said}") from error
+
+
+_COLUMNS = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+_MERGE = """INSERT INTO {table} ({names}) SELECT {names} FROM {incoming}
+ON CONFLICT ({id}) DO UPDATE SET {changes}"""
+_SEARCH = """SELECT {id}, -({vector} <#> %(q)s::vector) FROM {table}
+ORDER BY {vector} <#> %(q)s::vector LIMIT %(k)s"""
+
+
+def _connected(address: str, shown: str) -> Any:
+    import psycopg
+
+    try:
+        return psycopg.connect(address, autocommit=True)
+    except psycopg.OperationalError as error:
+        said = (str(error).strip().splitlines() or [""])[-1]
+        raise LikewiseError(f"cannot reach PostgreSQL at {shown}: {without_password(said)}") from error
+    except psycopg.Error:  # its text may quote the address, and with it the password
+        raise LikewiseError(f"{shown} is no address of PostgreSQL; expected postgresql://user@host/database") from None
+
+
+def _kind(said: str) -> Kind:
+    return "int" if said in _INTEGERS else "float" if said in _NUMBERS else "text"
+
+
+def _literal(q: np.ndarray) -> str:
+    return "[" + ",".join(map(repr, q.tolist())) + "]"
+
+
+def _sent(vectors: np.ndarray) -> list[bytes]:
+    """Vectors as pgvector sends and receives them: the width, two bytes of nothing, and big-endian floats."""
+    head = len(vectors[0]).to_bytes(2, "big") + b"\0\0"
+    return [head + row.tobytes() for row in vectors.astype(">f4")]
+
+
+def _received(rows: Sequence[tuple[Any, ...]], layout: Layout) -> Rows:
+    ids, vectors, *rest = zip(*rows, strict=True) if rows else ([], [], *([] for _ in layout.metadata))
+    V = np.frombuffer(b"".join(row[4:] for row in vectors), ">f4").astype(np.float32).reshape(len(ids), layout.width)
+    return Rows(list(ids), V, dict(zip(layout.metadata, map(list, rest), strict=True)))

@@ -1,0 +1,116 @@
+"""The application: routes, middleware, error handlers, and the page."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from likewise.errors import LikewiseError, MissingExtraError
+
+try:
+    import cachetools  # noqa: F401  (this and the next two are needed further down)
+    import prometheus_client  # noqa: F401
+    import uvicorn  # noqa: F401
+    from fastapi import FastAPI, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse
+except ImportError as error:
+    raise MissingExtraError("likewise serve", "serve") from error
+
+import likewise
+from likewise.pictures.images import ImageTooCostlyError, ImageTooLargeError
+from likewise.search import Index
+from likewise.search.rank import NotFoundError
+from likewise.serve.access import AccessToken, LoginThrottle
+from likewise.serve.concepts import Concepts
+from likewise.serve.duplicates import Duplicates
+from likewise.serve.errors import RefusedError, public_text
+from likewise.serve.exporting import Exports
+from likewise.serve.map import GalleryMap
+from likewise.serve.middleware import middleware_for
+from likewise.serve.monitoring import Metrics
+from likewise.serve.routes import routes
+from likewise.serve.session import Session
+from likewise.serve.settings import ServerSettings
+from likewise.serve.teaching_session import NothingToUndoError, TeachingLimitError, TeachingSession
+from likewise.serve.workers import SearchBatcher
+from likewise.words import TextSide
+
+_DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
+_STATUS_CODES: dict[type[Exception], int] = {
+    NotFoundError: 404, NothingToUndoError: 409, ImageTooLargeError: 413, ImageTooCostlyError: 413,
+    TeachingLimitError: 409, RefusedError: 403,
+}  # fmt: skip
+
+
+def create_app(
+    index: Index, settings: ServerSettings | None = None, folder: Path | None = None, side: TextSide | None = None
+) -> FastAPI:
+    """The ASGI application for an index; feedback is saved in `folder`, the folder of the index.
+
+    `side` is the text side of its words; None is the one that fits its features, if it is installed.
+    """
+    settings = settings or ServerSettings()
+    token, throttle, metrics = AccessToken(settings.token), LoginThrottle(), Metrics()
+    app = FastAPI(
+        title="likewise",
+        description=_DESCRIPTION,
+        version=likewise.__version__,
+        docs_url=None,  # FastAPI's pages load scripts from another host
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=_lifespan,
+        middleware=middleware_for(settings, token, throttle, metrics),
+        routes=routes,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
+    )
+    app.state.token, app.state.throttle, app.state.folder = token, throttle, folder
+    _set_state(app, Session(index, settings.limits, side, settings.show), folder, metrics)
+    app.state.shown_root = _root(index, settings)
+    is_local = app.state.shown_root is not None
+    app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)
+    app.add_exception_handler(LikewiseError, _error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    return app
+
+
+def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Metrics) -> None:
+    state = app.state
+    state.session, state.metrics, state.uploading = session, metrics, 0
+    state.stopping = lambda: False  # the server says when its streams must end
+    state.batcher = SearchBatcher(lambda: session.learned)
+    state.teaching = TeachingSession(session, folder)
+    state.maps = {side: GalleryMap(session, side) for side in ("raw", "learned")}
+    state.duplicates = Duplicates(session, state.teaching.distinct)
+    state.exports = Exports(session)
+    state.name = "index" if folder is None else folder.resolve().stem
+    metrics.gauge("likewise_items", "Items in the index.", lambda: len(session))
+    metrics.gauge("likewise_feedback", "Marks and labels given.", lambda: state.teaching.count)
+    metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
+
+
+def _root(index: Index, settings: ServerSettings) -> str | None:
+    """The folder of the pictures, for the person at this machine; others have no use for it."""
+    local = not settings.for_others and settings.token is None
+    return str(index.root.resolve()) if local and index.root is not None else None
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    yield
+    app.state.batcher.close()
+    for job in (*(drawn.job for drawn in app.state.maps.values()), app.state.duplicates.job, app.state.concepts.job):
+        job.close()
+    app.state.teaching.close()
+    app.state.session.decoders.close()
+
+
+async def _error(request: Request, error: Exception) -> JSONResponse:
+    text = public_text(str(error), request.app.state.folder)
+    return JSONResponse({"detail": text}, _STATUS_CODES.get(type(error), 422))
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    """What is wrong where, without the input itself, which may be infinite or no text and then has no JSON."""
+    assert isinstance(error, RequestValidationError)
+    problems = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
+    return JSONResponse({"detail": problems}, 422)

@@ -1,0 +1,159 @@
+"""Near-duplicates: groups of items whose raw features are almost parallel, and what was said not to be the same."""
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.cluster.hierarchy import DisjointSet
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from likewise.serve.session import Session
+from likewise.serve.workers import Job
+
+Distinct = tuple[tuple[int, ...], ...]  # sets of rows that are not the same as one another
+LOWEST = 0.9  # below, pictures are alike rather than the same
+_BLOCK = 1024  # rows compared with all others at a time
+_MOST = 2_000_000  # pairs kept, 40 MB: with more, the least similar are dropped and `lowest` rises
+
+
+class Duplicates:
+    """Pairs of similar items, computed in the background on first use, and groups of them at any threshold."""
+
+    def __init__(self, session: Session, distinct: Callable[[], Distinct] = tuple) -> None:
+        self.session, self.distinct = session, distinct
+        self.job = Job("duplicates")
+        self.progress = 0.0
+        self.pairs = Pairs()
+        self._lock = threading.Lock()
+        self._groups: tuple[Any, list[np.ndarray]] = (None, [])
+
+    def state(self) -> Literal["ready", "running", "failed"]:
+        """How far the comparison is; the first call starts it."""
+        if self.job.state == "idle":
+            self.job.start(self._compare)
+        return {"done": "ready", "failed": "failed"}.get(self.job.state, "running")  # type: ignore[return-value]
+
+    def groups(self, threshold: float) -> list[np.ndarray]:
+        """Rows of each group of two or more, largest groups first."""
+        with self._lock:
+            apart = self.distinct()
+            asked = (threshold, apart, self.job.count)
+            if self._groups[0] != asked:
+                self._groups = asked, self._connected(threshold, apart)
+            return self._groups[1]
+
+    def best_first(self, rows: np.ndarray) -> list[int]:
+        """The rows of a group, the best picture first: most pixels, then the largest file, then by path."""
+        return sorted(rows.tolist(), key=self._worth)
+
+    def _worth(self, row: int) -> tuple[int, int, str, int]:
+        path = self.session.index.image_path(row)
+        pixels, size = (0, 0) if path is None else _pixels_and_bytes(path)
+        return -pixels, -size, str(path), row
+
+    def _connected(self, threshold: float, apart: Distinct) -> list[np.ndarray]:
+        rows, columns, scores = self.pairs.above(threshold)
+        n = len(self.session)
+        graph = coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(n, n))
+        numbers = connected_components(graph, directed=False)[1]
+        parts = _large_components(numbers)
+        torn = {numbers[a] for some in apart for a, b in combinations(some, 2) if numbers[a] == numbers[b]}
+        if not torn:
+            return parts
+        whole = [part for part in parts if numbers[part[0]] not in torn]
+        inside = np.isin(numbers[rows], list(torn))
+        order = np.argsort(-scores[inside], kind="stable")
+        pairs = np.column_stack([rows[inside], columns[inside]])[order]
+        return sorted([*whole, *_kept_apart(pairs.tolist(), apart)], key=_by_size)
+
+    def _compare(self) -> None:
+        """Find all pairs, by blocks, so that a gallery on disk is read piece by piece."""
+        space, n = self.session.raw, len(self.session)
+        for start in range(0, n, _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, n))
+            Q = space.queries(rows.tolist())
+            for first in range(start, n, 16 * _BLOCK):
+                S = Q @ space.queries(list(range(first, min(first + 16 * _BLOCK, n)))).T
+                S[rows[:, None] >= np.arange(first, first + S.shape[1])] = -1  # each pair once
+                near = np.nonzero(self.pairs.lowest <= S)
+                self.pairs.add(near[0] + start, near[1] + first, S[near])
+            # The rows that remain form a triangle: half of the side is a quarter of the work.
+            self.progress = 1 - (1 - (start + len(rows)) / n) ** 2
+        self.pairs.close()
+
+
+class Pairs:
+    """Pairs of rows and their similarity; past `_MOST` of them, the least similar are dropped."""
+
+    def __init__(self) -> None:
+        self.lowest = LOWEST
+        self._parts: list[tuple[np.ndarray, ...]] = []
+        self._count = 0
+
+    def add(self, rows: np.ndarray, columns: np.ndarray, scores: np.ndarray) -> None:
+        self._parts.append((rows.astype(np.int32), columns.astype(np.int32), scores.astype(np.float32)))
+        self._count += len(rows)
+        if self._count > _MOST:
+            self._drop()
+
+    def _drop(self) -> None:
+        self.close()
+        rows, columns, scores = self._parts[0]
+        self.lowest = float(np.partition(scores, len(scores) // 2)[len(scores) // 2])
+        kept = scores > self.lowest
+        self._parts, self._count = [(rows[kept], columns[kept], scores[kept])], int(kept.sum())
+
+    def close(self) -> None:
+        """Join the parts."""
+        self._parts = [tuple(np.concatenate(part) for part in zip(*self._parts, strict=True))] if self._parts else []
+
+    def above(self, threshold: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of all pairs at least this similar, and how similar they are."""
+        if not self._parts:
+            return np.arange(0), np.arange(0), np.zeros(0, dtype=np.float32)
+        rows, columns, scores = self._parts[0]
+        near = scores >= threshold
+        return rows[near], columns[near], scores[near]
+
+
+def _large_components(numbers: np.ndarray) -> list[np.ndarray]:
+    """The rows of each component of two or more, the largest first."""
+    order = np.argsort(numbers, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+    return sorted((part for part in parts if len(part) > 1), key=_by_size)
+
+
+def _by_size(rows: np.ndarray) -> tuple[int, int]:
+    return -len(rows), int(rows[0])
+
+
+def _kept_apart(pairs: Iterable[tuple[int, int]], apart: Distinct) -> list[np.ndarray]:
+    """Join pairs, the most similar first, except where that would bring together what was said to be distinct."""
+    joined: DisjointSet[int] = DisjointSet()
+    enemies: dict[int, set[int]] = {}
+    for some in apart:
+        for row in some:
+            enemies.setdefault(row, set()).update(set(some) - {row})
+    for one, other in pairs:
+        joined.add(one)
+        joined.add(other)
+        members, others = joined.subset(one), joined.subset(other)
+        if not any(enemies.get(row, set()) & others for row in members):
+            joined.merge(one, other)
+    return [np.array(sorted(rows)) for rows in joined.subsets() if len(rows) > 1]
+
+
+@cache
+def _pixels_and_bytes(path: Path) -> tuple[int, int]:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return image.width * image.height, path.stat().st_size
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return 0, 0

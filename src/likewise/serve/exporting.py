@@ -1,0 +1,139 @@
+"""Results as files: a CSV of what was found, and a ZIP of the pictures themselves."""
+
+import csv
+import io
+import secrets
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cachetools import LRUCache
+
+from likewise.search.rank import NotFoundError
+from likewise.serve.session import Session
+
+MOST_FILES = 500
+MOST_BYTES = 2**30
+_PIECE = 1 << 20
+_HEAD = ("rank", "id", "path", "label", "score")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Rows and scores to be downloaded, the pictures that go into the ZIP, and what is left out of it."""
+
+    rows: list[int]
+    scores: list[float] | None
+    pictures: list[Path]
+    note: str | None
+
+
+class Exports:
+    """The last exports, by name; each is made on the fly when it is downloaded."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._kept: LRUCache[str, Export] = LRUCache(32)
+
+    def add(self, rows: list[int], scores: list[float] | None = None) -> tuple[str, Export]:
+        """Keep rows for a download, under a new name."""
+        paths = [path for row in rows if (path := self.session.index.image_path(row)) is not None and path.is_file()]
+        pictures = _within_limits(paths)
+        note = None
+        if len(pictures) < len(paths):
+            limit = f"{MOST_FILES} pictures or {MOST_BYTES >> 30} GB"
+            note = f"The ZIP has the first {len(pictures)} of {len(paths):,} pictures: it holds at most {limit}."
+        name, export = secrets.token_urlsafe(9), Export(rows, scores, pictures, note)
+        self._kept[name] = export
+        return name, export
+
+    def get(self, name: str) -> Export:
+        if name not in self._kept:
+            raise NotFoundError("this export is no longer available; make it again")
+        return self._kept[name]
+
+    def csv(self, export: Export) -> str:
+        """Rank, id, path, label and score of each item, and the columns that the items came with."""
+        session, index = self.session, self.session.index
+        columns = index.metadata
+        more = columns.rows(export.rows) if columns is not None else [{}] * len(export.rows)
+        lines = []
+        for place, (row, fields) in enumerate(zip(export.rows, more, strict=True)):
+            score = None if export.scores is None else round(export.scores[place], 6)
+            path = None if index.paths is None else index.paths[row]
+            lines.append((place + 1, index.ids[row], path, session.labels[row], score, *fields.values()))
+        own = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
+        return csv_text((*_HEAD, *own), lines)
+
+
+def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """A table as CSV; a text that a spreadsheet would calculate gets an apostrophe."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([_harmless(value) for value in line] for line in lines)
+    return buffer.getvalue()
+
+
+def _harmless(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _within_limits(paths: list[Path]) -> list[Path]:
+    kept, size = [], 0
+    for path in paths[:MOST_FILES]:
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            break
+        kept.append(path)
+    return kept
+
+
+def zipped(paths: list[Path]) -> Iterator[bytes]:
+    """A ZIP of files as they are, piece by piece; names that occur twice are numbered."""
+    out = _Pieces()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # pictures are compressed already
+        for path, name in zip(paths, unique_names(paths), strict=True):
+            try:
+                source = path.open("rb")
+            except OSError:
+                continue  # deleted since the export was made
+            with source, archive.open(zipfile.ZipInfo(name), "w") as target:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
+                    yield out.take()
+    yield out.take()
+
+
+def unique_names(paths: Iterable[Path]) -> list[str]:
+    """File names, the later ones of the same name numbered: a.jpg, a (2).jpg."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for path in paths:
+        name, number = path.name, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{path.stem} ({number}){path.suffix}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is written and taken away again, and cannot be rewound."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        part = bytes(data)  # type: ignore[call-overload]
+        self._parts.append(part)
+        return len(part)
+
+    def take(self) -> bytes:
+        whole, self._parts = b"".join(self._parts), []
+        return whole

@@ -1,0 +1,338 @@
+"""A photo library: a folder of pictures with its features and its index beside it, made and brought up to date.
+
+`PHOTOS.features` and `PHOTOS.index` lie beside `PHOTOS`; nothing is written into the folder of pictures. The index
+remembers in `source` where its labels came from and what its model has learned, so that a second call asks nothing,
+takes in what is new, and learns again only if much has changed.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.learn.base import SimilarityModel
+from likewise.learn.similarity import SimilarityLearner
+from likewise.pictures.base import ImageExtractor, make_extractor
+from likewise.pictures.folder import LABELS, LabelFolders, find_images, label_folders
+from likewise.pictures.images import FORMAT_NAMES
+from likewise.pictures.pipeline import Progress, Summary, extract_folder
+from likewise.rivals import Cosine
+from likewise.rows.store import FeatureStore, is_store, unescape
+from likewise.rows.store_files import is_ours
+from likewise.search.index import Index
+from likewise.search.storage import is_free, is_index, read_source
+from likewise.teach.taught import innermost
+from likewise.utils.files import StrPath
+from likewise.utils.wording import plural
+
+EXTRACTOR = "efficientnet-lite0"
+REFIT_SHARE = 0.1  # of the rows learned from, or of their classes: more changes than that are worth learning again
+
+
+@dataclass(frozen=True)
+class LibraryPlaces:
+    """Where pictures, features and index are; `photos` is None if there are only features."""
+
+    photos: Path | None
+    features: Path
+    index: Path
+
+
+@dataclass(frozen=True)
+class BuiltIndex:
+    """What `PhotoLibrary.build` did: nothing if the index was up to date, else an index, perhaps with a new model."""
+
+    folder: Path
+    written: bool = False
+    learned: bool = False
+    n_learned: int = 0
+    held_out: dict[str, float] | None = None
+
+
+def update_library(
+    path: StrPath,
+    output: StrPath | None = None,
+    *,
+    labels: str | None = None,
+    extractor: ImageExtractor | str | None = None,
+    refit: bool = False,
+    ask: Callable[[LabelFolders], bool] = lambda seen: True,
+    progress: Progress | None = None,
+) -> BuiltIndex:
+    """Make the index of a folder of pictures, or of features, or bring it up to date; unchanged ones are left alone.
+
+    With labels a similarity is learned from them, otherwise pictures are compared by the cosine of their features.
+
+    Parameters
+    ----------
+    path : folder of pictures, or a feature store
+    output : folder of the index, with the features beside it; by default both are beside `path`
+    labels : "folders", "keywords" (of XMP and IPTC), "none" or a CSV of paths and labels; by default what was chosen
+        last, else what `ask` answers
+    extractor : an extractor or its name; by default that of the existing features, else efficientnet-lite0
+    refit : learn again, even if little has changed
+    ask : called the first time, with folders that look like labels: whether they are used
+    progress : of the extraction, as in `extract_folder`
+    """
+    library = PhotoLibrary(path, output)
+    if library.places.photos is not None:
+        library.extract(library.choose_labels(labels, ask), extractor, progress)
+    elif labels is not None:
+        raise LikewiseError(f"{path} is a folder of features: likewise features --labels chooses its labels")
+    return library.build(refit)
+
+
+def library_places(path: StrPath, output: StrPath | None = None) -> LibraryPlaces:
+    """The places of a library, checked: writable, outside of the pictures, and not taken by anything else."""
+    given = Path(path)
+    if not given.is_dir():
+        raise LikewiseError(f"{given} {'is not a folder' if given.exists() else 'does not exist'}")
+    if is_store(given):
+        places = LibraryPlaces(None, given, _beside(given, ".index") if output is None else Path(output))
+    elif output is None:
+        places = LibraryPlaces(given, _beside(given, ".features"), _beside(given, ".index"))
+    else:
+        places = LibraryPlaces(given, Path(output).with_suffix(".features"), Path(output))
+    _check(places)
+    return places
+
+
+def _beside(folder: Path, suffix: str) -> Path:
+    """PHOTOS.index of PHOTOS, and of PHOTOS.features; of `.` too, which has its name from the whole path."""
+    whole = Path(os.path.abspath(folder))
+    if not whole.name:
+        raise LikewiseError(f"{folder} has no folder around it for the index; choose one with --output")
+    parent = folder.parent if folder.name == whole.name else whole.parent
+    return parent / (whole.name.removesuffix(".features") + suffix)
+
+
+def _check(places: LibraryPlaces) -> None:
+    if places.features == places.index:
+        raise LikewiseError(f"--output {places.index} is the name of the features; choose another for the index")
+    if places.photos is not None:
+        _check_outside(places.photos, places)
+        _check_place(places.features, _is_features)
+    _check_place(places.index, _is_library_index)
+    if is_index(places.index) and read_source(places.index) is None:
+        raise LikewiseError(
+            f"{places.index} was made by likewise index, with a model of its own: likewise serve {places.index} opens "
+            "it, and --output makes another"
+        )
+
+
+def _check_outside(photos: Path, places: LibraryPlaces) -> None:
+    for place in (places.features, places.index):
+        if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(photos)):
+            raise LikewiseError(
+                f"{place} is inside {photos}, and nothing is written among your pictures; choose another --output"
+            )
+
+
+def _check_place(place: Path, is_ours: Callable[[Path], bool]) -> None:
+    if place.exists() and not is_ours(place):
+        raise LikewiseError(f"{place} is there already and is something else; choose another place with --output")
+    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+    if not os.access(nearest, os.W_OK):
+        raise LikewiseError(f"cannot write {place}: {nearest} is read-only; choose another place with --output")
+
+
+def _is_features(folder: Path) -> bool:
+    return folder.is_dir() and is_ours(folder)
+
+
+def _is_library_index(folder: Path) -> bool:
+    return folder.is_dir() and is_free(folder)
+
+
+class PhotoLibrary:
+    """A folder of pictures or features, and the steps to its index: choose labels, extract, build.
+
+    Parameters
+    ----------
+    path, output : as in `update_library`
+    tell : called with sentences for the user
+    working : makes the context in which something slow is done, from words that say what
+    verbose : 1 shows a progress bar while indexing
+    """
+
+    def __init__(
+        self,
+        path: StrPath,
+        output: StrPath | None = None,
+        tell: Callable[[str], object] = lambda sentence: None,
+        working: Callable[[str], AbstractContextManager[None]] = lambda words: nullcontext(),
+        verbose: int = 0,
+    ) -> None:
+        self.places = library_places(path, output)
+        self.tell, self.working, self.verbose = tell, working, verbose
+        self.source = read_source(self.places.index) if is_index(self.places.index) else None
+        self._store = FeatureStore.open(self.places.features) if is_store(self.places.features) else None
+
+    @property
+    def store(self) -> FeatureStore:
+        if self._store is None:
+            raise LikewiseError(f"{self.places.features} is not there yet: extract comes before build")
+        return self._store
+
+    @property
+    def photos(self) -> Path:
+        if self.places.photos is None:
+            raise LikewiseError(f"{self.places.features} is a folder of features, not of pictures")
+        return self.places.photos
+
+    @property
+    def n_skipped(self) -> int:
+        """How many files the last extraction skipped."""
+        return 0 if self._store is None else int(self._store.meta.get("n_skipped", 0))
+
+    # -- features -----------------------------------------------------------------------------------------------------
+
+    def choose_labels(self, given: str | None = None, ask: Callable[[LabelFolders], bool] = lambda seen: True) -> str:
+        """What was asked for, else what was chosen last, else what the folders look like and the user says."""
+        if given is not None:
+            return given if given in LABELS else os.path.realpath(given)
+        meta = {} if self._store is None else self._store.meta
+        if remembered := meta.get("labels") or (self.source or {}).get("labels"):
+            return unescape(remembered)
+        found, _ = find_images(self.photos)
+        if not found:
+            raise LikewiseError(f"{self.photos} contains no image ({FORMAT_NAMES})")
+        seen = label_folders([image.path for image in found])
+        return "folders" if seen.look_like_labels and ask(seen) else "none"
+
+    def extract(
+        self, labels: str, extractor: ImageExtractor | str | None = None, progress: Progress | None = None
+    ) -> Summary:
+        """Features of all pictures; only new and changed ones are computed."""
+        made = self._extractor(extractor)
+        summary = extract_folder(self.photos, self.places.features, made, labels, progress=progress)
+        self._store = FeatureStore.open(self.places.features)
+        return summary
+
+    def _extractor(self, given: ImageExtractor | str | None) -> ImageExtractor:
+        """The extractor asked for, if the existing features are of the same; without a wish, that of the features."""
+        made = make_extractor(given) if isinstance(given, str) else given
+        if self._store is None:
+            return made or make_extractor(EXTRACTOR)
+        request = self._store.meta.get("request") or {"name": "something else"}
+        root = self._store.root
+        if root is not None and root.is_dir() and not root.samefile(self.photos):
+            raise self._taken(f"of {root}")
+        name, parameters = request["name"], request.get("parameters")
+        if parameters is None or (made is not None and made.request() != {"name": name, "parameters": parameters}):
+            raise self._taken(f"by {name}")
+        return made or _remade(name, parameters)
+
+    def _taken(self, what: str) -> LikewiseError:
+        return LikewiseError(f"{self.places.features} holds features {what}; choose another place with --output")
+
+    # -- index --------------------------------------------------------------------------------------------------------
+
+    def build(self, refit: bool = False) -> BuiltIndex:
+        """Build the index if anything has changed; fit a model only if there is none, or too much has changed."""
+        content = _digest(self.store)
+        if not refit and self.source is not None and self.source.get("content") == content:
+            return BuiltIndex(self.places.index)
+        model = None if refit else self._kept_model()
+        if model is not None:
+            assert self.source is not None
+            return self._write(model, self.source.get("learned", {}), content)
+        counts = Counter(_labels(self.store))
+        if _is_learnable(counts):
+            fitted = self._fitted(sum(counts.values()))
+            done = self._write(fitted, dict(sorted(counts.items())), content)
+            return replace(done, learned=True, held_out=fitted.held_out_)
+        if counts:
+            self.tell(f"{_too_few(counts)}: pictures are compared as they are, without learning")
+        return self._write(Cosine().fit(self.store.features), {}, content)
+
+    def _write(self, model: SimilarityModel, learned: dict[str, int], content: str) -> BuiltIndex:
+        n_learned = sum(learned.values())
+        built = Index.build(model, self.store, neighbours="auto", verbose=self.verbose)
+        built.source = {
+            "features": os.path.relpath(self.store.path, self.places.index),
+            "labels": self.store.meta.get("labels"),
+            "learned": learned,
+            "n_learned": n_learned,
+            "content": content,
+        }
+        with self.working(f"writing {self.places.index}"):
+            built.save(self.places.index)
+        return BuiltIndex(self.places.index, written=True, n_learned=n_learned)
+
+    def _fitted(self, n: int) -> SimilarityLearner:
+        labels = np.array([item.label for item in self.store.items])
+        X = _rows(self.store, labels != "")
+        with self.working(f"learning from {plural(n, 'labelled picture')}"):
+            return SimilarityLearner().fit(X, labels[labels != ""])
+
+    def _kept_model(self) -> SimilarityModel | None:
+        """The model of the existing index, unless it has to be fitted (again); the reason is told."""
+        if self.source is None:
+            return None
+        now, before = Counter(_labels(self.store)), Counter(self.source.get("learned", {}))
+        if _is_learnable(now) != bool(before):
+            return None
+        model = Index.load(self.places.index, verify=False, taught=False).model  # lessons are kept by the folder
+        reason = _much_changed(model, self.store, now, before) if before else None
+        if reason is not None:
+            self.tell(f"learning again: {reason}")
+        elif before:
+            self.tell("the model is kept: little has changed since it learned (--refit learns again)")
+        return model if reason is None else None
+
+
+def _remade(name: str, parameters: dict[str, Any]) -> ImageExtractor:
+    """An extractor from its request; what it has learned is in the store, where the pipeline finds it."""
+    others = {key: value for key, value in parameters.items() if key != "model"}
+    return make_extractor(f"{name}:{parameters['model']}" if "model" in parameters else name, **others)
+
+
+def _rows(store: FeatureStore, which: np.ndarray) -> np.ndarray:
+    return np.asarray(store.features[which], np.float32)
+
+
+def _labels(store: FeatureStore) -> list[str]:
+    return [item.label for item in store.items if item.label]
+
+
+def _is_learnable(counts: Counter[str]) -> bool:
+    """Whether at least two labels have two pictures each: a held-out picture needs another of its label."""
+    return sum(count >= 2 for count in counts.values()) >= 2
+
+
+def _too_few(counts: Counter[str]) -> str:
+    if len(counts) == 1:
+        return f"all labelled pictures have the label {next(iter(counts))!r}"
+    pictures, labels = plural(sum(counts.values()), "picture"), plural(len(counts), "label")
+    return f"{pictures} of {labels} are too few to learn from"
+
+
+def _much_changed(model: SimilarityModel, store: FeatureStore, now: Counter[str], before: Counter[str]) -> str | None:
+    """Why a model should be fitted again, or None: too many other classes, other labels or other pictures."""
+    others = (now.keys() - before.keys()) | (before.keys() - now.keys())
+    if len(others) > REFIT_SHARE * len(before):
+        return f"{plural(len(others), 'label')} of {len(before):,} changed"
+    labelled = np.array([bool(item.label) for item in store.items])
+    known = int(innermost(model).learned_from(_rows(store, labelled)).sum())
+    relabelled = max(sum((now - before).values()), sum((before - now).values()))
+    n = sum(before.values())
+    changed = max(sum(now.values()) - known, n - known, relabelled)
+    return f"{changed:,} of {plural(n, 'labelled picture')} changed" if changed > REFIT_SHARE * n else None
+
+
+def _digest(store: FeatureStore) -> str:
+    """Of everything an index takes from a store: what pictures, where they are, their labels, the extractor."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (str(store.meta.get("root")), str(store.meta.get("labels")), str(store.meta.get("extractor"))):
+        digest.update(part.encode() + b"\0")
+    for item in store.items:
+        digest.update(repr((item.path, item.label, item.hash or (item.size, item.mtime_ns))).encode())
+    return digest.hexdigest()

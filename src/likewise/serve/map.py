@@ -1,0 +1,153 @@
+"""The map of the gallery: items as points, similar ones close to each other; redrawn after each lesson."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+from sklearn.preprocessing import normalize
+
+from likewise.search.rank import Exact
+from likewise.serve import map_tiles
+from likewise.serve.session import Session
+from likewise.serve.space import Space
+from likewise.serve.workers import Job
+
+POINTS = 50_000  # items that a browser draws smoothly; of more there are tiles
+_LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed beside their nearest ones
+_SAMPLE = 20_000  # rows that the principal components are of
+_FEWEST = 30  # below, there are no neighbourhoods to preserve
+_BLOCK = 1 << 15  # rows placed at a time
+Gallery = Callable[[Any], np.ndarray]  # vectors of some rows
+
+
+class GalleryMap:
+    """Computed on first use: PCA at once, then t-SNE in the background."""
+
+    def __init__(self, session: Session, side: str = "learned") -> None:
+        self.session, self.side = session, side
+        self.job = Job(f"{side} map")
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._method = "quick"
+        self._places = np.zeros((0, 2), dtype=np.float32)
+        self._grid = np.zeros((0, 2), dtype=np.int32)
+        self._codes = np.zeros(0, dtype=np.int32)  # of the labels that the tiles were made with
+        self._tiles: LRUCache[Any, dict[str, Any]] = LRUCache(256)
+
+    def current(self) -> dict[str, Any]:
+        """The map as it is; if it is out of date, a new one is begun."""
+        with self._lock:
+            self._begin()
+            labels, codes = self.session.codes()
+            is_tiled = len(self._grid) > POINTS
+            x, y = ([], []) if is_tiled else self._grid.T.tolist()
+            return {
+                "version": self._version or 0,
+                "side": self.side,
+                "method": self._method,
+                "total": len(self._grid),
+                "tiles": f"{self._version}-{self._method}" if is_tiled else None,
+                "x": x,
+                "y": y,
+                "codes": [] if is_tiled else codes.tolist(),
+                "labels": labels,
+                "names": map_tiles.names(self._grid, codes, labels) if is_tiled else None,
+            }
+
+    def _begin(self) -> None:
+        space, n = self.session.space(self.side), len(self.session)
+        if self._version is None:
+            self._take(quick_map(space.gallery, n))
+        if self._version != space.version:
+            self._redraw(space)
+
+    def _redraw(self, space: Space) -> None:
+        """Start from the present map, so that items stay about where they were."""
+        start = self._places
+
+        def work() -> None:
+            places = neighbour_map(space.gallery, start)
+            with self._lock:
+                self._method = "neighbours"
+                self._take(places)
+
+        if self.job.start(work):
+            self._version = space.version
+
+    def _take(self, places: np.ndarray) -> None:
+        self._places, self._grid = places, np.rint(map_tiles.SIDE * places).astype(np.int32)
+        self._tiles.clear()
+
+    def tile(self, z: int, x: int, y: int) -> dict[str, Any]:
+        """A square of the map; it is kept until the map or a label changes."""
+        with self._lock:
+            self._begin()
+            codes = self.session.codes()[1]
+            if codes is not self._codes:
+                self._codes = codes
+                self._tiles.clear()
+            if (z, x, y) not in self._tiles:
+                self._tiles[z, x, y] = map_tiles.tile(self._grid, codes, z, x, y)
+            return self._tiles[z, x, y]
+
+    def inside(self, line: list[tuple[int, int]]) -> np.ndarray:
+        """Rows inside a closed line."""
+        with self._lock:
+            self._begin()
+            return map_tiles.inside(self._grid, np.array(line))
+
+
+def quick_map(gallery: Gallery, n: int) -> np.ndarray:
+    """The first two principal components: fast, but everything in the middle overlaps."""
+    sample = gallery(slice(0, n, max(1, n // _SAMPLE)))
+    centre = sample.mean(axis=0)
+    sample = sample - centre
+    _, vectors = np.linalg.eigh((sample.T @ sample).astype(np.float64))
+    axes = vectors[:, ::-1][:, :2].astype(np.float32)
+    P = np.concatenate([(gallery(part) - centre) @ axes for part in _parts(n)])
+    return rescaled(P if P.shape[1] == 2 else np.column_stack([P, np.zeros(len(P), dtype=np.float32)]))
+
+
+def neighbour_map(gallery: Gallery, start: np.ndarray, seed: int = 0) -> np.ndarray:
+    """t-SNE of a sample, initialised from `start`; every other item beside its nearest ones in the sample."""
+    from sklearn.manifold import TSNE
+
+    n = len(start)
+    if n < _FEWEST:
+        return start
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(n, min(n, _LANDMARKS), replace=False))
+    landmarks = normalize(gallery(chosen))
+    initial = start[chosen] - start[chosen].mean(axis=0)
+    initial = (1e-2 * initial / max(float(initial[:, 0].std()), 1e-6)).astype(np.float32)
+    perplexity = min(30.0, (len(chosen) - 1) / 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        placed = TSNE(2, perplexity=perplexity, init=initial, random_state=seed, max_iter=500).fit_transform(landmarks)
+    beside = [_beside_landmarks(normalize(gallery(part)), Exact(landmarks), placed) for part in _parts(n)]
+    P = np.concatenate(beside)
+    jitter = (0.004 * np.ptp(placed, axis=0)).astype(np.float32)  # so that points do not coincide
+    return rescaled(P + rng.normal(size=P.shape).astype(np.float32) * jitter)
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(start, min(n, start + _BLOCK)) for start in range(0, n, _BLOCK)]
+
+
+def _beside_landmarks(V: np.ndarray, landmarks: Exact, placed: np.ndarray, k: int = 3) -> np.ndarray:
+    """Each item at the weighted mean of its k nearest landmarks."""
+    top = landmarks.candidates(np.ascontiguousarray(V, np.float32), min(k, len(landmarks)))
+    S = np.einsum("nkr,nr->nk", landmarks.V[top], V)
+    weights = np.exp(20 * (S - S.max(axis=1, keepdims=True)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return np.einsum("nk,nkc->nc", weights, placed[top]).astype(np.float32)
+
+
+def rescaled(P: np.ndarray) -> np.ndarray:
+    """Both axes in 0..1 at the same scale, centred."""
+    low, high = np.quantile(P, 0.002, axis=0), np.quantile(P, 0.998, axis=0)
+    span = max(float((high - low).max()), 1e-12)
+    return np.clip((P - (low + high) / 2) / span + 0.5, 0, 1).astype(np.float32)

@@ -1,0 +1,77 @@
+"""What the routes share: the state of the server, headers, and small helpers."""
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Header, Path, Request
+
+from likewise.search.cards import Card, cards
+from likewise.serve.schemas import CardResponse, ItemResponse
+from likewise.serve.session import Session
+from likewise.serve.teaching_session import TeachingSession
+
+NO_STORE = {"Cache-Control": "no-store"}
+CACHED = {"Cache-Control": "private, max-age=86400"}
+IMAGE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {}, "image/svg+xml": {}}, "description": "The picture."}
+}
+
+
+async def _session(request: Request) -> Session:
+    return request.app.state.session
+
+
+async def _teaching(request: Request) -> TeachingSession:
+    return request.app.state.teaching
+
+
+def _who(x_likewise_who: Annotated[str | None, Header(max_length=200)] = None) -> str | None:
+    """The name of the person, as the page sends it; None for programs, which may undo anybody's step."""
+    if x_likewise_who is None:
+        return None
+    return "".join(letter for letter in unquote(x_likewise_who) if letter.isprintable())[:60]
+
+
+Who = Annotated[str | None, Depends(_who)]
+Row = Annotated[int, Path(ge=0, le=2**31 - 1)]
+CurrentSession = Annotated[Session, Depends(_session)]
+CurrentTeaching = Annotated[TeachingSession, Depends(_teaching)]
+
+
+def milliseconds_since(began: float) -> float:
+    """Milliseconds since a time of `perf_counter`."""
+    return round((time.perf_counter() - began) * 1e3, 3)
+
+
+def item_response(session: Session, row: int, whole: bool = False) -> ItemResponse:
+    """An item as JSON; with `whole`, its card has the whole text and all columns."""
+    return item_responses(session, [row], whole)[0]
+
+
+def item_responses(session: Session, rows: Sequence[int], whole: bool = False) -> list[ItemResponse]:
+    """Items as JSON."""
+    known = session.catalogue
+    has_cards = session.index.metadata is not None
+    shown = cards(session.index.items, known.layout, rows, whole) if has_cards else [None] * len(rows)
+    return [_item(session, row, card) for row, card in zip(rows, shown, strict=True)]
+
+
+def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
+    known = session.catalogue
+    return {
+        "row": row,
+        "id": session.index.ids[[row]].tolist()[0],
+        "key": known.key(row),
+        "name": known.name(row),
+        "folder": known.folder(row),
+        "date": known.date(row),
+        "label": session.labels[row],
+        "kind": known.kind(row),
+        "card": None if card is None else _card(card),
+    }
+
+
+def _card(card: Card) -> CardResponse:
+    return {"title": card.title, "text": card.text, "url": card.url, "fields": list(card.fields)}

@@ -1,0 +1,106 @@
+"""What to mark next, and named sets: previewed, saved as labels, listed, written as keywords."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from likewise.serve import schemas
+from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
+from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response
+from likewise.serve.schemas import ERRORS
+from likewise.serve.suggestions import described
+
+
+async def _concepts(request: Request) -> Concepts:
+    return request.app.state.concepts
+
+
+CurrentConcepts = Annotated[Concepts, Depends(_concepts)]
+concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
+
+
+@concepts.get("/suggestions", summary="The items whose marks would teach most")
+def suggestions(
+    session: CurrentSession,
+    teaching: CurrentTeaching,
+    label: Annotated[str | None, Query(max_length=200, description="A label that was given.")] = None,
+    row: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")] = None,
+    upload: Annotated[str | None, Query(max_length=64, description="An upload as query.")] = None,
+    n: Annotated[int, Query(ge=1, le=50)] = 10,
+) -> schemas.SuggestionsResponse:
+    """For a label or a query; without either, for all that was taught, or items that represent most others."""
+    if sum(asked is not None for asked in (label, row, upload)) > 1:
+        raise HTTPException(422, "give one of `label`, `row` and `upload`")
+    query = upload if row is None else session.check_row(row)
+    found, outlook = teaching.suggest(label, query, n)
+    return described(session, teaching, found, outlook, label is not None or query is not None)
+
+
+@concepts.post("/concepts", summary="Preview a label or a query at a cut-off")
+def preview(session: CurrentSession, kept: CurrentConcepts, asked: schemas.ConceptRequest) -> schemas.ConceptResponse:
+    """The items with the label, or the examples, and all that belong to them above the cut-off."""
+    if asked.label is not None:
+        made = kept.of_label(asked.label, asked.at_most_wrong)
+    else:
+        assert asked.at_most_wrong is not None
+        made = kept.of_query(*session.resolved(*asked.references), asked.filters, asked.at_most_wrong)
+    return _response(session, kept, made, asked.label or "")
+
+
+def _response(session: CurrentSession, kept: Concepts, made: Preview, label: str) -> schemas.ConceptResponse:
+    concept = made.concept
+    P = {} if concept.probabilities is None else dict(zip(concept.rows.tolist(), concept.probabilities, strict=True))
+    unsure = concept.least_sure(LEAST_SURE).tolist()
+    return schemas.ConceptResponse(
+        concept=made.name,
+        items=len(concept),
+        known=made.n_known,
+        about_wrong=concept.about_wrong,
+        least_sure=[{**item_response(session, row), "probability": float(P[row])} for row in unsure],
+        writes=kept.writes,
+        written=kept.is_written(label),
+    )
+
+
+@concepts.post("/concepts/labels", status_code=201, summary="Save a previewed set as labels")
+def save(teaching: CurrentTeaching, kept: CurrentConcepts, who: Who, chosen: schemas.ConceptChoice) -> dict[str, Any]:
+    """One step, which undo takes back. Items that have another label keep it: their number is `kept`."""
+    concept = kept.take(chosen.concept, chosen.label, chosen.without)
+    others = teaching.label_set(concept, who or "")
+    return {"labelled": len(concept) - len(others), "kept": len(others), **teaching.describe(who)}
+
+
+@concepts.get("/concepts/{concept}.csv", summary="Download a previewed set as CSV", response_class=Response)
+def concept_csv(
+    kept: CurrentConcepts,
+    concept: Annotated[str, Path(max_length=64)],
+    label: Annotated[str, Query(max_length=200)],
+    without: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006  (FastAPI copies it)
+) -> Response:
+    """Path or id, label and, where known, probability."""
+    headers = {"Content-Disposition": 'attachment; filename="labels.csv"', **NO_STORE}
+    text = kept.csv(kept.take(concept, label, without))
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@concepts.post("/concepts/keywords", status_code=202, summary="Write a previewed set beside the pictures as keywords")
+def write(kept: CurrentConcepts, chosen: schemas.ConceptChoice) -> schemas.KeywordsResponse:
+    """XMP sidecars, in the background; no picture is changed. Only for the person at this machine."""
+    if not kept.write(kept.take(chosen.concept, chosen.label, chosen.without)):
+        raise HTTPException(409, "keywords are being written already")
+    return schemas.KeywordsResponse(**kept.describe())
+
+
+@concepts.post("/concepts/keywords/undo", status_code=202, summary="Take the keywords of a label back")
+def take_back(kept: CurrentConcepts, asked: schemas.KeywordUndo) -> schemas.KeywordsResponse:
+    """Exactly what was written, in the background. Only for the person at this machine."""
+    if not kept.take_back(asked.label):
+        raise HTTPException(409, "keywords are being written; wait for the end")
+    return schemas.KeywordsResponse(**kept.describe())
+
+
+@concepts.get("/concepts/keywords", summary="How far the keywords are")
+def keywords(kept: CurrentConcepts) -> schemas.KeywordsResponse:
+    """Ask until the state is done or failed."""
+    return schemas.KeywordsResponse(**kept.describe())

@@ -1,0 +1,124 @@
+"""Search by one item, by examples, and by uploaded pictures."""
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from likewise.serve import confidence, schemas
+from likewise.serve.routes.common import NO_STORE, CurrentSession, item_responses, milliseconds_since
+from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchResponse
+from likewise.serve.session import SearchResult, Session
+
+_MOST_UPLOADS = 4  # processed at a time: each keeps a core busy for some tens of milliseconds
+_PICTURE_BODY = {
+    "requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
+}
+search = APIRouter(prefix="/api", tags=["search"], responses=ERRORS)
+
+
+class RowSearchRoute(APIRoute):
+    """Reads the query and writes the response by their Pydantic models alone, in half the time that FastAPI takes."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        async def handler(request: Request) -> Response:
+            try:
+                query = RowSearchRequest.model_validate(dict(request.query_params))
+            except ValidationError as error:
+                problems = [{**problem, "loc": ("query", *problem["loc"])} for problem in error.errors()]
+                raise RequestValidationError(problems) from error
+            found: SearchResponse = await self.endpoint(request, query)
+            return Response(found.model_dump_json(), headers=NO_STORE, media_type="application/json")
+
+        return handler
+
+
+async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Query()]) -> SearchResponse:
+    """Rank the gallery for the item `row`, excluding itself. Requests that arrive together share one product."""
+    began = time.perf_counter()
+    session: Session = request.app.state.session
+    row = session.check_row(query.row)
+    if query.side == "learned" and query.at_most_wrong is None:
+        space, (rows, scores) = await request.app.state.batcher.search(row, query.k)
+        found = SearchResult(space, rows, scores, session.labels[row], None, len(session) - 1)
+        if space.tells:
+            found = await run_in_threadpool(confidence.told, session, found, [row], [])
+    else:
+        page = (query.k, query.side, None, 0, query.at_most_wrong)
+        found = await run_in_threadpool(confidence.search, session, [row], [], *page)
+    return _response(session, found, query.side, began)
+
+
+search.add_api_route(
+    "/search", search_by_row, summary="Items most similar to one item", route_class_override=RowSearchRoute
+)
+
+
+@search.post("/search", summary="Items similar to some examples and dissimilar to others")
+def search_by_examples(session: CurrentSession, response: Response, query: schemas.SearchRequest) -> SearchResponse:
+    """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
+    response.headers.update(NO_STORE)
+    began = time.perf_counter()
+    like, unlike = session.resolved(*query.references)
+    page = (query.k, query.side, query.filters, query.offset, query.at_most_wrong)
+    found = confidence.search(session, like, unlike, *page)
+    return _response(session, found, query.side, began)
+
+
+@search.post("/vectors", status_code=201, summary="Keep raw features to search by")
+def keep_vector(session: CurrentSession, response: Response, given: schemas.VectorRequest) -> dict[str, str]:
+    """The name is that of an upload: it can be searched by, and marks can be given for it."""
+    response.headers.update(NO_STORE)
+    return {"upload": session.add_vector(given.vector)}
+
+
+@search.post("/uploads", status_code=201, summary="Upload a picture", openapi_extra=_PICTURE_BODY)
+async def upload_picture(request: Request, response: Response) -> schemas.UploadResponse:
+    """The body is the picture itself: jpg, png, webp, gif, bmp, tiff, heic or avif."""
+    began, state = time.perf_counter(), request.app.state
+    body = await request.body()
+    if not body:
+        raise HTTPException(422, "the body is empty; expected a picture")
+    if state.uploading >= _MOST_UPLOADS:
+        raise HTTPException(429, "too many pictures at once; wait a moment", {"Retry-After": "1"})
+    state.uploading += 1
+    try:
+        name, upload = await run_in_threadpool(state.session.add_upload, body)
+    finally:
+        state.uploading -= 1
+    response.headers.update(NO_STORE)
+    width, height = upload.size
+    return schemas.UploadResponse(upload=name, width=width, height=height, milliseconds=milliseconds_since(began))
+
+
+def _response(session: Session, found: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
+    hits: list[schemas.Hit] = []
+    likely, named = (_or_none(part, len(found.rows)) for part in (found.probabilities, found.by_name))
+    items = item_responses(session, found.rows.tolist())
+    for item, score, p, name in zip(items, found.scores.tolist(), likely, named, strict=True):
+        label = item["label"]
+        relevant = None if found.label is None or label is None else label == found.label
+        facts = {"score": score, "probability": p, "relevant": relevant, "by_name": name}
+        hits.append({**item, **facts})  # type: ignore[typeddict-item]
+    return SearchResponse(
+        side=side,
+        version=found.space.version,
+        label=found.label,
+        average_precision=found.average_precision,
+        by_heart=found.by_heart,
+        milliseconds=milliseconds_since(began),
+        total=found.total,
+        about_wrong=found.about_wrong,
+        novelty=found.novelty,
+        hits=hits,
+    )
+
+
+def _or_none(values: Any, n: int) -> list[Any]:
+    return [None] * n if values is None else values.tolist()

@@ -1,0 +1,116 @@
+"""Marks, labels, lessons, undo, and the stream that tells every open page of them."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from likewise.serve import schemas
+from likewise.serve.routes.common import NO_STORE, CurrentTeaching, Who
+from likewise.serve.schemas import ERRORS
+from likewise.teach.feedback_csv import feedback_to_csv
+
+_MOST_WAITING = 1000  # events that a slow page may be behind; then it has to begin anew
+_PULSE = 1.0  # seconds between two looks at the journal, where another process may have written
+
+
+teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
+
+
+@teach.post("/marks", status_code=201, summary="Mark items right or wrong for a query")
+def give_mark(teaching: CurrentTeaching, who: Who, mark: schemas.MarkRequest) -> dict[str, Any]:
+    """One step, on disk before the response is sent; `right: null` takes marks off."""
+    teaching.mark([example.reference for example in mark.query], mark.items, mark.right, who or "")
+    return teaching.describe(who)
+
+
+@teach.post("/labels", status_code=201, summary="Give items a label")
+def give_label(teaching: CurrentTeaching, who: Who, given: schemas.LabelRequest) -> dict[str, Any]:
+    """One step, on disk before the response is sent; `label: null` takes labels away."""
+    teaching.label(given.items, given.label, who or "")
+    return teaching.describe(who)
+
+
+@teach.post("/distinct", status_code=201, summary="Remember that items are not duplicates of one another")
+def keep_apart(teaching: CurrentTeaching, who: Who, apart: schemas.DistinctRequest) -> dict[str, Any]:
+    """One step, on disk before the response is sent."""
+    teaching.keep_apart(apart.items, who or "")
+    return teaching.describe(who)
+
+
+@teach.post("/learn", status_code=202, summary="Learn from all marks and labels")
+def learn(teaching: CurrentTeaching, who: Who) -> dict[str, Any]:
+    """Runs in the background; /api/status and /api/events tell when it has finished."""
+    if not teaching.learn(who or ""):
+        raise HTTPException(409, "a lesson is running already")
+    return teaching.describe(who)
+
+
+@teach.post("/undo", summary="Undo one's own last step")
+def undo(teaching: CurrentTeaching, who: Who) -> dict[str, Any]:
+    """The last mark, label or lesson of the person that asks; without a name, of anybody."""
+    undone = teaching.undo(who)
+    return {"undone": undone.words, "by": undone.who, **teaching.describe(who)}
+
+
+@teach.get("/feedback", summary="List all marks and labels")
+def feedback(teaching: CurrentTeaching) -> list[dict[str, Any]]:
+    """In the order in which they were given."""
+    return teaching.entries()
+
+
+@teach.get("/feedback.csv", summary="Download all marks and labels as CSV", response_class=Response)
+def feedback_csv(teaching: CurrentTeaching) -> Response:
+    """For a spreadsheet, or to learn from elsewhere."""
+    headers = {"Content-Disposition": 'attachment; filename="feedback.csv"', **NO_STORE}
+    return Response(feedback_to_csv(teaching.events), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@teach.get("/model", summary="Download the model in force", response_class=Response)
+def get_model(request: Request, teaching: CurrentTeaching) -> Response:
+    """A file for `likewise index` and `likewise.load`: what was taught serves another folder too."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = teaching.model().save(Path(folder) / "model.likewise").read_bytes()
+    name = f'attachment; filename="{request.app.state.name}-taught.likewise"'
+    return Response(data, media_type="application/octet-stream", headers={"Content-Disposition": name, **NO_STORE})
+
+
+@teach.get("/events", summary="Listen to every step", response_class=StreamingResponse)
+async def events(request: Request, teaching: CurrentTeaching, who: str | None = None) -> StreamingResponse:
+    """Server-sent events: `status`, `feedback` (an entry, or what was undone) and `learned` (the lesson)."""
+    stream = _stream(request, teaching, unquote(who or ""))
+    return StreamingResponse(stream, media_type="text/event-stream", headers=NO_STORE)
+
+
+async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[str]:
+    queue: asyncio.Queue[str] = asyncio.Queue(_MOST_WAITING)
+    loop = asyncio.get_running_loop()
+
+    def tell(kind: str, data: dict[str, Any]) -> None:
+        loop.call_soon_threadsafe(_put, queue, f"event: {kind}\ndata: {json.dumps(data)}\n\n")
+
+    subscriber = teaching.subscribe(who, tell)
+    try:
+        yield f"event: status\ndata: {json.dumps(teaching.describe(who))}\n\n"
+        while not request.app.state.stopping() and not queue.full():
+            try:
+                async with asyncio.timeout(_PULSE):
+                    yield await queue.get()
+            except TimeoutError:
+                await run_in_threadpool(teaching.sync)
+                yield ":\n\n"  # tells whether the page is still there
+    finally:
+        teaching.unsubscribe(subscriber)
+
+
+def _put(queue: asyncio.Queue[str], text: str) -> None:
+    if not queue.full():
+        queue.put_nowait(text)

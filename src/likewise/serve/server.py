@@ -1,0 +1,121 @@
+"""Running the application: the socket, uvicorn, the browser, a clean shutdown."""
+
+import ctypes
+import errno
+import gc
+import logging
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import uvicorn
+
+from likewise.errors import LikewiseError
+from likewise.search import Index
+from likewise.serve.app import create_app
+from likewise.serve.connections import ConnectionSweep, allow_many_connections
+from likewise.serve.settings import Limits, ServerSettings
+from likewise.utils.threads import single_threaded_blas
+from likewise.words import TextSide
+
+log = logging.getLogger("likewise.serve")
+
+
+def secured(settings: ServerSettings) -> ServerSettings:
+    """The settings with a token, if other machines can connect."""
+    if settings.token or not settings.for_others:
+        return settings
+    return replace(settings, token=secrets.token_urlsafe(18))
+
+
+def listening(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        made.listen(1024)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise LikewiseError(f"port {port} of {host} is in use; choose another with --port") from error
+        raise LikewiseError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+    return made
+
+
+def address(settings: ServerSettings, port: int) -> str:
+    """The address of the page, including the token."""
+    everywhere = ("0.0.0.0", "::")  # nosec B104
+    host = settings.host if settings.host not in everywhere else socket.gethostname()
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{host}:{port}/" + (f"login?token={quote(settings.token, safe='')}" if settings.token else "")
+
+
+def server_for(app: Any, limits: Limits) -> uvicorn.Server:
+    sweep = ConnectionSweep(limits)
+
+    async def swept() -> None:
+        sweep(server.server_state.connections)
+
+    config = uvicorn.Config(
+        app,
+        http="h11",  # httptools has no limit of headers; a request costs a fifth more this way
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the middleware reads those of named proxies
+        timeout_keep_alive=limits.idle_seconds,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=limits.header_bytes,
+        callback_notify=swept,
+        timeout_notify=0,  # uvicorn calls once a second then
+    )
+    server = uvicorn.Server(config)
+    if hasattr(app, "state"):
+        app.state.stopping = lambda: server.should_exit
+    return server
+
+
+def _give_back_memory() -> None:
+    """Have glibc return large blocks to the system when they are freed, instead of keeping the most it ever used."""
+    mmap_threshold = -3  # M_MMAP_THRESHOLD of <malloc.h>
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(mmap_threshold, 1 << 20)
+
+
+def serve(
+    index: Index,
+    folder: Path,
+    settings: ServerSettings,
+    browser: bool = True,
+    ready: Callable[[str], object] = lambda address: None,
+    side: TextSide | None = None,
+) -> None:
+    """Serve until interrupted; `ready` is called with the address when the socket listens."""
+    settings = secured(settings)
+    allow_many_connections()
+    _give_back_memory()
+    # One BLAS thread: the products of a search are small, and requests are answered in parallel.
+    with listening(settings.host, settings.port) as made, single_threaded_blas():
+        port = made.getsockname()[1]
+        app = create_app(index, settings, folder, side)
+        if app.state.session.has_pictures:
+            app.state.session.decoders.start()  # the first page asks for pictures
+        server = server_for(app, settings.limits)
+        gc.collect()
+        gc.freeze()  # the index lives as long as the server: no collection has to walk through it
+        ready(address(settings, port))
+        if browser:
+            opener = threading.Timer(0.5, webbrowser.open, [address(settings, port)])
+            opener.daemon = True
+            opener.start()
+        log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
+        server.run(sockets=[made])
+        log.info("stop")

@@ -1,0 +1,334 @@
+"""Teaching on the page: steps are saved at once, lessons run in the background, every page hears of both.
+
+What was taught is in the journal of the index; this is its view of one server. Another process may write to the same
+journal: `sync` takes over what it wrote.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+
+from likewise.errors import LikewiseError
+from likewise.search import Index
+from likewise.search.identity import ItemRef
+from likewise.search.rank import NotFoundError
+from likewise.serve.session import Reference, Session
+from likewise.serve.space import learned_space
+from likewise.serve.workers import Job
+from likewise.teach import Feedback, Teacher
+from likewise.teach.concepts import Concept, grown, save_as_label
+from likewise.teach.feedback import Event, outside_name
+from likewise.teach.learning_curve import Outlook
+from likewise.teach.suggest import Concept as TaughtConcept
+from likewise.teach.suggest import Suggestion
+from likewise.teach.teacher import in_force, listener, opened_feedback
+from likewise.utils.threads import blas_threads, n_cores
+
+MOST_LABELLED = 10_000  # items of one step
+Tell = Callable[[str, dict[str, Any]], None]  # the kind of an event and its data
+
+
+class NothingToUndoError(LikewiseError):
+    """There is no step that the asking person could take back."""
+
+
+class TeachingLimitError(LikewiseError):
+    """More was taught than this server keeps."""
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """A page that hears of every step; `who` is its name."""
+
+    who: str
+    tell: Tell
+
+
+class TeachingSession:
+    """The teacher of an index, its lessons, and the pages that are open."""
+
+    def __init__(self, session: Session, folder: Path | None) -> None:
+        self.session, index = session, session.index
+        self.job = Job("lesson", folder)
+        self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
+        self._teacher = Teacher(index, self.feedback)
+        self._listener = listener(self._teacher.untaught, self.feedback)
+        self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their numbers
+        self._labelled: set[int] = set()
+        self._subscribers: list[Subscriber] = []
+        self._preparing = False
+        self._lock = threading.RLock()
+        self._lesson: Event | None = None
+        self._learned: frozenset[str] = frozenset()
+        with self._lock:
+            self._take_lesson(index)
+            self._refresh_labels()
+        self.feedback.refresh()
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def mark(self, query: list[Reference], items: list[int], right: bool | None, who: str = "") -> None:
+        """Mark items right or wrong for a query, or take their marks off; of several examples, for each of them."""
+        self._check_room()
+        uploads = {ref: self.session.upload(ref).features for ref in query if isinstance(ref, str)}
+        self._uploads.update({outside_name(features): name for name, features in uploads.items()})
+        queries = [uploads[ref] if isinstance(ref, str) else ref for ref in query]
+        self._teacher.mark(queries, list(dict.fromkeys(items)), right, who)
+        self._prepare()
+        self.sync()
+
+    def label(self, items: list[int], label: str | None, who: str = "") -> None:
+        """Give items a label, or take theirs away."""
+        self._check_room(label)
+        self._teacher.label(list(dict.fromkeys(items)), label, who)
+        self._prepare()
+        self.sync()
+
+    def label_set(self, concept: Concept, who: str = "") -> list[int]:
+        """Give all items of a set its name as label, in one step; returns the rows that keep another label."""
+        self._check_room(concept.name)
+        if len(concept) > MOST_LABELLED:
+            raise TeachingLimitError(f"{len(concept):,} items are more than one step labels, {MOST_LABELLED:,}")
+        event, kept = save_as_label(self._teacher, concept, who)
+        if event is None:
+            raise LikewiseError(f"no item is new: all {len(concept):,} have a label already")
+        self._prepare()
+        self.sync()
+        return [int(row) for row in kept]
+
+    def keep_apart(self, items: list[int], who: str = "") -> None:
+        """Remember that items are no duplicates of one another."""
+        self._check_room()
+        self._teacher.keep_apart(list(dict.fromkeys(items)), who)
+        self.sync()
+
+    def undo(self, who: str | None = None) -> Event:
+        """Take back the last step of `who` (None: of anybody) and return it."""
+        if self.job.state == "running":
+            raise LikewiseError("a lesson is running; undo when it has finished")
+        undone = self._teacher.undo(who)
+        if undone is None:
+            raise NothingToUndoError(self._why_nothing())
+        self.sync()
+        return undone
+
+    def _check_room(self, label: str | None = None) -> None:
+        """Refuse a step beyond the limits of what may be taught on the page."""
+        limits, path = self.session.limits, self.feedback.path
+        size = path.stat().st_size if self.feedback.folder is not None and path.exists() else 0
+        if size > limits.journal_bytes:
+            most = f"{limits.journal_bytes / 2**20:g} MB"
+            raise TeachingLimitError(f"the journal of marks and labels has reached its limit of {most}")
+        given = {str(event.label) for event in self.events if event.kind == "label"}
+        if label is not None and label not in given and len(given) >= limits.labels:
+            raise TeachingLimitError(f"{len(given):,} labels have been given, the limit; use one of them")
+
+    def _why_nothing(self) -> str:
+        steps = self.feedback.steps()
+        if not steps:
+            return "there is nothing to undo"
+        return f"you have nothing to undo; the last step was made by {steps[-1].who or 'somebody else'}"
+
+    # -- lessons ------------------------------------------------------------------------------------------------------
+
+    def learn(self, who: str = "") -> bool:
+        """Start a lesson in the background; False if one is running."""
+        if not self.pending:
+            raise LikewiseError("there is nothing new to learn from: mark some results or give labels first")
+        started = self.job.start(lambda: self._learn(who), ended=self._tell_status)
+        self._tell_status()
+        return started
+
+    def _learn(self, who: str) -> None:
+        lesson = self._teacher.learn(who)
+        with self._lock:
+            if lesson.event != self._lesson:  # which another thread may have read from the journal already
+                self._take_lesson(lesson.index)
+        self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
+        self.sync()
+
+    def _take_lesson(self, index: Index) -> None:
+        """Show an index under the lesson that is in force, beside what was before it."""
+        session, before, lessons = self.session, self._number, self.feedback.lessons
+        self._lesson = lessons[-1] if lessons else None
+        standing = [] if self._lesson is None else self.feedback.standing_at(self._lesson)
+        self._learned = frozenset(event.id for event in standing if event.kind in ("mark", "label"))
+        if self._lesson is None:
+            session.previous = None
+        elif before and before == _number(lessons[-2] if lessons[1:] else None):
+            session.previous = session.learned
+        else:  # after a restart, after an undo, or of another process
+            earlier = in_force(self._teacher.untaught, self.feedback, but_last=True)
+            session.previous = learned_space(earlier, _number(lessons[-2] if lessons[1:] else None))
+        session.learned = learned_space(index, self._number)
+        self._teacher.index = index
+
+    @property
+    def _number(self) -> int:
+        """The number of the lesson in force, 0 without one."""
+        return _number(self._lesson)
+
+    def _prepare(self) -> None:
+        """Prepare the teacher when the first mark is given, so that the lesson itself is short."""
+        if not self._preparing:
+            self._preparing = True
+            self.job.submit(self._prepare_on_all_cores)
+
+    def _prepare_on_all_cores(self) -> None:
+        with blas_threads(n_cores()):  # the server itself keeps to one thread of BLAS
+            self._teacher.prepare()
+
+    # -- what to mark next --------------------------------------------------------------------------------------------
+
+    def suggest(self, label: str | None, query: Reference | None, n: int) -> tuple[list[Suggestion], Outlook | None]:
+        """The items whose marks would teach most, and what ten more marks would bring where a concept was asked for."""
+        if label is not None and label not in {str(event.label) for event in self.events if event.kind == "label"}:
+            query, label = self._first_of(label), None  # nobody gave it: an item that has it stands for it
+        asked = self.session.upload(query).features if isinstance(query, str) else query
+        found = self._teacher.suggest(n, label=label, query=asked)
+        is_one = label is not None or query is not None
+        return found, self._teacher.outlook(label=label, query=asked) if is_one else None
+
+    def _first_of(self, label: str) -> int:
+        if label not in self.session.labels:
+            raise NotFoundError(f"no item has the label {label!r}")
+        return self.session.labels.index(label)
+
+    def upload_of(self, concept: TaughtConcept | None) -> str | None:
+        """The upload that is the query of a concept; None if it has another, or is forgotten."""
+        if concept is None or concept.node.kind != "query":
+            return None
+        numbers = np.array(concept.node.value, dtype=np.float32)
+        return self._uploads.get(outside_name(numbers))
+
+    def grown(self, label: str, at_most_wrong: float | None) -> Concept:
+        """A label and what belongs to it, above a cut-off."""
+        return grown(self._teacher, label, at_most_wrong, self.session.training_rows)
+
+    # -- what stands --------------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Take over new steps, by this process and others, and tell the pages."""
+        with self._lock:
+            events = self.feedback.refresh()
+            if not events:
+                return
+            if any(event.kind in ("label", "undo", "edited") for event in events):
+                self._refresh_labels()
+            lessons = self.feedback.lessons
+            if (lessons[-1].id if lessons else None) != (self._lesson.id if self._lesson else None):
+                self._take_lesson(in_force(self._teacher.untaught, self.feedback))
+                self.session.forget_words()
+        for event in events:
+            self._tell_event(event)
+        self._tell_status()
+
+    def _refresh_labels(self) -> None:
+        """Show the last label given to each item, or its original one."""
+        given, original = self._listener.said(self.events).labels, self._teacher.untaught.labels
+        for row in self._labelled | set(given):
+            label = given[row] if row in given else None if original is None else original[row]
+            self.session.set_label(row, None if label is None else str(label))
+        self._labelled = set(given)
+
+    @property
+    def events(self) -> list[Event]:
+        return self.feedback.events()
+
+    @property
+    def count(self) -> int:
+        """Number of steps that mark or label something."""
+        return sum(event.kind in ("mark", "label") for event in self.events)
+
+    @property
+    def pending(self) -> int:
+        """Number of marks and labels given or undone since the last lesson."""
+        standing = {event.id for event in self.events if event.kind in ("mark", "label")}
+        return len(standing ^ self._learned) if self._lesson is not None else len(standing)
+
+    def distinct(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of rows that are no duplicates of one another."""
+        return self._listener.said(self.events).distinct
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Marks and labels as the page shows them."""
+        return [self._entry(event) for event in self.events if event.kind in ("mark", "label")]
+
+    def _entry(self, event: Event) -> dict[str, Any]:
+        return {
+            "id": event.id,
+            "kind": event.kind,
+            "queries": [self._listener.row(query) if isinstance(query, ItemRef) else None for query in event.queries],
+            "uploads": [self._uploads.get(query) if isinstance(query, str) else None for query in event.queries],
+            "items": self._listener.rows(event),
+            "right": event.right,
+            "label": None if event.label is None else str(event.label),
+            "who": event.who,
+            "time": event.time,
+        }
+
+    def describe(self, who: str | None = None) -> dict[str, Any]:
+        """The state of teaching, as the page of `who` shows it."""
+        with self._lock:
+            own = [event for event in self.feedback.steps() if who is None or event.who == who]
+            return {
+                "feedback": {"total": self.count, "pending": self.pending},
+                "undo": own[-1].words if own else None,
+                "learning": self.job.describe(),
+                "lesson": self.lesson,
+                "taught": self._lesson is not None,
+                "version": self._number,
+                "previous": self.session.previous is not None,
+                "calibrated": self.session.learned.calibrated,
+            }
+
+    @property
+    def lesson(self) -> dict[str, Any] | None:
+        """The card of the lesson in force."""
+        return None if self._lesson is None else self._teacher.card(self._lesson)
+
+    def model(self) -> Any:
+        """The model in force."""
+        return self._teacher.index.model
+
+    # -- pages that are open ------------------------------------------------------------------------------------------
+
+    def subscribe(self, who: str, tell: Tell) -> Subscriber:
+        """Tell a page of every step from now on."""
+        subscriber = Subscriber(who, tell)
+        with self._lock:
+            self._subscribers = [*self._subscribers, subscriber]
+        return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._subscribers = [other for other in self._subscribers if other is not subscriber]
+
+    def _tell_event(self, event: Event) -> None:
+        if event.kind == "undo":
+            self._tell("feedback", lambda _: {"undone": event.of, "who": event.who})
+        elif event.kind == "lesson":
+            self._tell("learned", lambda _: self.lesson or {})
+        elif event.kind in ("mark", "label"):
+            self._tell("feedback", lambda _: self._entry(event))
+
+    def _tell_status(self) -> None:
+        self._tell("status", lambda subscriber: self.describe(subscriber.who))
+
+    def _tell(self, kind: str, data: Callable[[Subscriber], dict[str, Any]]) -> None:
+        subscribers: Iterable[Subscriber] = self._subscribers
+        for subscriber in subscribers:
+            subscriber.tell(kind, data(subscriber))
+
+    def close(self) -> None:
+        """Start no further lesson."""
+        self.job.close()
+
+
+def _number(lesson: Event | None) -> int:
+    return 0 if lesson is None else int((lesson.facts or {})["number"])

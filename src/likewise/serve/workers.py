@@ -1,0 +1,187 @@
+"""Work beside the requests: searches that arrive together share one product with the gallery; background jobs."""
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.search.rank import top_k
+from likewise.serve.errors import public_text
+from likewise.serve.space import Space
+
+log = logging.getLogger("likewise.serve")
+Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
+# Below this many products per query the event loop waits (some 0.1 ms); above, a thread does the work.
+_INLINE = 2_000_000
+_MOST = 64
+
+
+class _Pending(NamedTuple):
+    row: int
+    k: int
+    result: asyncio.Future[tuple[Space, Ranking]]
+
+
+class SearchBatcher:
+    """Queue of searches by row number in the current learned space."""
+
+    def __init__(self, space: Callable[[], Space]) -> None:
+        self._space = space
+        self._queue: list[_Pending] = []
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "search")
+
+    async def search(self, row: int, k: int) -> tuple[Space, Ranking]:
+        """The k items most similar to item `row`, excluding itself."""
+        pending = _Pending(row, k, asyncio.get_running_loop().create_future())
+        self._queue.append(pending)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        return await pending.result
+
+    async def _work(self) -> None:
+        while self._queue:
+            await asyncio.sleep(0)  # one turn of the loop: requests that are arriving join
+            batch, self._queue = self._queue[:_MOST], self._queue[_MOST:]
+            space = self._space()
+            found = await self._found(space, batch)
+            for place, pending in enumerate(batch):
+                if pending.result.done():  # the client has disconnected
+                    continue
+                if isinstance(found, Exception):
+                    pending.result.set_exception(found)
+                else:
+                    pending.result.set_result((space, found[place]))
+        self._task = None
+
+    async def _found(self, space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
+        work = partial(search_by_rows, space, [pending.row for pending in batch], [pending.k for pending in batch])
+        try:
+            if space.G.size <= _INLINE:
+                return work()
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except Exception as error:  # each of the waiting requests gets it
+            return error
+
+    def close(self) -> None:
+        """Finish the running search and drop the others."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list[Ranking]:
+    """The ks[i] items most similar to item rows[i], best first, excluding itself."""
+    rows = list(rows)
+    Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
+    if space.approximate is not None:
+        found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
+        kept = [(near, scores, (near != row) & (near >= 0), k) for near, scores, row, k in found]
+        return [(near[others][:k], scores[others][:k]) for near, scores, others, k in kept]
+    S = space.scores(Q)
+    S[np.arange(len(rows)), rows] = -np.inf
+    return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
+
+
+class Job:
+    """One kind of background work: idle, running, done or failed."""
+
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        self.name, self._folder = name, folder
+        self.state = "idle"
+        self.error: str | None = None
+        self.seconds: float | None = None
+        self.count = 0
+        self._began = 0.0
+        self._thread = _Worker(name)
+        self._lock = threading.Lock()
+
+    def start(self, work: Callable[[], object], ended: Callable[[], object] = lambda: None) -> bool:
+        """Start the job; False if it is running already. `ended` is called when the job no longer runs."""
+        with self._lock:
+            if self.state == "running":
+                return False
+            self.state, self.error, self.seconds, self._began = "running", None, None, time.perf_counter()
+        self._thread.submit(partial(self._run, work, ended))
+        return True
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Prepare the next run in the same thread, without a state of its own; a failure will show in that run."""
+        self._thread.submit(work)
+
+    def _run(self, work: Callable[[], object], ended: Callable[[], object]) -> None:
+        state = "failed"
+        try:
+            work()
+            state = "done"
+        except LikewiseError as error:
+            self.error = public_text(str(error), self._folder)
+        except Exception as error:
+            if self._thread.closed:  # the process is ending, and with it what the work needs
+                return
+            log.exception("%s failed", self.name)
+            self.error = f"{type(error).__name__}; the log of the server says more"
+        self.seconds = time.perf_counter() - self._began
+        self.count += 1
+        self.state = state
+        log.info(f"{self.name} {state}", extra={"facts": {"seconds": round(self.seconds, 3), "error": self.error}})
+        ended()
+
+    def describe(self) -> dict[str, Any]:
+        running = time.perf_counter() - self._began if self.state == "running" else self.seconds
+        return {"state": self.state, "error": self.error, "seconds": running, "count": self.count}
+
+    def wait(self, seconds: float = 30.0) -> None:
+        """Wait until nothing is running."""
+        finished = threading.Event()
+        self._thread.submit(finished.set)
+        if not finished.wait(seconds):
+            raise TimeoutError(f"{self.name} is still running after {seconds:g} s")
+
+    def close(self) -> None:
+        """Start nothing more, without waiting for a running job."""
+        self._thread.close()
+
+
+class _Worker:
+    """A thread that does one thing after the other, and does not keep the process alive.
+
+    Python waits at its end for the threads of an executor: Ctrl-C would hang until a lesson is learned. What a lesson
+    writes is written in one rename, so that nothing is half there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.closed = False
+        self._name = name
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Do this when all before it is done; the thread starts with the first."""
+        if self.closed:
+            raise RuntimeError(f"{self._name} is closed")
+        self._queue.put(work)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not self.closed:
+                with suppress(Exception):  # a job reports its own
+                    work()
+
+    def close(self) -> None:
+        """Drop what waits, and end after what is running."""
+        self.closed = True
+        self._queue.put(None)

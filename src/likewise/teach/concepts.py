@@ -1,0 +1,198 @@
+"""Named sets of items: those with a label, or all that are like some and unlike others; counted, saved, listed.
+
+Which rows are in a set is an argument everywhere, with the probability of each where one is known.
+"""
+
+import csv
+import difflib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.rows.store import escape
+from likewise.search.examples import Examples
+from likewise.search.index import Index
+from likewise.search.rank import row_numbers
+from likewise.teach.feedback import Event
+from likewise.teach.teacher import Teacher
+from likewise.utils.files import StrPath, atomic_write
+
+UNLIKE = 0.5  # what an example to avoid weighs against one to find, as in a search on the page
+_FORMULA = ("=", "+", "-", "@")
+
+
+@dataclass(frozen=True)
+class Concept:
+    """A named set: rows of an index, and for each the probability that it belongs, None where that is not known."""
+
+    name: str
+    rows: np.ndarray
+    probabilities: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.probabilities is not None and len(self.probabilities) != len(self.rows):
+            raise LikewiseError(
+                f"probabilities has {len(self.probabilities)} numbers; expected {len(self.rows)}, one per row"
+            )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def about_wrong(self) -> float | None:
+        """How many rows are expected not to belong; None if that is not known."""
+        return None if self.probabilities is None else float(np.sum(1 - self.probabilities))
+
+    def least_sure(self, n: int = 20) -> np.ndarray:
+        """The rows that belong least surely, those first; none that is certain, or if probabilities are not known."""
+        if self.probabilities is None:
+            return self.rows[:0]
+        order = np.argsort(self.probabilities, kind="stable")[:n]
+        return self.rows[order[self.probabilities[order] < 1]]
+
+
+def labelled(index: Index, name: str, labels: np.ndarray | None = None) -> Concept:
+    """The items of an index with a label, its own ones and those given on the page, or by `labels` of all rows."""
+    known = index.labels if labels is None else labels
+    names = np.array([] if known is None else ["" if label is None else str(label) for label in known])
+    rows = np.flatnonzero(names == name)
+    if not len(rows):
+        close = difflib.get_close_matches(name, sorted(set(names.tolist()) - {""}), n=3, cutoff=0.5)
+        hint = f"; there is {', '.join(map(repr, close))}" if close else ""
+        raise LikewiseError(f"no item of the index has the label {name!r}{hint}")
+    return Concept(name, rows)
+
+
+def grown(
+    teacher: Teacher, name: str, at_most_wrong: float | None = None, learned: np.ndarray | None = None
+) -> Concept:
+    """A label and what belongs to it: the items that have it, and those above a cut-off that have no label yet.
+
+    Items marked wrong for one that has the label are left out. Without a cut-off these are the items with the label.
+    `learned` says which rows the model learned from, if that is known.
+    """
+    index = teacher.index
+    labels = teacher.said().labels_of(teacher.untaught)  # those given since the last lesson too
+    own = labelled(index, name, labels)
+    if at_most_wrong is None:
+        return own
+    inside, wrong = _said_of(teacher, own.rows)
+    assert labels is not None
+    known = np.flatnonzero([label is not None for label in labels])
+    found = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known), learned=learned)
+    rows = np.concatenate([own.rows, found.rows])
+    return Concept(name, rows, np.concatenate([np.ones(len(own)), _probabilities(found)]))
+
+
+def _said_of(teacher: Teacher, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that belong to those of a label by what was marked, these included, and rows that do not."""
+    queries = set(own.tolist())
+    marks = [mark for mark in teacher.said().marks if mark.query.kind == "row" and mark.query.value in queries]
+    items = {right: [int(str(mark.item.value)) for mark in marks if mark.right == right] for right in (True, False)}
+    wrong = np.array(items[False], dtype=np.int64)
+    return np.setdiff1d(np.union1d(own, items[True]).astype(np.int64), wrong), np.setdiff1d(wrong, own)
+
+
+def above(
+    index: Index,
+    inside: Sequence[int],
+    at_most_wrong: float,
+    outside: Sequence[int] = (),
+    *,
+    avoided: np.ndarray | None = None,
+    learned: np.ndarray | None = None,
+) -> Concept:
+    """All other rows that belong with those `inside` and not with those `outside`, above a cut-off; best first.
+
+    None of the rows `avoided` is among them.
+    """
+    rows = ranked(index, inside, outside)[0]
+    rows = rows if avoided is None else rows[~np.isin(rows, avoided)]
+    examples = Examples.of(index, index.raw[np.asarray(inside)], index.raw[np.asarray(outside, dtype=np.int64)])
+    P = examples.kept(rows, at_most_wrong, None if learned is None else learned[rows])
+    return Concept("", rows[: len(P)], P)
+
+
+def _probabilities(concept: Concept) -> np.ndarray:
+    assert concept.probabilities is not None
+    return concept.probabilities
+
+
+def pictures_of(index: Index, concept: Concept) -> list[Path]:
+    """The pictures of a set, all below the folder of the library: an index made by others may name files elsewhere."""
+    if index.paths is None:
+        raise LikewiseError("keywords are for an index of pictures, and this one was built from numbers")
+    if index.root is not None and not index.root.is_dir():
+        raise LikewiseError(f"{index.root}, where the pictures were, is not there: --root DIR says where they are now")
+    return [_inside(index, row) for row in concept.rows.tolist() if index.paths[row] is not None]
+
+
+def _inside(index: Index, row: int) -> Path:
+    assert index.paths is not None
+    path = PurePath(index.paths[row])
+    if index.root is not None and (path.is_absolute() or ".." in path.parts):
+        raise LikewiseError(f"the index names {str(path)!r}, which is not below {index.root}: nothing was written")
+    return (index.root or Path()) / path
+
+
+def ranked(index: Index, inside: Sequence[int], outside: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """All other rows and their scores, best first: like the rows `inside`, and unlike those `outside`.
+
+    On an index that was taught this is the taught similarity, so that teaching a set and growing it are one.
+    """
+    if not len(inside):
+        raise LikewiseError("inside is empty; expected at least one row that belongs to the set")
+    own = row_numbers(inside, len(index))
+    query = index.query_vectors(index.raw[own]).mean(axis=0)
+    others = row_numbers(outside, len(index)) if len(outside) else np.empty(0, np.int64)
+    if np.intersect1d(own, others).size:
+        raise LikewiseError(f"row {np.intersect1d(own, others)[0]} is both inside and outside; expected one of them")
+    if len(others):
+        query = query - UNLIKE * index.query_vectors(index.raw[others]).mean(axis=0)
+    scores = index.vectors @ query.astype(np.float32)
+    rest = np.setdiff1d(np.arange(len(index)), np.concatenate([own, others]))
+    rest = rest[np.argsort(-scores[rest], kind="stable")]
+    return rest, scores[rest]
+
+
+def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Event | None, np.ndarray]:
+    """Give all rows of a set its name as label, in one step that `undo` takes back.
+
+    An item has one label: rows that have another keep it, and are returned with the event, which is None if no row is
+    left.
+    """
+    labels = teacher.said().labels_of(teacher.untaught)
+    own = np.array([None] * len(concept) if labels is None else labels[concept.rows], dtype=object)
+    other = np.array([label is not None and str(label) != concept.name for label in own], dtype=bool)
+    new = concept.rows[~other & np.array([label is None for label in own], dtype=bool)]
+    return (teacher.label(new, concept.name, who) if len(new) else None), concept.rows[other]
+
+
+def to_csv(index: Index, concept: Concept, path: StrPath) -> Path:
+    """Write `csv_of` into a file."""
+    return atomic_write(path, csv_of(index, concept).encode())
+
+
+def csv_of(index: Index, concept: Concept) -> str:
+    """One line per item of a set: its path or id, the label and, where known, the probability.
+
+    The first two columns are what `--labels FILE` reads; a name that begins like a formula has a ' in front.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    known = concept.probabilities
+    writer.writerow(["path" if index.paths is not None else "id", "label", *([] if known is None else ["probability"])])
+    for number, row in enumerate(concept.rows.tolist()):
+        name = index.ids[row] if index.paths is None or index.paths[row] is None else escape(index.paths[row])
+        writer.writerow([_cell(name), _cell(concept.name), *([] if known is None else [f"{known[number]:.4f}"])])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,0 +1,354 @@
+"""From groups to a taught model: groups spread over the graph of neighbours, and one small system is solved.
+
+A group is propagated over the graph of neighbours, its negatives against it, and the result is regressed on the rows by
+a kernel. This gives one more coordinate per group beside those of the model. A second, narrow kernel puts the examples
+themselves where they were said to belong, also where the first one cannot tell them from their neighbours.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+from sklearn.preprocessing import normalize
+
+from likewise.learn.base import SimilarityModel
+from likewise.learn.maths.kernels import Features
+from likewise.search.approximate import Approximate
+from likewise.search.index import Index
+from likewise.teach.cells import Cells
+from likewise.teach.corrections import Wanted, bounds, corrections
+from likewise.teach.groups import Group, Node
+from likewise.teach.lesson_card import GroupMark, LeftOut, Trial, agreeing, is_found, marks_to_leave_out, without
+from likewise.teach.lifted import Reached
+from likewise.teach.taught import Ground, Taught, beyond, prepared
+
+# Measured by `python -m benchmarks.teaching_photos` on Caltech101: results hardly change around these values.
+MOST_ROWS = 20_000  # of a larger gallery a sample of rows is used: the graph costs rows²
+REACH = 50  # rows of a group that get at least 1, or as many as it has examples
+MOST = 2.0  # the largest target; at 1 the first rows of a group could not be told apart
+AGAINST = 0.6  # weight of what spreads from rows that do not belong; half of it for the first mark of a query
+WEIGHT = 1.5  # of a taught coordinate relative to a unit row
+THRESHOLD = 0.2  # taught coordinates closer to zero are set to zero
+OTHERS = 50  # rows that a mark left out is compared with, to say what its score means
+MOST_ASKING = 20  # examples of a group that are asked for a mark left out
+_BLOCK = 1 << 15  # rows whose coordinates are computed at a time
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The examples of g groups: weights of the graph's rows, (n, g), and directions of the nodes that are no such row.
+
+    `by_label` says which groups have a label: then not all rows that do not belong were marked wrong.
+    """
+
+    belongs: np.ndarray
+    other: np.ndarray
+    by_label: np.ndarray
+    Z: np.ndarray
+    Z_belongs: np.ndarray
+    Z_other: np.ndarray
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Rows of the graph that are examples themselves."""
+        return np.flatnonzero((self.belongs == 1).any(axis=1) | (self.other == 1).any(axis=1))
+
+    @property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each example belongs, and whether it does not, (m, g) both: `rows`, followed by those of Z."""
+        rows = self.rows
+        return np.vstack([self.belongs[rows] == 1, self.Z_belongs]), np.vstack([self.other[rows] == 1, self.Z_other])
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Coordinates of the groups: a kernel, its coefficients, and the values of the graph's rows."""
+
+    features: Features
+    coefficients: np.ndarray
+    rows: np.ndarray
+
+    def at(self, Z: np.ndarray) -> np.ndarray:
+        """Values of unit rows."""
+        return self.features.blockwise(Z, self.coefficients) if len(Z) else self.rows[:0]
+
+    def plus(self, features: Features, coefficients: np.ndarray, rows: np.ndarray) -> Self:
+        """With another kernel added, so that γ is one number per landmark."""
+        one, two = self.features, features
+        gammas = np.repeat([one.gamma, two.gamma], [len(one.landmarks), len(two.landmarks)]).astype(np.float32)
+        joint = Features(np.vstack([one.landmarks, two.landmarks]), gammas)  # type: ignore[arg-type]
+        return type(self)(joint, np.vstack([self.coefficients, coefficients]), self.rows + rows)
+
+
+class Ranking(NamedTuple):
+    """Mean scores for the examples of a group: of the graph's rows, and a function for rows of the index."""
+
+    rows: np.ndarray
+    at: Callable[[list[Node]], np.ndarray]
+
+
+class GroupLearner:
+    """Learns the groups of an index that was not taught; what depends only on the gallery is computed once."""
+
+    def __init__(self, index: Index, rng: np.random.Generator) -> None:
+        self.base: SimilarityModel = index.model
+        self._index, self._rng = index, rng
+        self._V = index.plain_vectors
+        self.cosine = bool(np.allclose(np.linalg.norm(self._V[:1000], axis=1), 1, atol=1e-3))
+        centre = np.zeros(self._V.shape[1]) if self.cosine else self._V.mean(axis=0)
+        self._centre = centre.astype(np.float32)
+        self._rows = _graph_rows(index, rng)
+        self._place = np.full(len(index), -1)
+        self._place[self._rows] = np.arange(len(self._rows))
+        self._lock = threading.Lock()
+        self._prepared: tuple[Ground, float] | None = None
+        self._cells: Cells | None = None  # of a gallery that is larger than the graph
+        self._near: dict[Node, tuple[np.ndarray, np.ndarray]] = {}
+
+    def prepare(self) -> tuple[Ground, float]:
+        """The graph and the kernel of the gallery, and the scale of the base's scores."""
+        with self._lock:
+            if self._prepared is None:
+                ground = prepared(self._directions(self._V[self._rows]), self._rng)
+                scale = 1.0 if self.cosine else _spread_of_scores(self.base, self._index, self._rng)
+                if len(self._rows) < len(self._index):
+                    self._cells = self._new_cells(ground)
+                self._prepared = ground, scale
+            return self._prepared
+
+    def _new_cells(self, ground: Ground) -> Cells:
+        engine = self._index.engine if self._index.approximate and self.cosine else None
+        if isinstance(engine, Approximate) and engine.kind != "hnsw":
+            return Cells.of_lists(engine.index)
+        return Cells.of(ground.z, lambda rows: self._directions(self._V[rows]), len(self._index))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows of the index that are part of the graph."""
+        return self._rows
+
+    def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | Reached]:
+        """The taught model, and its kernel part for all rows, or for those it reaches in a large gallery."""
+        examples = self._examples(groups)
+        found = self._coordinates(examples)
+        model = Taught.of(
+            self.base,
+            found.features,
+            found.coefficients,
+            self._centre,
+            weight=WEIGHT,
+            threshold=THRESHOLD,
+            cosine=self.cosine,
+            scale=self.prepare()[1],
+        )
+        return model, found.rows if self._cells is None else self._reached(self._cells, found, examples)
+
+    def _reached(self, cells: Cells, found: Coordinates, examples: Examples) -> Reached:
+        """Rows beyond the threshold, in the cells of examples and rows of the graph that come at least halfway."""
+        on_graph, off_graph = (_halfway(F) for F in (found.rows, found.at(examples.Z)))
+        rows = cells.around(self.prepare()[0].z[on_graph], examples.Z[off_graph])
+        parts = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        values = [np.empty((0, found.rows.shape[1]), np.float32)]
+        values += [found.at(self._directions(self._V[part])) for part in parts]
+        F = np.concatenate(values)
+        kept = np.abs(F).max(axis=1, initial=0) > THRESHOLD
+        return Reached(rows[kept], F[kept])
+
+    def _coordinates(self, examples: Examples, alone: bool = False) -> Coordinates:
+        """One coordinate per group; `alone` if they say nothing about each other."""
+        ground, _ = self.prepare()
+        T = targets(ground, examples.belongs, examples.other)
+        ridge = ground.ridge(T)
+        A = ridge.coefficients(T)
+        wide = Coordinates(ridge.features, A, ridge.values(A))
+        rows = examples.rows
+        F = np.vstack([wide.rows[rows], wide.at(examples.Z)])
+        goal = Wanted(np.vstack([ground.z[rows], examples.Z]), *bounds(*examples.sides, examples.by_label))
+        narrow, B = corrections(goal, F, ground.narrow, alone)
+        return wide.plus(narrow, B, narrow.blockwise(ground.z, B))
+
+    # -- marks left out -----------------------------------------------------------------------------------------------
+
+    def left_out(self, groups: list[Group], explicit: Collection[Node] | None = None) -> LeftOut:
+        """How many marks a lesson agrees with that was learned without them, each left out in turn.
+
+        `explicit` are the rows that were marked or labelled; see `marks_to_leave_out`.
+        """
+        return agreeing(self.trials(groups, explicit))
+
+    def trials(self, groups: list[Group], explicit: Collection[Node] | None = None) -> list[Trial]:
+        """What each mark scores by a lesson without it."""
+        marks = marks_to_leave_out(groups, explicit)
+        return self._trials(groups, marks) if marks else []
+
+    def _trials(self, groups: list[Group], marks: list[GroupMark]) -> list[Trial]:
+        """A coordinate per mark, learned without it, all of them at once; then the score of the mark by it."""
+        rest = [without(groups[mark.group], mark.node) for mark in marks]
+        trials = []
+        for mark, group, ranking in zip(marks, rest, self.rankings(rest), strict=True):
+            score, others = ranking.at([mark.node])[0], ranking.rows
+            others[self.on_graph(group.belongs | {mark.node})] = -np.inf
+            is_first = is_found(int((others > score).sum()), len(others))
+            spread = others[np.isfinite(others)][:: max(1, len(others) // OTHERS)]
+            trials.append(Trial(mark, float(score), is_first, spread.tolist()))
+        return trials
+
+    def rankings(self, groups: list[Group]) -> Iterator[Ranking]:
+        """How each group ranks all rows after a lesson from this group alone; all lessons are learned at once."""
+        found = self._coordinates(self._examples(groups), alone=True)
+        V, f = self._index.vectors[self._rows], self._scaled(found.rows)
+        for column, group in enumerate(groups):
+            asking = [node for node in sorted(group.belongs, key=repr) if node.kind != "label"][:MOST_ASKING]
+            own = self._scaled(found.at(self.directions_of(asking))[:, column])
+            score = partial(group_scores, self._query_side(asking), own, cosine=self.cosine)
+            yield Ranking(score(V, f[:, column]), partial(self._scores_at, found, column, score))
+
+    def _scores_at(self, found: Coordinates, column: int, score: Callable[..., np.ndarray], nodes: list[Node]) -> Any:
+        return score(self._served(nodes), self._scaled(found.at(self.directions_of(nodes))[:, column]))
+
+    def _scaled(self, f: np.ndarray) -> np.ndarray:
+        """Coordinates as a taught model has them."""
+        return beyond(f, WEIGHT, THRESHOLD) * np.float32(np.sqrt(self.prepare()[1]))
+
+    def _served(self, nodes: list[Node]) -> np.ndarray:
+        """Vectors of rows as the index is searched by, before anything was taught."""
+        return np.asarray(self._index.vectors[[_row(node) for node in nodes]])
+
+    def _query_side(self, nodes: list[Node]) -> np.ndarray:
+        """Query vectors of rows and queries, before anything was taught."""
+        if self.base.symmetric and all(node.kind == "row" for node in nodes):
+            return self._served(nodes)
+        raw = [self._index.raw[_row(node)] if node.kind == "row" else node.value for node in nodes]
+        return self._index.query_vectors(np.array(raw, np.float32))
+
+    # -- examples -----------------------------------------------------------------------------------------------------
+
+    def _examples(self, groups: list[Group]) -> Examples:
+        belongs, with_it = zip(*(self._weights(group.belongs) for group in groups), strict=True)
+        other, against_it = zip(*(self._weights(group.other) for group in groups), strict=True)
+        strangers = list(dict.fromkeys(chain(*with_it, *against_it)))
+        return Examples(
+            np.column_stack(belongs),
+            np.column_stack(other),
+            np.array([any(node.kind == "label" for node in group.belongs) for group in groups]),
+            self.directions_of(strangers),
+            _membership(strangers, with_it),
+            _membership(strangers, against_it),
+        )
+
+    def _weights(self, nodes: Collection[Node]) -> tuple[np.ndarray, set[Node]]:
+        """Weights of the graph's rows, 1 for a node among them, else shared by its neighbours; and the other nodes."""
+        on_graph, strangers = self._split(nodes)
+        weights = np.zeros(len(self._rows), np.float32)
+        for near, shares in self._neighbours(strangers):
+            weights[near] = np.maximum(weights[near], shares)
+        weights[on_graph] = 1.0
+        return weights, set(strangers)
+
+    def _neighbours(self, nodes: list[Node]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The neighbours on the graph of nodes that are not part of it, found once: many lessons ask for them."""
+        new = [node for node in nodes if node not in self._near]
+        if new:
+            self._near.update(zip(new, self.prepare()[0].near(self.directions_of(new)), strict=True))
+        return [self._near[node] for node in nodes]
+
+    def on_graph(self, nodes: Collection[Node]) -> np.ndarray:
+        """Which of the graph's rows are among these nodes."""
+        found = np.zeros(len(self._rows), bool)
+        found[self._split(nodes)[0]] = True
+        return found
+
+    def off_graph(self, nodes: Collection[Node]) -> list[Node]:
+        """Nodes that have a direction but are no rows of the graph, in an order that does not hang on their hashes."""
+        return self._split(nodes)[1]
+
+    def _split(self, nodes: Collection[Node]) -> tuple[np.ndarray, list[Node]]:
+        """Places of nodes that are rows of the graph, and the other nodes that have a direction."""
+        rows = np.fromiter((value for kind, value in nodes if kind == "row"), np.int64)
+        places = self._place[rows]
+        strangers = [Node("row", row) for row in np.sort(rows[places < 0]).tolist()]
+        queries = sorted(node for node in nodes if node.kind == "query") if len(rows) < len(nodes) else []
+        return places[places >= 0], strangers + queries
+
+    def directions_of(self, nodes: Collection[Node]) -> np.ndarray:
+        """Unit rows of nodes that are rows or queries."""
+        return self._directions(np.array([self._vector(node) for node in nodes]).reshape(-1, self._V.shape[1]))
+
+    def _vector(self, node: Node) -> np.ndarray:
+        if node.kind == "row":
+            return np.asarray(self._V[_row(node)])
+        return np.asarray(self.base.transform(np.array([node.value], dtype=np.float32)), np.float32)[0]
+
+    def _directions(self, V: np.ndarray) -> np.ndarray:
+        return np.asarray(normalize(V - self._centre)) if len(V) else V.astype(np.float32)
+
+
+def _graph_rows(index: Index, rng: np.random.Generator) -> np.ndarray:
+    """Rows of the graph: all, or of a large gallery a sample, up to half of it rows that have a label."""
+    n = len(index)
+    mixed = rng.permutation(n)
+    if n <= MOST_ROWS or index.labels is None:
+        return np.sort(mixed[:MOST_ROWS])
+    has_label = np.fromiter((label is not None for label in index.labels), bool, n)
+    labelled = mixed[has_label[mixed]][: MOST_ROWS // 2]
+    is_taken = np.zeros(n, bool)
+    is_taken[labelled] = True
+    return np.sort(np.concatenate([labelled, mixed[~is_taken[mixed]][: MOST_ROWS - len(labelled)]]))
+
+
+def _halfway(F: np.ndarray) -> np.ndarray:
+    """Rows with a coordinate that is at least half of what counts."""
+    return np.asarray(np.abs(F).max(axis=1, initial=0) > THRESHOLD / 2)
+
+
+def _membership(nodes: list[Node], sets: Sequence[set[Node]]) -> np.ndarray:
+    """Which node is in which set."""
+    return np.array([[node in some for some in sets] for node in nodes], dtype=bool).reshape(-1, len(sets))
+
+
+def _row(node: Node) -> int:
+    return cast(int, node.value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the groups say about all rows
+
+
+def targets(ground: Ground, belongs: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How far each group reaches each row, from 0 to MOST: 1 or more for its first rows, then falling off."""
+    g = belongs.shape[1]
+    # Roots: what spreads falls off over orders of magnitude, and a regression would fit the first few rows only.
+    R = np.sqrt(ground.spread(np.hstack([_shares(belongs), _shares(other)])))
+    marks = ((belongs > 0) | (other > 0)).sum(axis=0) - 1
+    R = R[:, :g] - (AGAINST * marks / (marks + 1)).astype(np.float32) * R[:, g:]
+    T = np.clip(R / _level(R, belongs), 0, MOST)
+    return np.where(other > 0, 0, np.where(belongs > 0, np.maximum(T, belongs), T))
+
+
+def _shares(Y: np.ndarray) -> np.ndarray:
+    """Columns that sum to one, so that a group with many examples does not outweigh one with few."""
+    return Y / np.maximum(Y.sum(axis=0), 1e-12)
+
+
+def _level(R: np.ndarray, belongs: np.ndarray) -> np.ndarray:
+    """The value of the last row that each group reaches fully."""
+    reach = np.minimum(np.maximum(REACH, (belongs > 0).sum(axis=0)), max(1, len(R) // 20))
+    last = [np.partition(column, len(column) - k)[len(column) - k] for column, k in zip(R.T, reach, strict=True)]
+    return np.maximum(np.array(last, R.dtype), 1e-6)
+
+
+def group_scores(Q: np.ndarray, f_q: np.ndarray, V: np.ndarray, f: np.ndarray, cosine: bool) -> np.ndarray:
+    """Mean score of rows [V, f] for queries [Q, f_q], of unit length each for a cosine."""
+    a, b = (1 / np.sqrt(1 + g**2) if cosine else np.ones_like(g) for g in (f_q, f))
+    return np.asarray((V @ (a @ Q) + (a @ f_q) * f) * b / len(Q))
+
+
+def _spread_of_scores(base: SimilarityModel, index: Index, rng: np.random.Generator) -> float:
+    """The standard deviation of the base's scores: the unit of the taught part unless they are cosines."""
+    rows = np.sort(rng.permutation(len(index))[:300])
+    S = base.transform_query(np.asarray(index.raw[rows], np.float32)) @ index.plain_vectors[rows].T
+    return float(S.std()) or 1.0

@@ -1,0 +1,396 @@
+"""Teaching an index by clicks: marks and labels become groups, groups are learned, and lessons last.
+
+Rows marked right belong together with their query, and so do rows with the same label: these are the groups, each with
+rows known not to belong. The journal in the folder of the index says what was taught and which lesson is in force.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.evaluate import mean_average_precision
+from likewise.learn.base import SimilarityModel
+from likewise.search.confidence import marks_calibration
+from likewise.search.identity import ItemRef
+from likewise.search.index import Index
+from likewise.search.rank import query_rows, row_numbers
+from likewise.search.storage import written
+from likewise.teach import lesson_card
+from likewise.teach.feedback import Event, Feedback, outside_name
+from likewise.teach.groups import Group, Node, groups_of
+from likewise.teach.learning import GroupLearner
+from likewise.teach.learning_curve import Outlook, outlook
+from likewise.teach.lesson_card import LeftOut, agreeing
+from likewise.teach.lesson_files import read_lesson, write_lesson
+from likewise.teach.lifted import Reached
+from likewise.teach.said import Listener, Said
+from likewise.teach.suggest import Concept, Suggestion, a_start, suggested, suggested_in_turn
+from likewise.teach.taught import Taught, innermost
+from likewise.utils.threads import single_threaded_blas
+from likewise.utils.wording import listed
+
+log = logging.getLogger("likewise")
+Part = np.ndarray | Reached | None  # what a lesson adds to all rows, or to those it reached
+
+MOST_HELD = 1_000
+HELD_SHARE = 0.3
+MOST_ALIKE = 200  # rows outside the graph that a label is learned from
+MOST_SHOWN = 24  # of the items marked wrong that a lesson has left on top
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The outcome of learning: a model, the index under it, and mAP on held-out labelled items before and after.
+
+    mAP is None if there are no such items; `note` says so where the model has learned from all of them. `event` is the
+    entry of the journal.
+    """
+
+    model: SimilarityModel
+    index: Index
+    before: float | None
+    after: float | None
+    seconds: float
+    n_marks: int
+    n_labels: int
+    n_held: int
+    note: str | None
+    event: Event
+
+
+class Teacher:
+    """Learns from marks and labels while the index keeps serving.
+
+    Parameters
+    ----------
+    index : Index
+        The index to teach; it is not changed: each lesson brings a new one. Of an index that was taught already, the
+        lessons in its journal are learned anew together; what its own model knew stays.
+    feedback : Feedback or None
+        A journal: every mark and label is written to it before it counts. None keeps them in memory.
+    random_state : int
+        Seed of the held-out items and of the landmarks.
+    """
+
+    def __init__(self, index: Index, feedback: Feedback | None = None, *, random_state: int = 0) -> None:
+        self.index, self.untaught = index, index.untaught or index
+        self.feedback = Feedback() if feedback is None else feedback
+        self._rng = np.random.default_rng(random_state)
+        self._held, self._note = _held_out(self.untaught, self._rng)
+        self._learner = GroupLearner(self.untaught, self._rng)
+        self._listener = listener(self.untaught, self.feedback)
+        self.base = self._learner.base
+
+    def prepare(self) -> None:
+        """Compute what all lessons share, once per index: the graph and the kernel of the gallery, and names of rows.
+
+        `learn` does this if it has not been done before.
+        """
+        self._learner.prepare()
+        self.said()  # looks items up by their names: of a million, half a second the first time
+
+    # -- feedback -----------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[Event]:
+        """Marks and labels that were not taken back."""
+        return self.feedback.events()
+
+    def mark(self, queries: Any, items: Any, right: bool | None, who: str = "") -> Event:
+        """Mark items right or wrong for queries, or (None) take their marks off, in one step.
+
+        A query is a row of the index, an id that is text, or the raw numbers of something else; `queries` is one of
+        them or a list. Items are rows, or ids that are text.
+        """
+        rows, numbers = self._queries(queries if isinstance(queries, list) else [queries])
+        wanted = self._rows(items).tolist()
+        if set(rows) & set(wanted):
+            raise LikewiseError(f"item {next(iter(set(rows) & set(wanted)))} is the query itself; mark another")
+        outside = {outside_name(x): x for x in numbers}
+        named: tuple[ItemRef | str, ...] = (*self._references(rows), *outside)
+        right = None if right is None else bool(right)
+        return self.feedback.append(Event("mark", named, self._references(wanted), right, who=who), outside)
+
+    def label(self, items: Any, label: Any, who: str = "") -> Event:
+        """Give items a label, a known one or a new one, or (None) remove theirs, in one step."""
+        if isinstance(label, str) and not label.strip():
+            raise LikewiseError(f"label={label!r}; expected a name")
+        return self.feedback.append(Event("label", items=self._references(items), label=label, who=who))
+
+    def keep_apart(self, items: Any, who: str = "") -> Event:
+        """Remember that items are no duplicates of one another, however alike they are."""
+        return self.feedback.append(Event("distinct", items=self._references(items), who=who))
+
+    def undo(self, who: str | None = None) -> Event | None:
+        """Take back the last step of `who` (None: of anybody) and return it; None if there is none."""
+        undone = self.feedback.undo(who)
+        if undone is not None and undone.kind == "lesson":
+            self.index = in_force(self.untaught, self.feedback)
+        return undone
+
+    def said(self) -> Said:
+        """What marks and labels say of the rows of this index."""
+        return self._listener.said(self.events)
+
+    def _queries(self, queries: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
+        """Rows of the index, and numbers from outside."""
+        rows = [int(self._rows(query)[0]) for query in queries if not np.ndim(query)]
+        width = self.index.raw.shape[1]
+        numbers = [query_rows(query, width)[0].astype(np.float32) for query in queries if np.ndim(query)]
+        return rows, numbers
+
+    def _rows(self, items: Any) -> np.ndarray:
+        """Row numbers of items, which are rows or ids that are text."""
+        named = isinstance(items, str) or (np.ndim(items) == 1 and len(items) and isinstance(items[0], str))
+        return self.index.rows_of(items) if named else row_numbers(items, len(self.index))
+
+    def _references(self, rows: Any) -> tuple[ItemRef, ...]:
+        numbers = self._rows(rows).tolist() if np.size(rows) else []
+        return tuple(map(self.untaught.identities.reference, numbers))
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, who: str = "") -> Lesson:
+        """Learn from all marks and labels; the index of the lesson is ready to search, and is found again by `load`."""
+        self.feedback.refresh()
+        steps, began = self.feedback.steps(), time.perf_counter()
+        self.prepare()
+        # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
+        with single_threaded_blas(), ThreadPoolExecutor(1) as beside:
+            said = self._listener.said(event for event in steps if event.kind != "lesson")
+            groups = self._groups(said)
+            leaving_out = beside.submit(self._learner.trials, groups, said.explicit)
+            taught, part = self._taught(said, groups)
+            held = self._still_held(said)
+            before, after = self._score(self.index, held), self._score(taught, held)
+            trials = leaving_out.result()
+            taught.model.calibration_ = marks_calibration(trials) if groups else taught.model.calibration_
+            facts = self._facts(said, agreeing(trials), taught)
+        note = self._note if after is None else None
+        figures = None if after is None else {"before": before, "after": after, "items": len(held)}
+        through = steps[-1].id if steps else None
+        seconds = time.perf_counter() - began
+        event = self._keep(
+            taught, part, {**facts, "mAP": figures, "note": note, "through": through, "seconds": seconds}, who
+        )
+        self.index = taught
+        counts = (len(said.marks), len(said.labels), len(held))
+        return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
+
+    def taught_by(self, said: Said) -> tuple[Index, Part]:
+        """The index under what was said, and the taught part of its rows."""
+        self.prepare()
+        with single_threaded_blas():  # as in `learn`: more threads round otherwise
+            return self._taught(said, self._groups(said))
+
+    def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, Part]:
+        labels = said.labels_of(self.untaught)
+        if not groups:
+            return self.untaught.taught(None, labels=labels), None
+        model, part = self._learner.learn(groups)
+        return self.untaught.taught(model, part, labels), part
+
+    def _groups(self, said: Said) -> list[Group]:
+        given = {row: label for row, label in said.labels.items() if label is not None}
+        return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said))
+
+    # -- what to mark next --------------------------------------------------------------------------------------------
+
+    def suggest(self, n: int = 10, *, label: Any = None, query: Any = None, among: Any = None) -> list[Suggestion]:
+        """The n items whose marks would teach most about a concept, or in turn about all of them.
+
+        A concept is a label, or a query: a row of the index or raw numbers. Items it was said of never come. If nothing
+        was marked, these are items that represent most others. `among` limits the choice to these rows of the index.
+        """
+        rows = np.arange(len(self.index)) if among is None else row_numbers(among, len(self.index))
+        self.prepare()
+        with single_threaded_blas():
+            if label is not None or query is not None:
+                return suggested(self._learner, self._concept(label, query), n, rows)
+            concepts = self._concepts()
+            return suggested_in_turn(self._learner, concepts, n, rows) if concepts else a_start(self._learner, n, rows)
+
+    def outlook(self, *, label: Any = None, query: Any = None, more: int = 10) -> Outlook | None:
+        """What more marks will bring to a concept; None if there are too few marks to tell."""
+        concept, said = self._concept(label, query), self.said()
+        self.prepare()
+        with single_threaded_blas():
+            return outlook(self._learner, concept.group, said.explicit, more)
+
+    def _concepts(self) -> list[Concept]:
+        """All groups, each with its label or, if it has none, the first of its queries."""
+        said = self.said()
+        asked = {mark.query for mark in said.marks}
+        named = ((group, min(_labels(group) or group.belongs & asked, key=repr)) for group in self._groups(said))
+        return [Concept(node, self._name(node), group) for group, node in named]
+
+    def _concept(self, label: Any, query: Any) -> Concept:
+        """The group of a label or of a query; a query without marks is a group by itself."""
+        if (label is None) == (query is None):
+            raise LikewiseError(f"label={label!r} and query={query!r}; expected one of them")
+        node = Node("label", label) if query is None else self._query_node(query)
+        concepts = self._concepts()
+        found = [concept.group for concept in concepts if node in concept.group.belongs]
+        if not found and query is None:
+            known = sorted(str(name.value) for concept in concepts for name in _labels(concept.group))
+            raise LikewiseError(f"label={label!r} was given to no item; expected one of {listed(known)}")
+        return Concept(node, self._name(node), found[0] if found else Group({node}))
+
+    def _name(self, node: Node) -> str:
+        if node.kind == "row":
+            return str(self.index.ids[cast(int, node.value)])
+        return str(node.value) if node.kind == "label" else "the query"
+
+    def _query_node(self, query: Any) -> Node:
+        rows, numbers = self._queries([query])
+        return Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
+
+    def _facts(self, said: Said, agrees: LeftOut, taught: Index) -> dict[str, Any]:
+        """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
+        queries = said.queries or sorted(said.labels)
+        shown = queries[: lesson_card.MOST_LEFT_OUT]
+        kept = lesson_card.still_on_top(taught, said.wrong)
+        return {
+            "marks": len(said.marks),
+            "labels": len(said.labels),
+            "moved": {"items": lesson_card.moved(self.index, taught, shown), "queries": len(shown)},
+            "agrees": None if not agrees.of else {"count": agrees.agrees, "of": agrees.of},
+            "still_wrong": [self._references(pair) for pair in kept[:MOST_SHOWN]],
+        }
+
+    def card(self, lesson: Event) -> dict[str, Any]:
+        """What a lesson did: numbers, and rows of this index."""
+        facts = {name: value for name, value in (lesson.facts or {}).items() if name != "through"}
+        pairs = [[self._listener.row(ItemRef(*ref)) for ref in pair] for pair in facts.get("still_wrong", [])]
+        shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
+        return {**facts, "still_wrong": shown, "who": lesson.who}
+
+    def _keep(self, taught: Index, part: Part, facts: dict[str, Any], who: str) -> Event:
+        """Save the taught part of the model, then the journal entry that makes it count."""
+        lessons = self.feedback.lessons
+        number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
+        event = Event("lesson", who=who, facts={"number": number, **facts}, id=secrets.token_hex(8))
+        if self.feedback.folder is not None and self.untaught.folder is not None and isinstance(taught.model, Taught):
+            write_lesson(self.untaught, event.id, taught.model, part)
+        return self.feedback.append(event)
+
+    def _known_labels(self, labels: np.ndarray | None, said: Said) -> dict[int, Any]:
+        """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
+
+        Of a gallery larger than the graph, labels of its rows, of rows something was said about, and of some like them.
+        """
+        if labels is None:
+            return {}
+        hidden, rows = set(self._held.tolist()) - set(said.labels), self._learner.rows
+        if len(rows) < len(labels):
+            mentioned = np.array(sorted(said.rows), np.int64)
+            rows = np.unique(np.concatenate([rows, mentioned, _labelled_as(labels, mentioned)]))
+        return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
+
+    def _still_held(self, said: Said) -> np.ndarray:
+        """Held-out rows that nothing was said about, of labels that at least two of them have."""
+        touched = said.rows
+        kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
+        return _shared(kept, self.untaught.labels)
+
+    def _score(self, index: Index, held: np.ndarray) -> float | None:
+        if not len(held):
+            return None
+        assert self.untaught.labels is not None
+        y = np.array([str(label) for label in self.untaught.labels[held]])
+        V = index.vectors[held]
+        Q = V if self._learner.cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
+        return float(mean_average_precision(Q, V, y))
+
+
+def _labelled_as(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Rows with the same label as one of these rows, the first of each label."""
+    found = [np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in rows} - {None}]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _labels(group: Group) -> set[Node]:
+    """The labels of a group."""
+    return {node for node in group.belongs if node.kind == "label"}
+
+
+def listener(index: Index, feedback: Feedback) -> Listener:
+    return Listener(index.identities, feedback, index.raw.shape[1])
+
+
+def opened_feedback(index: Index) -> Feedback:
+    """The journal of an index that was loaded; marks that name row numbers name items from now on."""
+    assert index.folder is not None
+    feedback = Feedback(index.folder)
+    left = feedback.adopt(index.identities, written(index.folder))
+    if left:
+        log.warning(
+            "%s: %d marks name rows of an earlier state of this index, and not which items these were; they are kept, "
+            "but not used",
+            feedback.path,
+            left,
+        )
+    if feedback.damaged:
+        log.warning("%s: %d damaged lines were passed over", feedback.path, feedback.damaged)
+    return feedback
+
+
+def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool = False) -> Index:
+    """An untaught index under the last lesson in its journal (or the one before), with all labels that were given."""
+    feedback = opened_feedback(index) if feedback is None else feedback
+    labels = listener(index, feedback).said(feedback.events()).labels_of(index)
+    lessons = feedback.lessons[:-1] if but_last else feedback.lessons
+    found = _recalled(index, feedback, lessons[-1]) if lessons else None
+    return index.taught(None, labels=labels) if found is None else index.taught(*found, labels)
+
+
+def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, Part] | None:
+    """What a lesson has taught: from its file, or learned again if the index has another model by now."""
+    is_kept = feedback.folder is not None and index.folder is not None
+    found = read_lesson(index, lesson.id) if is_kept else None
+    if found is None:
+        teacher = Teacher(index, feedback)
+        taught, part = teacher.taught_by(listener(index, feedback).said(feedback.standing_at(lesson)))
+        if not isinstance(taught.model, Taught):
+            return None
+        found = taught.model, part
+        if is_kept:
+            with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
+                write_lesson(index, lesson.id, *found)
+    return found
+
+
+def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:
+    """Labelled rows to measure on, which the model has not learned from; if there are none, the reason.
+
+    At most a share of each label is taken, and never all of it.
+    """
+    if index.labels is None:
+        return np.empty(0, np.int64), None
+    there = np.flatnonzero([label is not None for label in index.labels])
+    there = there[~innermost(index.model).learned_from(index.raw[there])]
+    if not len(there):
+        return there, "the model has learned from every labelled item: their mAP would say nothing about others"
+    share = min(HELD_SHARE, MOST_HELD / len(there))
+    _, codes, counts = np.unique([str(label) for label in index.labels[there]], return_inverse=True, return_counts=True)
+    members = np.split(there[np.argsort(codes, kind="stable")], np.cumsum(counts)[:-1])
+    if 2 * len(members) > MOST_HELD:  # two of each label would be too many
+        members = [members[i] for i in np.sort(rng.permutation(len(members))[: MOST_HELD // 2])]
+    chosen = [rng.permutation(rows)[: min(len(rows) - 1, max(2, round(share * len(rows))))] for rows in members]
+    return np.sort(np.concatenate(chosen)).astype(np.int64), None
+
+
+def _shared(rows: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+    """Rows that share their label with another of them."""
+    if labels is None or not len(rows):
+        return rows[:0]
+    _, inverse, counts = np.unique([str(label) for label in labels[rows]], return_inverse=True, return_counts=True)
+    return rows[counts[inverse] > 1]

@@ -1,0 +1,172 @@
+"""Probabilities against a problem whose truth is known, and the promise of a cut-off on new data."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from scipy.stats import norm
+
+from likewise.errors import LikewiseError
+from likewise.evaluate.calibration import (
+    LIMITS,
+    Calibration,
+    Evidence,
+    ScoredPairs,
+    expected_wrong,
+    held_out_pairs,
+    likelihood_ratios,
+)
+from likewise.evaluate.reliability import reliability
+
+
+def gaussian_pairs(rng: np.random.Generator, n: int, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of N(2, 1) where pairs match and N(0, 1) where not: the log likelihood ratio of s is 2s - 2."""
+    same = rng.random((n, 200)) < rate
+    return rng.standard_normal(same.shape) + 2 * same, same
+
+
+def scored(rng: np.random.Generator, n: int = 400, rate: float = 0.1) -> ScoredPairs:
+    scores, same = gaussian_pairs(rng, n, rate)
+    return ScoredPairs(scores, same, np.ones(same.shape, dtype=bool))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_are_those_of_two_gaussians(dtype):
+    found = Evidence.measured([scored(np.random.default_rng(0))])
+    scores = np.linspace(-0.5, 2.5, 7).astype(dtype)
+    truth = expit(2 * scores.astype(float) - 2 + np.log(0.1 / 0.9))
+    assert np.abs(found.probability(scores) - truth).max() < 0.03
+    assert abs(found.base_rate - 0.1) < 0.01
+
+
+def test_another_base_rate_shifts_the_odds():
+    found = Evidence.measured([scored(np.random.default_rng(0))])
+    p, even = found.probability([1.0]), found.probability([1.0], base_rate=0.5)
+    odds = p / (1 - p) * (1 - found.base_rate) / found.base_rate
+    assert even == pytest.approx(odds / (1 + odds))
+
+
+def test_new_pairs_come_true_as_often_as_stated():
+    found = Evidence.measured([scored(np.random.default_rng(0))])
+    scores, same = gaussian_pairs(np.random.default_rng(1), 500)
+    assert reliability(found.probability(scores), same).error < 0.01
+
+
+@given(st.integers(0, 2**31), st.integers(20, 200), st.floats(-5, 5))
+@settings(max_examples=30, deadline=None)
+def test_tables_are_small_finite_and_ascending(seed, n, shift):
+    rng = np.random.default_rng(seed)
+    scores, same = rng.standard_normal(2 * n).round(1), np.arange(2 * n) < n
+    s, ratios = likelihood_ratios(scores + shift * same, same)
+    assert len(s) == len(ratios) <= 64
+    assert np.isfinite(ratios).all()
+    assert (np.diff(s) >= 0).all()
+    assert (np.diff(ratios) >= 0).all()
+
+
+def test_the_share_of_wrong_results_stays_below_the_cut_off_on_average():
+    """Twenty draws of held-out and of new queries; some of the queries are easier than others."""
+    wrong = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        found = Calibration({0: Evidence.measured([scored(rng, 200)])})
+        S, same = gaussian_pairs(rng, 200)
+        order = np.argsort(-S, axis=1)
+        S, same = np.take_along_axis(S, order, axis=1), np.take_along_axis(same, order, axis=1)
+        n = found.n_results(found.probability(S), 0.1)
+        right = (same & (np.arange(200) < n[:, None])).sum(axis=1)
+        wrong.append(((n - right) / np.maximum(n, 1)).mean())
+    assert 0.05 < np.mean(wrong) < 0.11
+
+
+def test_a_larger_gallery_has_a_stricter_limit_where_the_risk_grows():
+    found = Evidence.measured([scored(np.random.default_rng(0))])
+    growing = replace(found, growth=np.full(len(LIMITS), 0.02))
+    limits = [growing.limit(0.2, n) for n in (50, 200, 800, 3200)]
+    assert limits[0] == limits[1] == growing.limit(0.2)
+    assert limits[1] > limits[2] > limits[3]
+
+
+def test_few_queries_promise_nothing():
+    few = Evidence.measured([scored(np.random.default_rng(0), 5)])
+    assert few.limit(0.1) < 0
+    assert Calibration({0: few}).n_results(np.array([[0.99, 0.98]]), 0.1).tolist() == [0]
+
+
+def test_a_result_more_likely_wrong_is_never_kept():
+    P = np.array([[0.999] * 50 + [0.49, 0.999]])
+    assert np.isinf(expected_wrong(P)[0, 50:]).all()
+    assert expected_wrong(P)[0, 49] == pytest.approx(0.001)
+
+
+def test_a_query_does_not_find_itself():
+    Z, y = np.eye(3), np.array([0, 0, 1])
+    pairs = held_out_pairs((Z, Z), y)[0]
+    assert not pairs.counts.diagonal().any()
+    assert pairs.same[pairs.counts].tolist() == [True, False, True, False, False, False]
+
+
+def test_pairs_with_rows_learned_from_have_a_table_of_their_own():
+    rng = np.random.default_rng(0)
+    new, by_heart = scored(rng), scored(rng)
+    by_heart = by_heart._replace(scores=by_heart.scores + 3 * by_heart.same)
+    found = Calibration.measured([{0: new, 1: by_heart}])
+    assert found.probability(4.0, 1) > found.probability(4.0, 0) > 0.9
+    assert found.probability(3.0, 2) == found.probability(3.0, 1)
+    assert found.probability(np.array([3.0, 3.0]), np.array([0, 1])).tolist() == [
+        float(found.probability(3.0, 0)),
+        float(found.probability(3.0, 1)),
+    ]
+
+
+def test_too_few_pairs_calibrate_nothing():
+    Z = np.random.default_rng(0).standard_normal((5, 2))
+    assert Calibration.measured([held_out_pairs((Z, Z), np.array([0, 0, 1, 1, 2]))]) is None
+
+
+def test_plain_values_make_the_same_calibration_again():
+    found = Calibration.measured([{0: scored(np.random.default_rng(0))}])
+    again = Calibration.from_dict(found.as_dict())
+    scores = norm.rvs(size=20, random_state=0)
+    assert np.array_equal(again.probability(scores), found.probability(scores))
+    assert again.evidence(0).limit(0.2) == found.evidence(0).limit(0.2)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("scores", [2.0, 1.0]),
+        ("scores", []),
+        ("ratios", "high"),
+        ("ratios", [float("nan")]),
+        ("risk", [0.5] * (len(LIMITS) - 1)),
+        ("risk", [2.0] * len(LIMITS)),
+        ("growth", [-1.0] * len(LIMITS)),
+        ("growth", [0.0]),
+        ("base_rate", 1.5),
+        ("n_gallery", 0),
+        ("n_queries", 0),
+        ("n_pairs", None),
+    ],
+)
+def test_damaged_values_are_refused(field, value):
+    plain = Calibration.measured([{0: scored(np.random.default_rng(0))}]).as_dict()
+    plain["0"][field] = value
+    with pytest.raises(LikewiseError, match="calibration_ is damaged"):
+        Calibration.from_dict(plain)
+
+
+@pytest.mark.parametrize("plain", [None, {}, {"3": {}}, [1]])
+def test_what_is_no_calibration_is_refused(plain):
+    with pytest.raises(LikewiseError, match="calibration_ is damaged"):
+        Calibration.from_dict(plain)
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, "ten"])
+def test_a_share_lies_between_0_and_1(share):
+    found = Calibration({0: Evidence.measured([scored(np.random.default_rng(0))])})
+    with pytest.raises(LikewiseError, match=r"at_most_wrong=.*: expected a number between 0 and 1"):
+        found.n_results(np.ones((1, 1)), share)

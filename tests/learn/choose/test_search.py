@@ -1,0 +1,117 @@
+"""How rows come to length one: as they are, or standardised where columns are in units of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from tests.planted import planted
+
+from likewise import SimilarityLearner
+from likewise.errors import LikewiseError
+from likewise.evaluate import mean_average_precision
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernels import scaling_of
+from likewise.learn.maths.scaling import Scaling
+from likewise.utils.arrays import unit_rows as unit
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standardised_rows_are_those_of_scikit_learn_beside_a_constant(dtype: type) -> None:
+    X, y = planted(200, 7, 3, dtype=dtype)
+    X = X * np.logspace(-1, 3, 7, dtype=dtype) + np.logspace(1, -1, 7, dtype=dtype)
+    Z = scaling_of(MemoryEngine(X, y, 3), "standard")(X)
+    beside = np.hstack([StandardScaler().fit_transform(X.astype(np.float64)) / np.sqrt(7), np.ones((200, 1))])
+    assert Z.dtype == dtype
+    np.testing.assert_allclose(Z, unit(beside), atol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000))
+def test_weights_mean_repetition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y, w = rng.standard_normal((40, 3)) + 100, np.arange(40) % 2, rng.integers(0, 3, 40)
+    weighted = scaling_of(MemoryEngine(X, y, 2, w.astype(float)), "standard")
+    repeated = scaling_of(MemoryEngine(X.repeat(w, axis=0), y.repeat(w), 2), "standard")
+    np.testing.assert_allclose(weighted(X), repeated(X), atol=1e-10)
+
+
+def test_a_column_that_does_not_vary_counts_for_nothing() -> None:
+    X, y = planted(60, 5, 3)
+    X[:, 2] = 1e6
+    Z = scaling_of(MemoryEngine(X, y, 3), "standard")(X)
+    np.testing.assert_array_equal(Z[:, 2], 0)
+    assert Scaling().name == "unit"
+
+
+def test_units_of_the_columns_do_not_matter_where_they_hide_the_rest(digits: Any) -> None:
+    X, y, X_test, y_test = digits
+    wild = 10.0 ** np.random.default_rng(0).uniform(-4, 4, X.shape[1])
+    plain, lost, found = (
+        SimilarityLearner("linear", scaling=scaling).fit(X * factor, y)
+        for scaling, factor in (("auto", 1.0), ("unit", wild), ("auto", wild))
+    )
+    assert plain.setting_["scaling"] == "unit"
+    assert found.setting_["scaling"] == "standard"
+    assert {row["scaling"] for row in found.cv_results_["params"]} == {"unit", "roots", "standard"}
+    assert found.score(X_test * wild, y_test) > lost.score(X_test * wild, y_test) + 0.05
+    assert found.score(X_test * wild, y_test) == pytest.approx(plain.score(X_test, y_test), abs=0.03)
+
+
+def test_a_table_is_ranked_better_than_by_what_people_would_pick_instead() -> None:
+    X, y = load_wine(return_X_y=True)
+    ours, lda = [], []
+    for seed in range(4):
+        train, test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
+        ours.append(SimilarityLearner(kernel="linear").fit(train, y_train).score(test, y_test))
+        rival = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(train, y_train)
+        Z = unit(rival.transform(test))
+        lda.append(mean_average_precision(Z, Z, y_test))
+    assert np.mean(ours) > max(0.93, np.mean(lda))
+
+
+def test_what_was_standardised_is_saved_and_takes_sparse_rows_too(tmp_path: Any) -> None:
+    X, y = planted(90, 8, 4, dtype=np.float32)
+    model = SimilarityLearner("linear", scaling="standard").fit(X, y)
+    back = SimilarityLearner.load(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+    np.testing.assert_allclose(back.transform(sp.csr_array(X)), model.transform(X), atol=1e-6)
+
+
+def test_sparse_rows_are_never_standardised() -> None:
+    X, y = planted(90, 8, 4)
+    assert SimilarityLearner("linear").fit(sp.csr_array(X), y).setting_["scaling"] == "unit"
+    with pytest.raises(LikewiseError, match="X is sparse, and scaling='standard' would make it dense"):
+        SimilarityLearner("linear", scaling="standard").fit(sp.csr_array(X), y)
+
+
+def test_for_unseen_classes_rows_are_standardised_if_asked_to() -> None:
+    X, y = planted(120, 8, 6)
+    assert SimilarityLearner(unseen_classes=True).fit(X, y).setting_["scaling"] == "unit"
+    assert SimilarityLearner(unseen_classes=True, scaling="standard").fit(X, y).setting_["scaling"] == "standard"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_almost_the_same_have_a_kernel_in_either_precision(dtype: type) -> None:
+    X, y = planted(300, 20, 5)
+    X = (1000 + 0.1 * X).astype(dtype)  # squared distances of the unit rows are 1e-8, a tenth of float32's rounding
+    model = SimilarityLearner("rbf", scaling="unit").fit(X[::2], y[::2])
+    exact = SimilarityLearner("rbf", scaling="unit").fit(X[::2].astype(np.float64), y[::2])
+    assert model.gamma_ == pytest.approx(exact.gamma_, rel=0.01)
+    assert model.score(X[1::2], y[1::2]) == pytest.approx(exact.score(X[1::2].astype(np.float64), y[1::2]), abs=0.02)
+
+
+def test_a_table_in_single_precision_is_learned_like_one_in_double() -> None:
+    X, y = load_wine(return_X_y=True)
+    for options in ({}, {"output": "posterior"}, {"scaling": "unit", "kernel": "rbf"}):
+        single, double = (SimilarityLearner(**options).fit(X[::2].astype(t), y[::2]) for t in (np.float32, np.float64))
+        rows = X[1::2]
+        assert single.score(rows.astype(np.float32), y[1::2]) == pytest.approx(double.score(rows, y[1::2]), abs=0.01)

@@ -1,0 +1,62 @@
+"""Choosing a map for unseen classes: what a split scores, which scaling wins, and when the plain cosine is kept."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.planted import planted
+
+from likewise import SimilarityLearner
+from likewise.evaluate import mean_average_precision
+from likewise.learn.choose.holdout import CVResults, Split
+from likewise.learn.choose.unseen import _ClassFold, choose_shrinkage_map
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.unseen import ShrinkageMap
+from likewise.utils.arrays import unit_rows
+
+
+@pytest.mark.parametrize("shape", [(120, 8, 6), (60, 100, 6), (80, 12, 30)])
+@pytest.mark.parametrize("setting", [(1.0, 1.0, 0.0), (0.1, 1.0, 0.0), (0.03, 0.3, 0.75)])
+def test_a_split_scores_a_map_as_the_metric_does_its_images(shape, setting):
+    X, y = planted(*shape)
+    unit = UnitRows(MemoryEngine(X, y, shape[2]))
+    split = Split(np.flatnonzero(y % 2 == 0), np.flatnonzero(y % 2 == 1))
+    seen = unit.part(split.train)
+    Z = unit_rows(seen.centred(unit.engine.X[split.held]) @ ShrinkageMap(*setting).learned_from(seen))
+    expected = mean_average_precision(Z, Z, y[split.held])
+    assert _ClassFold(unit, split).score(ShrinkageMap(*setting)) == pytest.approx(expected, abs=1e-12)
+
+
+def squared(dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose signed roots are easily told apart: their fourth powers hide all but the largest columns."""
+    X, y = planted(400, 20, 15, condition=1.0)
+    return (np.sign(X) * np.abs(30 * X) ** 4).astype(dtype), y
+
+
+def test_roots_are_taken_where_they_clearly_win() -> None:
+    X, y = squared()
+    model = SimilarityLearner(unseen_classes=True).fit(X[y < 10], y[y < 10])
+    assert model.setting_["scaling"] == "roots"
+    plain = SimilarityLearner(unseen_classes=True, scaling="unit").fit(X[y < 10], y[y < 10])
+    assert {params["scaling"] for params in plain.cv_results_["params"]} == {"unit"}
+    assert model.score(X[y >= 10], y[y >= 10]) > plain.score(X[y >= 10], y[y >= 10])
+
+
+def test_a_model_of_roots_is_saved_and_exported(tmp_path: Any) -> None:
+    X, y = squared(np.float32)
+    model = SimilarityLearner(unseen_classes=True).fit(X, y)
+    np.testing.assert_array_equal(SimilarityLearner.load(model.save(tmp_path / "m")).transform(X), model.transform(X))
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
+    exported = session.run(None, {session.get_inputs()[0].name: X})[0]
+    np.testing.assert_allclose(exported, model.transform(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [3, 40])
+def test_where_nothing_can_be_ranked_the_plain_cosine_is_kept(n_classes):
+    X, _ = planted(40, 8, 4)
+    results = CVResults()  # three classes are too few to hold any out; rows of 40 classes have nothing to find
+    unit = UnitRows(MemoryEngine(X, np.arange(40) % n_classes, n_classes))
+    assert choose_shrinkage_map(unit, results, np.random.default_rng(0))[0] == ShrinkageMap()
+    assert len(results) == 0

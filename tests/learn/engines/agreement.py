@@ -1,0 +1,77 @@
+"""Fits that every engine must agree on, and how far they may differ."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from tests.planted import planted
+
+from likewise import SLR, SimilarityLearner
+
+N, D, CLASSES = 700, 24, 9
+
+WAYS: dict[str, dict[str, Any]] = {
+    "all pairs": {"rank": 12, "n_iter": 2},
+    "the whole matrix": {"rank": None, "n_iter": 2},
+    "ridge": {"rank": 5, "n_iter": 2, "alpha": 0.1},
+    "landmarks": {"rank": 8, "n_iter": 2, "compress": "landmarks", "compress_size": 150},
+    "landmarks, whole": {"rank": None, "n_iter": 2, "compress": "landmarks", "compress_size": 150},
+    "sample": {"rank": 8, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
+    "sample, whole": {"rank": None, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
+    "fixed": {"rank": 8, "adaptive": False},
+    "fixed, iterated": {"rank": 8, "adaptive": False, "init": "paper", "n_iter": 3},
+    "margins": {"rank": 8, "margins": (0.9, 0.3), "n_iter": 2},
+    "the paper's start": {"rank": 8, "init": "paper", "n_iter": 2},
+}
+
+
+def rows(dtype: type = np.float32, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in no order of their labels."""
+    return planted(N, D, CLASSES, seed=seed, dtype=dtype)
+
+
+def assert_same(one: Any, other: Any, X: np.ndarray, tolerance: float = 1e-5) -> None:
+    """Two models give the same similarities, to `tolerance` of the largest."""
+    S, S_other = (np.asarray(model.similarity(X), dtype=np.float64) for model in (one, other))
+    assert np.abs(S - S_other).max() <= tolerance * np.abs(S).max()
+
+
+@cache
+def slr_of_the_array(way: str, dtype: type = np.float32) -> SLR:
+    """What NumPy's rows give: learned once, and compared with what other places give."""
+    return SLR(**WAYS[way]).fit(*rows(dtype))
+
+
+@cache
+def anchored_of_the_array(way: str, dtype: type = np.float32, **options: Any) -> SimilarityLearner:
+    """The same for the anchored model."""
+    return SimilarityLearner(**ANCHORED[way], **options).fit(*rows(dtype))
+
+
+ANCHORED: dict[str, dict[str, Any]] = {
+    "chosen": {"kernel": "linear"},
+    "kernel": {
+        "kernel_size": 60,
+        "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5},
+    },
+    "all pairs": {"kernel": "linear", "n_landmarks": None, "fixed": {"ridge": 0.1, "pull": 3.0, "geometry": "one-hot"}},
+    "few landmarks": {"kernel": "linear", "n_landmarks": 100, "fixed": {"ridge": 0.1, "pull": 1.0, "confidence": 0.0}},
+    "posterior": {"kernel": "linear", "output": "posterior", "fixed": {"ridge": 0.1, "pull": 1.0, "temperature": 0.05}},
+    "standardised": {"kernel_size": 60, "scaling": "standard", "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0}},
+    "unseen classes": {"unseen_classes": True},
+    "exact kernel": {"kernel": "rbf", "scaling": "unit", "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1}},
+    "exact posterior": {
+        "kernel": "rbf",
+        "scaling": "roots",
+        "output": "posterior",
+        "fixed": {"width": 1.0, "ridge": 0.3, "temperature": 0.05},
+    },
+    "as many landmarks as fit": {  # 193 of the 700
+        "kernel": "rbf",
+        "scaling": "unit",
+        "rows": {"memory_limit": "1500kB"},
+        "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1},
+    },
+}

@@ -1,0 +1,259 @@
+"""Labels: classes and counts, or a sentence; targets, sums and samples by class."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from likewise.errors import LikewiseError
+from likewise.learn.maths.labels import (
+    LabelTarget,
+    class_starts,
+    class_sums,
+    distinct_labels,
+    draw_landmarks,
+    encode_labels,
+    has_one_label_per_row,
+    in_content_order,
+    indicator,
+    is_unlabelled,
+    label_runs,
+    row_weights,
+    rows_by_class,
+    same_label_blocks,
+    sample_by_class,
+    sample_rows,
+    stratified_holdout,
+)
+from likewise.rows import Relevance, SharedLabels
+
+
+@pytest.mark.parametrize("y", [[3, 1, 3], ["b", "a", "b"], np.array([True, False, True])])
+def test_classes_are_the_sorted_distinct_labels(y):
+    classes, codes = encode_labels(y)
+    assert codes.tolist() == [1, 0, 1]
+    assert classes[codes].tolist() == list(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([1, 1, 1], "y has one class only"),
+        ([1, 2, 3], "all 3 labels in y are distinct"),
+        (np.array([1, "a", 1], dtype=object), "y mixes labels of the types int, str"),
+        (np.array(["a", None, "a"], dtype=object), "y has 1 missing labels"),
+        ([1.0, np.nan, 1.0], "y has 1 missing labels"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(y, message):
+    with pytest.raises(LikewiseError, match=message):
+        encode_labels(y)
+    assert distinct_labels([1, 1])[0].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([0, 1, 0], True),
+        ([[0], [1], [0]], True),
+        (["a", "b", "a"], True),
+        (None, True),
+        ([0, 1, -1], False),
+        ([-1, 1, -1], True),
+        (np.array(["a", None, "b"], dtype=object), False),
+        (np.eye(3), False),
+        (sp.eye_array(3), False),
+        (SharedLabels(np.eye(3)), False),
+        (Relevance(np.eye(3)), False),
+    ],
+)
+def test_one_known_label_per_row_is_told_from_the_rest(y, expected):
+    assert has_one_label_per_row(y) is expected
+
+
+def test_minus_one_is_unknown_only_beside_two_other_labels():
+    assert is_unlabelled(np.array([-1, 0, 1])).tolist() == [True, False, False]
+    assert not is_unlabelled(np.array([-1, 1, 1])).any()
+
+
+def test_weights_of_one_are_none_and_of_zero_are_absence():
+    codes = np.array([0, 1, 1])
+    assert row_weights(None, codes, codes) is None
+    assert row_weights(np.ones(3), codes, codes) is None
+    assert row_weights([2, 1, 0], codes, codes).tolist() == [2.0, 1.0, 0.0]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30).map(sorted), st.integers(1, 7), st.integers(0, 10**6))
+def test_a_folded_tile_is_what_the_formula_says(codes, width, seed):
+    codes, rng = np.array(codes), np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, 6, 12))
+    S = rng.standard_normal((len(codes), 12))
+    target, starts, runs = LabelTarget(0.8, 0.1), class_starts(columns, 6), label_runs(codes)
+    same = codes[:, None] == columns[None, :]
+    E = np.where(same, np.minimum(S - 0.8, 0), np.maximum(S - 0.1, 0))
+    for first in range(0, 12, width):
+        tile = S[:, first : first + width].copy()
+        blocks = target.fold(tile, runs, starts, first)
+        np.testing.assert_allclose(tile, (2 * E - (S - 0.1))[:, first : first + width], atol=1e-12)
+        covered = np.zeros(tile.shape, dtype=bool)
+        for a, b, excess in blocks:
+            covered[a, b] = True
+            np.testing.assert_allclose(excess, E[:, first : first + width][a, b], atol=1e-12)
+        np.testing.assert_array_equal(covered, same[:, first : first + width])
+
+
+def test_runs_starts_and_blocks():
+    codes = np.array([0, 0, 2, 2, 2, 5])
+    assert label_runs(codes) == [(0, 2, 0), (2, 5, 2), (5, 6, 5)]
+    assert class_starts(codes, 6).tolist() == [0, 2, 2, 5, 5, 5, 6]
+    assert same_label_blocks(3, label_runs(codes), class_starts(codes, 6), 1) == [
+        ((slice(0, 2), slice(0, 1)), 0),
+        ((slice(2, 5), slice(1, 3)), 2),
+    ]
+
+
+def test_the_indicator_has_the_weight_of_each_row_in_its_class():
+    Z = indicator(np.array([1, 0, 1]), np.array([2.0, 3.0, 4.0]), 3)
+    assert Z.toarray().tolist() == [[0, 2, 0], [3, 0, 0], [0, 4, 0]]
+    assert indicator(np.array([1]), None, 2).toarray().tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize("margins", [(0.0, 1.0), (1.0, 1.0), (1.0,), (1.0, 0.0, 0.0)])
+def test_margins_are_two_and_in_order(margins):
+    with pytest.raises(LikewiseError, match=r"expected \(δ1, δ2\) with δ1 > δ2"):
+        LabelTarget.of_margins(margins, adaptive=True)
+    assert LabelTarget.of_margins((1, 0), adaptive=False) == LabelTarget(1.0, 0.0, adaptive=False)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_class_sums_are_those_of_a_loop(make, weighted):
+    rng = np.random.default_rng(0)
+    V, codes = rng.standard_normal((30, 4)).astype(np.float32), rng.integers(0, 5, 30)
+    weights = rng.random(30) if weighted else None
+    expected = np.zeros((7, 4))
+    for row, c, w in zip(V.astype(float), codes, np.ones(30) if weights is None else weights, strict=True):
+        expected[c] += w * row
+    sums = class_sums(make(V), codes, weights, 7)
+    assert (sums.dtype, sums.shape) == (np.float64, (7, 4))
+    np.testing.assert_allclose(sums, expected, atol=1e-12)
+
+
+@given(st.integers(2, 60), st.integers(0, 10))
+def test_a_sample_keeps_every_class(size, seed):
+    y = np.repeat(np.arange(5), [40, 30, 20, 5, 2])
+    rows = sample_by_class(y, size, np.random.default_rng(seed))
+    assert len(np.unique(rows)) == len(rows)
+    assert set(y[rows]) == set(range(5))
+    np.testing.assert_array_equal(sample_by_class(y, None, np.random.default_rng(0)), np.arange(97))
+
+
+def test_a_sample_keeps_classes_in_their_share_and_small_ones_whole():
+    codes = np.repeat([0, 1, 2], [900, 90, 4])
+    kept = sample_by_class(codes, 100, np.random.default_rng(0), least=4)
+    np.testing.assert_array_equal(np.bincount(codes[kept]), [91, 9, 4])
+    assert len(np.unique(kept)) == len(kept)
+    for most in (None, 994):
+        np.testing.assert_array_equal(sample_by_class(codes, most, np.random.default_rng(0)), np.arange(994))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 3), st.integers(1, 3), st.integers(0, 99))
+def test_a_holdout_takes_its_share_and_leaves_some(sizes, least, spare, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    train, held = stratified_holdout(y, 0.3, rng, least, spare)
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, held])), np.arange(len(y)))
+    for code, size in enumerate(sizes):
+        expected = min(max(least, round(0.3 * size)), size - spare) if size >= least + spare else 0
+        assert (y[held] == code).sum() == expected
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
+def test_rows_by_class_are_all_rows_class_by_class(codes):
+    codes = np.array(codes)
+    groups = rows_by_class(codes)
+    assert [codes[rows[0]] for rows in groups] == np.unique(codes).tolist()
+    for rows in groups:
+        np.testing.assert_array_equal(rows, np.flatnonzero(codes == codes[rows[0]]))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(1, 50), st.integers(0, 99))
+def test_landmarks_are_places_in_label_order_with_every_class_there(codes, size, seed):
+    codes = np.sort(codes)
+    places = draw_landmarks(codes, 5, size, np.random.default_rng(seed))
+    assert len(np.unique(places)) == len(places)
+    assert set(codes[places]) == set(codes)
+    if size >= len(codes):
+        np.testing.assert_array_equal(np.sort(places), np.arange(len(codes)))
+
+
+def test_random_rows_are_sorted_and_distinct():
+    rows = sample_rows(50, 20, np.random.default_rng(0))
+    assert len(rows) == 20
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(sample_rows(5, None, np.random.default_rng(0)), np.arange(5))
+    np.testing.assert_array_equal(sample_rows(5, 9, np.random.default_rng(0)), np.arange(5))
+
+
+def _arranged(X, y, weights=None):
+    classes, codes = np.unique(y, return_inverse=True)
+    return in_content_order(X, codes, len(classes), weights)
+
+
+@given(st.integers(0, 50))
+def test_the_order_of_rows_and_the_names_of_labels_leave_no_trace(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(0, 3, (12, 2)).astype(float), rng.integers(0, 4, 12)  # duplicates within and between classes
+    weights = rng.integers(1, 3, 12).astype(float)
+    order, names = rng.permutation(12), rng.permutation(4)
+    one, other = _arranged(X, y, weights), _arranged(X[order], names[y][order], weights[order])
+    for mine, its in zip(one[:3], other[:3], strict=True):
+        np.testing.assert_array_equal(mine, its)
+
+
+def test_content_order_is_by_class_and_without_rows_of_weight_zero():
+    X, y = np.arange(10.0).reshape(5, 2), np.array(["b", "a", "b", "a", "b"])
+    rows, codes, weights, order = _arranged(X, y, np.array([1.0, 2.0, 0.0, 3.0, 4.0]))
+    assert np.all(np.diff(codes) >= 0)
+    assert sorted(order.rows.tolist()) == [0, 1, 3, 4]
+    np.testing.assert_array_equal(rows, X[order.rows])
+    np.testing.assert_array_equal(weights, np.array([1.0, 2.0, 0.0, 3.0, 4.0])[order.rows])
+
+
+def test_single_and_double_precision_have_one_order_and_rows_that_differ_beyond_it_are_told_apart():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    y = np.arange(20) % 2
+    np.testing.assert_array_equal(_arranged(X, y)[3].rows, _arranged(X.astype(np.float32), y)[3].rows)
+    X[1] = X[3] + 1e-12
+    swapped = np.arange(20)
+    swapped[[1, 3]] = [3, 1]
+    np.testing.assert_array_equal(_arranged(X, y)[0], _arranged(X[swapped], y)[0])
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [([date(2020, 1, 1), date(2021, 1, 1)], "date"), ([b"a", 1.0], "bytes"), (np.ones(2, complex), "complex")],
+)
+def test_labels_that_no_file_can_hold_are_refused_at_once(y, kind):
+    with pytest.raises(LikewiseError, match=f"y has labels of the type {kind}.*expected text, numbers or booleans"):
+        distinct_labels(np.asarray(y, dtype=object) if kind != "complex" else y)
+
+
+@pytest.mark.parametrize("weights", [[1e300, 1.0, 1.0, 1.0], [1.0, 1e-300, 1.0, 1.0]])
+def test_weights_beyond_floating_point_are_refused(weights):
+    with pytest.raises(LikewiseError, match=r"sample_weight has values from .* expected zero, or between 1e-12"):
+        row_weights(weights, np.eye(4), np.array([0, 0, 1, 1]))
+
+
+def test_classes_of_zeros_alone_are_told_apart_by_their_sizes():
+    X, y = np.zeros((4, 2)), np.array([0, 0, 1, 2])
+    for renamed in (y, (y + 1) % 3, (y + 2) % 3):
+        assert (
+            _arranged(np.vstack([X, np.eye(2)]), np.append(renamed, [3, 3]))[1].tolist()
+            == _arranged(np.vstack([X, np.eye(2)]), np.append(y, [3, 3]))[1].tolist()
+        )

@@ -1,0 +1,77 @@
+"""The iterations, the loop around them, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from likewise.learn.maths.solvers import Result, Solution, balanced, run, turn
+from likewise.learn.maths.steps import Factors, Iterate
+
+
+def test_turning_the_factors_does_not_change_the_matrix():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((9, 4)), np.linalg.qr(rng.standard_normal((9, 4)))[0]
+    A2, B2 = turn(A, B)
+    np.testing.assert_allclose(A2 @ B2.T, (A @ B.T).T, atol=1e-12)
+    np.testing.assert_allclose(B2.T @ B2, np.eye(4), atol=1e-12)
+
+
+def test_balanced_factors_share_the_scale():
+    rng = np.random.default_rng(0)
+    A, B = 100 * rng.standard_normal((9, 4)), np.linalg.qr(rng.standard_normal((9, 4)))[0]
+    L, R = balanced(A, B)
+    np.testing.assert_allclose(L @ R.T, A @ B.T, atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(L, axis=0), np.linalg.norm(R, axis=0))
+
+
+def _iterates(objectives: list[float]) -> Iterator[Iterate]:
+    for t, objective in enumerate(objectives, start=1):
+        yield Iterate(np.full((2, 1), float(t)), np.ones((2, 1)), objective, 0.0)
+
+
+START = Factors(np.zeros((2, 1)), np.ones((2, 1)))
+
+
+def test_a_run_takes_so_many_iterations_and_keeps_the_last() -> None:
+    seen: list[int] = []
+    result = run(
+        _iterates([8.0, 4.0, 2.0]), START, 2, n_pairs=4.0, on_iteration=lambda result: seen.append(result.n_iter)
+    )
+    assert (result.n_iter, [entry["loss"] for entry in result.history], seen) == (2, [2.0, 1.0], [1, 2])
+    assert result.factors.A[0, 0] == 2.0
+    assert not result.interrupted
+    assert run(_iterates([8.0]), START, 0).factors is START
+
+
+def test_a_run_stops_where_the_loss_hardly_falls_and_stays_stopped() -> None:
+    result = run(_iterates([8.0, 4.0, 3.9, 3.8]), START, 9, tol=0.1)
+    assert result.n_iter == 3
+    again = run(_iterates([3.8]), result.factors, 9, tol=0.1, history=result.history)
+    assert again == result
+    assert run(_iterates([3.8]), result.factors, 4, history=result.history).n_iter == 4
+
+
+def test_ctrl_c_ends_a_run_after_the_last_full_iteration() -> None:
+    def interrupted() -> Iterator[Iterate]:
+        yield from _iterates([8.0])
+        raise KeyboardInterrupt
+
+    result = run(interrupted(), START, 9)
+    assert (result.n_iter, result.interrupted) == (1, True)
+
+
+def test_a_solution_has_two_sides_or_one() -> None:
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((5, 2)), rng.standard_normal((4, 2))
+    solution = Solution(L, R, 2, 1.0, Result(START))
+    for sides in ("both", "query", "gallery"):
+        query, gallery = solution.components(sides)
+        np.testing.assert_allclose(query.T @ gallery, L @ R.T)
+    query, gallery = solution.components("both")
+    assert (np.take_along_axis(gallery, np.abs(gallery).argmax(axis=1)[:, None], axis=1) > 0).all()
+    prior = Solution(L, np.vstack([R, R[:1]]), 2, 1.0, Result(START), scale=0.5)
+    query, gallery = prior.components("both")
+    np.testing.assert_allclose(query.T @ gallery, prior.matrix(), atol=1e-12)
+    np.testing.assert_allclose(prior.matrix() - L @ np.vstack([R, R[:1]]).T, 0.5 * np.eye(5), atol=1e-12)

@@ -1,0 +1,232 @@
+"""What every model inherits: rows opened, and parameters that moved."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from tests.planted import planted
+
+from likewise import SLR, SimilarityLearner, SimilarityModel, load, open_rows
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.learn.base import flat_parameters, moved_parameters
+from likewise.learn.model_file import read_tensors, write_tensors
+from likewise.rivals import LDA
+
+X, Y = planted(60, 5, 3)
+DIGITS, NAMES = load_digits(return_X_y=True)
+SHUFFLED = np.random.default_rng(0).permutation(len(NAMES))
+DIGITS, NAMES = DIGITS[SHUFFLED], NAMES[SHUFFLED]
+
+
+class Grouped(SimilarityModel):
+    """A model two of whose parameters moved, one into each dict."""
+
+    @moved_parameters(rows=("memory_limit",), fixed=("ridge",))
+    def __init__(self, a: int = 1, *, rows: dict[str, Any] | None = None, fixed: dict[str, Any] | None = None) -> None:
+        self.a = a
+        self.rows = rows
+        self.fixed = fixed
+
+
+def test_old_keywords_become_entries_of_the_dict_with_a_warning():
+    with pytest.warns(FutureWarning, match=r"ridge=0.5 of Grouped moved: pass fixed=\{'ridge': 0.5\}"):
+        model = Grouped(3, ridge=0.5, fixed={"other": 1})
+    assert model.get_params() == {"a": 3, "rows": None, "fixed": {"other": 1, "ridge": 0.5}}
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_old_keywords_that_are_none_are_dropped_silently():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Grouped(memory_limit=None, ridge=None).get_params() == Grouped().get_params()
+
+
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(FutureWarning) as caught:
+        Grouped(ridge=1.0)
+    assert caught[0].filename == __file__
+    with pytest.warns(FutureWarning) as caught:
+        Grouped().set_params(ridge=1.0)
+    assert caught[0].filename == __file__
+
+
+def test_set_params_takes_old_keywords_and_none_takes_them_back():
+    model = Grouped(rows={"device": "cpu"})
+    with pytest.warns(FutureWarning, match="memory_limit='1GB' of Grouped moved"):
+        model.set_params(memory_limit="1GB", a=2)
+    assert model.get_params() == {"a": 2, "rows": {"device": "cpu", "memory_limit": "1GB"}, "fixed": None}
+    assert model.set_params(memory_limit=None).rows == {"device": "cpu"}
+    assert model.set_params(rows={"memory_limit": 7}).set_params(memory_limit=None).rows is None
+    pipeline = make_pipeline(Normalizer(), Grouped())
+    with pytest.warns(FutureWarning):
+        pipeline.set_params(grouped__ridge=2.0)
+    assert pipeline[-1].fixed == {"ridge": 2.0}
+
+
+def test_an_unknown_keyword_is_still_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nothing'"):
+        Grouped(nothing=1)
+    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
+        Grouped().set_params(nothing=1)
+
+
+def test_flat_parameters_have_the_names_of_before():
+    model = Grouped(rows={"memory_limit": "1GB"})
+    assert flat_parameters(model) == {"a": 1, "memory_limit": "1GB", "ridge": None}
+
+
+@pytest.mark.parametrize("old", [{"memory_limit": "2GB"}, {"device": "cpu"}, {"tile_dtype": "bfloat16"}], ids=str)
+def test_slr_takes_its_old_keywords(old):
+    with pytest.warns(FutureWarning, match="of SLR moved"):
+        assert SLR(**old).rows == old
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"memory": "1GB"}, "rows has the unknown option 'memory': expected memory_limit, device or tile_dtype"),
+        ({"memory_limit": "much"}, "memory_limit='much': expected bytes"),
+        ({"device": 3.5}, "device=3.5: expected a torch device such as 'cuda', or None"),
+        ({"tile_dtype": "float8"}, "tile_dtype='float8': expected 'bfloat16', or None for the precision of X"),
+        ("1GB", "The 'rows' parameter of SLR must be an instance of 'dict' or None"),
+    ],
+    ids=str,
+)
+def test_options_of_rows_are_checked_in_words(rows, message):
+    for y in (Y, np.where(Y == 2, -1, Y)):
+        with pytest.raises(ValueError, match=message):
+            SLR(rank=2, rows=rows).fit(X, y)
+
+
+def test_rows_may_be_opened_before_the_fit(tmp_path: Path):
+    np.save(tmp_path / "x.npy", X)
+    expected = SLR(rank=2).fit(X, Y)
+    for rows in (open_rows(X, Y), open_rows(tmp_path / "x.npy", Y)):
+        model = SLR(rank=2).fit(rows)
+        np.testing.assert_allclose(model.similarity(X), expected.similarity(X), atol=1e-9)
+        np.testing.assert_array_equal(model.classes_, expected.classes_)
+        assert (model.n_samples_, model.n_features_in_) == (60, 5)
+
+
+def test_names_of_columns_come_with_the_rows():
+    table = pd.DataFrame(X, columns=list("abcde"))
+    model = SLR(rank=2).fit(open_rows(table, Y))
+    assert list(model.feature_names_in_) == list("abcde")
+    assert not hasattr(model.fit(open_rows(X, Y)), "feature_names_in_")
+
+
+def test_a_weighted_fit_of_opened_rows_is_refused_nothing():
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    model = SLR(rank=2).fit(open_rows(X, Y, weights))
+    np.testing.assert_allclose(model.similarity(X), SLR(rank=2).fit(X, Y, weights).similarity(X), atol=1e-12)
+
+
+def test_labels_or_weights_beside_opened_rows_are_refused():
+    with pytest.raises(LikewiseError, match="X is opened already, with its labels: leave y and sample_weight at None"):
+        SLR(rank=2).fit(open_rows(X, Y), Y)
+
+
+class Overflowing(SimilarityModel):
+    """Learns NaN, infinity, or nothing at all."""
+
+    def __init__(self, learned: Any = 1.0) -> None:
+        self.learned = learned
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.n_features_in_ = X.shape[1]
+        if self.learned is None:
+            np.linalg.cholesky(np.zeros((2, 2)))
+        self.factor_ = np.full(X.shape[1], self.learned)
+        return self
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return np.asarray(X * self.factor_)
+
+
+@pytest.mark.parametrize("learned", [np.nan, np.inf])
+def test_what_is_not_finite_never_leaves_fit(learned: float) -> None:
+    model = Overflowing(learned)
+    with pytest.raises(LikewiseError, match=r"Overflowing cannot learn .* \(factor_ would not be finite\)"):
+        model.fit(np.eye(3))
+    assert not hasattr(model, "factor_")
+
+
+def test_what_linear_algebra_cannot_do_is_said_in_a_sentence() -> None:
+    with pytest.raises(LikewiseError, match=r"Overflowing cannot learn .*positive definite"):
+        Overflowing(None).fit(np.eye(3))
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_too_large_for_a_similarity_get_a_sentence() -> None:
+    model = Overflowing().fit(np.eye(2))
+    assert model.similarity(np.eye(2)).tolist() == np.eye(2).tolist()
+    for ask in (model.similarity, Overflowing(1e200).fit(np.eye(2)).transform):
+        with pytest.raises(LikewiseError, match=r"values up to 1.0e\+200 have no finite similarity"):
+            ask(np.eye(2) * 1e200)
+
+
+# -- What a score means -----------------------------------------------------------------------------------------------
+
+
+def test_probabilities_survive_a_file_and_another_precision(tmp_path):
+    model = SimilarityLearner(random_state=0).fit(DIGITS[:600], NAMES[:600])
+    P = model.predict_proba_pairs(DIGITS[600:700], DIGITS[700:800])
+    assert P.shape == (100, 100)
+    assert np.array_equal(load(model.save(tmp_path / "model")).predict_proba_pairs(DIGITS[600:700], DIGITS[700:800]), P)
+    single = DIGITS.astype(np.float32)
+    assert np.abs(model.predict_proba_pairs(single[600:700], single[700:800]) - P).max() < 0.05
+
+
+def test_probabilities_at_another_base_rate():
+    model = SimilarityLearner(kernel="linear", random_state=0).fit(DIGITS[:300], NAMES[:300])
+    usual, even = (model.predict_proba_pairs(DIGITS[300:350], base_rate=rate) for rate in (None, 0.5))
+    assert 0.05 < model.calibration.base_rate < 0.15
+    assert (even >= usual).all()
+    with pytest.raises(LikewiseError, match="base_rate=2: expected a number between 0 and 1"):
+        model.predict_proba_pairs(DIGITS[300:310], base_rate=2)
+
+
+def test_any_model_is_calibrated_by_rows_it_did_not_learn_from():
+    model = LDA().fit(DIGITS[:600], NAMES[:600])
+    with pytest.raises(LikewiseError, match="LDA has no calibration: its fit holds out no rows"):
+        model.predict_proba_pairs(DIGITS[:2])
+    with pytest.raises(LikewiseError, match="X holds rows that fit learned from: expected new ones"):
+        model.calibrate(DIGITS[500:700], NAMES[500:700])
+    P = model.calibrate(DIGITS[600:1200], NAMES[600:1200]).predict_proba_pairs(DIGITS[1200:])
+    same = NAMES[1200:, None] == NAMES[1200:]
+    assert abs(P.mean() - same.mean()) < 0.02
+    assert model.fit(DIGITS[:600], NAMES[:600]).calibration_ is None
+
+
+def test_a_few_rows_or_labels_calibrate_nothing():
+    model = LDA().fit(DIGITS[:600], NAMES[:600])
+    with pytest.raises(LikewiseError, match="the 4 rows of X have too few pairs"):
+        model.calibrate(DIGITS[600:604], NAMES[600:604])
+    with pytest.raises(LikewiseError, match=r"y has shape \(3,\): expected one label for each of the 4 rows of X"):
+        model.calibrate(DIGITS[600:604], NAMES[600:603])
+
+
+def test_a_model_for_unseen_classes_is_calibrated_on_held_out_ones():
+    model = SimilarityLearner(unseen_classes=True, random_state=0).fit(DIGITS[NAMES < 6], NAMES[NAMES < 6])
+    new = np.flatnonzero(NAMES >= 6)[:300]
+    P, same = model.predict_proba_pairs(DIGITS[new]), NAMES[new][:, None] == NAMES[new]
+    assert list(model.calibration.of_learned) == [0]
+    assert P[same].mean() > 0.4 > 0.2 > P[~same].mean()
+
+
+def test_a_damaged_calibration_is_refused(tmp_path):
+    path = SimilarityLearner(kernel="linear", random_state=0).fit(DIGITS[:300], NAMES[:300]).save(tmp_path / "model")
+    tensors, card = read_tensors(path)
+    card["state"]["calibration_"]["0"]["ratios"] = [1, "x"]
+    write_tensors(path, tensors, card)
+    with pytest.raises(FileFormatError, match="calibration_ is damaged"):
+        load(path)

@@ -1,0 +1,86 @@
+"""A fit that finds its own checkpoint goes on from it; another's is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.learn.engines.agreement import WAYS, N, assert_same, rows
+
+from likewise import SLR
+from likewise.errors import LikewiseError
+from likewise.learn.model_file import write_tensors
+
+
+@pytest.mark.parametrize("way", ["all pairs", "the whole matrix", "landmarks", "sample", "fixed, iterated"])
+def test_going_on_gives_the_model_of_one_run(tmp_path: Path, way: str) -> None:
+    X, y = rows(np.float64)
+    options = {**WAYS[way], "checkpoint": tmp_path / "checkpoint"}
+    SLR(**{**options, "n_iter": 2}).fit(X, y)
+    resumed = SLR(**{**options, "n_iter": 5}).fit(X, y)
+    whole = SLR(**{**WAYS[way], "n_iter": 5}).fit(X, y)
+    assert_same(whole, resumed, X, 1e-9)
+    assert resumed.n_iter_ == len(resumed.history_) == 5
+    np.testing.assert_allclose([h["loss"] for h in resumed.history_], [h["loss"] for h in whole.history_], rtol=1e-9)
+
+
+def test_a_finished_fit_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows()
+    first = SLR(rank=6, n_iter=3, checkpoint=tmp_path / "c").fit(X, y)
+    monkeypatch.setattr("likewise.learn.maths.solvers.AllPairs.step", None)
+    again = SLR(rank=6, n_iter=3, checkpoint=tmp_path / "c").fit(X, y)
+    np.testing.assert_array_equal(first.components_, again.components_)
+
+
+def test_a_stop_by_tol_stays_a_stop(tmp_path: Path) -> None:
+    X, y = rows()
+    first = SLR(rank=6, n_iter=20, tol=0.5, checkpoint=tmp_path / "c").fit(X, y)
+    again = SLR(rank=6, n_iter=20, tol=0.5, checkpoint=tmp_path / "c").fit(X, y)
+    assert first.n_iter_ == again.n_iter_ < 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rank": 5}, "rank was 6 and is 5 now"),
+        ({"alpha": 0.5}, "alpha was 0.0 and is 0.5 now"),
+        ({"random_state": 8}, "random_state was"),
+        ({"n_iter": 1}, "2 iterations are done, and n_iter=1 asks for fewer"),
+    ],
+)
+def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    X, y = rows()
+    options: dict[str, Any] = {"rank": 6, "n_iter": 2, "random_state": 7, "checkpoint": tmp_path / "c"}
+    SLR(**options).fit(X, y)
+    with pytest.raises(LikewiseError, match=message):
+        SLR(**{**options, **change}).fit(X, y)
+
+
+def test_other_data_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    model = SLR(rank=6, n_iter=2, checkpoint=tmp_path / "c").fit(X, y)
+    one_row = X.copy()
+    one_row[int(np.argsort(y, kind="stable")[5])] *= 3  # another row is another order, too
+    relabelled = np.where(np.arange(N) == 3, (y + 1) % 9, y)
+    for other_X, other_y, message in [
+        (X[:-1], y[:-1], "shape of X was"),
+        (X, relabelled, "labels was"),
+        (-X, y, "sampled rows of X was"),
+        (one_row, y, "sampled rows of X was"),
+    ]:
+        with pytest.raises(LikewiseError, match=message):
+            model.fit(other_X, other_y)
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    write_tensors(tmp_path / "c", {"a": np.ones(3)}, {})
+    with pytest.raises(LikewiseError, match="is a likewise file, but not a checkpoint"):
+        SLR(rank=6, checkpoint=tmp_path / "c").fit(X, y)
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):
+        SLR(rank=6, checkpoint=tmp_path / "c").fit(X, y)
+    with pytest.raises(LikewiseError, match="a checkpoint holds one"):
+        SLR(rank=None, acceleration="anderson", checkpoint=tmp_path / "c").fit(X, y)

@@ -1,0 +1,301 @@
+"""LLC features: learned from what it is given, saved whole, the same through every door."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from tests.pictures.conftest import contents, picture
+from tests.pictures.test_efficientnet import real_images
+from tests.processes import Python
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.evaluate import mean_average_precision
+from likewise.learn.model_file import read_tensors, write_tensors
+from likewise.learn.slr import SLR
+from likewise.pictures import LLC, DualPCA, Pixels, extract_folder, load_extractor, pipeline
+from likewise.pictures.llc import llc_weights, max_pool, nearest_words
+from likewise.rows import FeatureStore
+
+SMALL = {"n_words": 12, "n_components": 4, "n_descriptors": 500, "patch_sizes": (16, 24)}
+
+
+@pytest.fixture
+def paths(photos: Path) -> list[Path]:
+    return sorted(photos.rglob("*.png"))
+
+
+def test_pooled_codes_have_length_one_and_the_pyramids_width(paths: list[Path]) -> None:
+    codes = LLC(**{**SMALL, "n_components": None}).fit_transform(paths)
+    assert codes.shape == (12, 12 * 21)
+    np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-3)
+    assert (codes >= 0).all()
+
+
+def test_fit_then_transform_is_fit_transform(paths: list[Path]) -> None:
+    made = LLC(**SMALL).fit(paths)
+    np.testing.assert_array_equal(made.transform(paths), LLC(**SMALL).fit_transform(paths))
+    assert made.get_feature_names_out().tolist() == ["llc0", "llc1", "llc2", "llc3"]
+
+
+def test_the_reduction_is_the_pca_of_the_pooled_codes(paths: list[Path]) -> None:
+    codes = LLC(**{**SMALL, "n_components": None}).fit_transform(paths)
+    np.testing.assert_allclose(LLC(**SMALL).fit_transform(paths), DualPCA(4).fit_transform(codes), atol=1e-6)
+
+
+def test_arrays_and_files_of_the_same_pixels_agree(paths: list[Path]) -> None:
+    made = LLC(**SMALL).fit(paths)
+    numbers = [int(path.stem) for path in paths]
+    np.testing.assert_array_equal(made.transform(paths), made.transform([picture(number) for number in numbers]))
+
+
+def test_other_images_than_the_fitted_ones_change_nothing(paths: list[Path]) -> None:
+    made = LLC(**SMALL).fit(paths[:8])
+    before = made.checksum()
+    made.transform(paths)
+    assert made.checksum() == before
+    np.testing.assert_allclose(made.transform(paths)[3], made.transform(paths[3:4])[0], atol=1e-6)
+
+
+def test_a_saved_extractor_gives_the_same_rows(paths: list[Path], tmp_path: Path) -> None:
+    made = LLC(**SMALL).fit(paths)
+    made.save(tmp_path / "e.safetensors")
+    loaded = load_extractor(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(loaded.transform(paths), made.transform(paths))
+    assert loaded.checksum() == made.checksum()
+
+
+def test_it_works_in_a_pipeline_with_slr(paths: list[Path]) -> None:
+    labels = [path.parent.name for path in paths]
+    model = make_pipeline(LLC(**SMALL), SLR(rank=3)).fit(paths, labels)
+    assert 0 < model.score(paths, labels) <= 1
+    assert clone(model).get_params()["llc__n_words"] == 12
+
+
+def test_before_fit_it_says_so(paths: list[Path]) -> None:
+    with pytest.raises(NotFittedError):
+        LLC().transform(paths)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_words": 0}, "n_words=0 is not a count; expected an integer, 1 or more"),
+        ({"step": 1.5}, "step=1.5 is not a count"),
+        ({"n_neighbors": 20, "n_words": 10}, "n_neighbors=20 is above n_words=10"),
+        ({"patch_sizes": ()}, "patch_sizes=() must be integers, 1 or more"),
+        ({"levels": (0,)}, "levels=(0,) must be integers, 1 or more"),
+        ({"levels": 3}, "levels=3 must be integers, 1 or more"),
+        ({"levels": (10**6,)}, "levels=(1000000,) of n_words="),
+        ({"beta": None}, "beta=None is not a ridge; expected a number, 0 or more"),
+        ({"n_words": 5000}, "fewer than n_words=5000; expected more images or fewer words"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(paths: list[Path], options: dict[str, object], words: str) -> None:
+    with pytest.raises(LikewiseError) as caught:
+        LLC(**{**SMALL, **options}).fit(paths)  # type: ignore[arg-type]
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("codebook_", np.ones((2, 3), np.float32), "codebook_ is float32 of shape (2, 3); expected"),
+        ("components_", None, "codebook_ and mean_ are there without the rest"),
+        ("mean_", np.nan, "mean_ has values that are not finite, or far too large"),
+    ],
+)
+def test_a_file_whose_parts_do_not_belong_together_gets_a_sentence(
+    paths: list[Path], tmp_path: Path, name: str, values: Any, words: str
+) -> None:
+    tensors, card = read_tensors(LLC(**SMALL).fit(paths).save(tmp_path / "e.safetensors"))
+    if values is None:
+        del tensors[name]
+    else:
+        tensors[name] = np.full_like(tensors[name], values) if np.ndim(values) == 0 else values
+    write_tensors(tmp_path / "e.safetensors", tensors, card)
+    with pytest.raises(FileFormatError) as caught:
+        load_extractor(tmp_path / "e.safetensors")
+    assert f"e.safetensors is damaged: its card does not fit LLC: {words}" in str(caught.value)
+
+
+def test_an_image_smaller_than_a_patch_is_refused_in_words(paths: list[Path]) -> None:
+    made = LLC(**SMALL).fit(paths)
+    with pytest.raises(LikewiseError, match="image 1 of X is 40 × 9 pixels, smaller than a patch of 16 pixels"):
+        made.transform([picture(0), np.zeros((9, 40, 3), np.uint8)])
+    with pytest.raises(LikewiseError, match="smaller than a patch of 16 pixels when its longer side is reduced to 300"):
+        made.transform([np.zeros((20, 2000, 3), np.uint8)])
+
+
+def test_a_flat_image_has_finite_features(paths: list[Path]) -> None:
+    made = LLC(**SMALL).fit(paths)
+    assert np.isfinite(made.transform(np.full((1, 40, 40, 3), 7, np.uint8))).all()
+
+
+def test_the_number_of_threads_changes_nothing(paths: list[Path]) -> None:
+    one, three = (LLC(**SMALL, n_jobs=n).fit_transform(paths) for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In a store
+
+
+def test_a_store_learns_from_the_listed_images_alone(photos: Path, paths: list[Path], tmp_path: Path) -> None:
+    chosen = [f"{path.parent.name}/{path.name}" for path in paths[:8]]
+    (tmp_path / "train.txt").write_text("\n".join(chosen))
+    extract_folder(photos, tmp_path / "s.features", LLC(**SMALL), fit_on=tmp_path / "train.txt")
+    direct = LLC(**SMALL).fit([photos / path for path in chosen])
+    opened = FeatureStore.open(tmp_path / "s.features")
+    assert opened.extractor().checksum() == direct.checksum()
+    np.testing.assert_allclose(opened.features, direct.transform(paths), atol=1e-5)
+
+
+def test_another_list_to_learn_from_is_another_store(photos: Path, paths: list[Path], tmp_path: Path) -> None:
+    extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
+    (tmp_path / "train.txt").write_text("\n".join(f"{path.parent.name}/{path.name}" for path in paths[:8]))
+    with pytest.raises(LikewiseError, match="was made by another extractor or with other settings"):
+        extract_folder(photos, tmp_path / "s.features", LLC(**SMALL), fit_on=tmp_path / "train.txt")
+
+
+def test_new_images_go_through_what_was_learned_before(photos: Path, tmp_path: Path) -> None:
+    from tests.pictures.conftest import save
+
+    extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
+    before = FeatureStore.open(tmp_path / "s.features").extractor().checksum()
+    save(photos / "a" / "new.png", picture(77))
+    summary = extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
+    opened = FeatureStore.open(tmp_path / "s.features")
+    assert (summary.n_new, summary.n_reused) == (1, 12)
+    assert opened.extractor().checksum() == before
+    row = opened.paths.index("a/new.png")
+    np.testing.assert_allclose(
+        opened.extractor().transform([photos / "a" / "new.png"])[0], opened.features[row], atol=1e-6
+    )
+
+
+def test_unreduced_codes_are_stored_in_half_precision_and_can_be_reduced_later(photos: Path, tmp_path: Path) -> None:
+    extract_folder(photos, tmp_path / "codes.features", LLC(**{**SMALL, "n_components": None}))
+    extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
+    codes, reduced = (FeatureStore.open(tmp_path / f"{name}.features").features for name in ("codes", "s"))
+    assert codes.dtype == np.float16
+    np.testing.assert_allclose(DualPCA(4).fit_transform(codes), reduced, atol=1e-6)
+
+
+def test_too_small_images_are_left_out_of_a_store(photos: Path, tmp_path: Path) -> None:
+    from tests.pictures.conftest import save
+
+    save(photos / "a" / "tiny.png", picture(1, 8, 8))
+    summary = extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
+    assert (summary.n_items, summary.n_skipped) == (12, 1)
+    assert "is 8 × 8 pixels, smaller than a patch of 16 pixels" in (tmp_path / "s.features" / "skipped.csv").read_text()
+
+
+KILLED = """
+import os, signal, sys
+from likewise.pictures import LLC, extract_folder, pipeline
+pipeline.BATCH = 3
+photos, store, stage = sys.argv[1:]
+def progress(name, done, total):
+    if name == stage and (done > 6 or not total):
+        os.kill(os.getpid(), signal.SIGKILL)
+extract_folder(photos, store, LLC(**{settings}), progress=progress)
+"""
+
+
+@pytest.mark.slow
+def test_killed_and_run_again_gives_the_same_bytes(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "BATCH", 3)
+    extract_folder(photos, tmp_path / "clean.features", LLC(**SMALL))
+    script, stages = KILLED.replace("{settings}", repr(SMALL)), ("extracting", "learning from features", "writing")
+    for stage in stages:
+        with Python("-c", script, photos, tmp_path / f"{stage}.features", stage) as killed:
+            assert killed.wait() == -signal.SIGKILL
+        extract_folder(photos, tmp_path / f"{stage}.features", LLC(**SMALL))
+        assert contents(tmp_path / f"{stage}.features") == contents(tmp_path / "clean.features"), stage
+
+
+@pytest.mark.slow
+def test_on_real_images_it_ranks_better_than_pixels(data_folder: Path) -> None:
+    images, labels = real_images(data_folder, 10, 6)
+    scores = []
+    for made in (LLC(n_words=128, n_components=50, n_descriptors=20_000), Pixels(16)):
+        rows = made.fit_transform(images)
+        rows = rows - rows.mean(axis=0)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        scores.append(mean_average_precision(rows, rows, labels))
+    assert scores[0] > scores[1] + 0.1
+
+
+def data(seed: int, n: int = 300, n_words: int = 40, d: int = 128) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    D, C = (np.abs(rng.normal(size=(rows, d))).astype(np.float32) for rows in (n, n_words))
+    return D / np.linalg.norm(D, axis=1, keepdims=True), C / np.linalg.norm(C, axis=1, keepdims=True)
+
+
+def test_the_nearest_words_are_the_nearest() -> None:
+    D, C = data(0)
+    words, dots = nearest_words(D, C, (C * C).sum(axis=1) / 2, 5)
+    distances = ((D[:, None] - C[None]) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(words, np.argsort(distances, axis=1)[:, :5])
+    np.testing.assert_allclose(dots, np.take_along_axis(D @ C.T, words, axis=1), atol=1e-5)
+
+
+def test_weights_solve_the_papers_equations() -> None:
+    D, C = data(1)
+    words, dots = nearest_words(D, C, (C * C).sum(axis=1) / 2, 5)
+    weights = llc_weights(D, words, dots, C @ C.T, 1e-4)
+    for d, chosen, w in zip(D.astype(float), words, weights, strict=True):
+        Z = C[chosen].astype(float) - d
+        cov = Z @ Z.T
+        expected = np.linalg.solve(cov + 1e-4 * np.trace(cov) * np.eye(5), np.ones(5))
+        np.testing.assert_allclose(w, expected / expected.sum(), atol=1e-4)
+
+
+def test_weights_sum_to_one_even_for_a_descriptor_that_is_a_word() -> None:
+    C = data(2)[1]
+    words, dots = nearest_words(C, C, (C * C).sum(axis=1) / 2, 5)
+    weights = llc_weights(C, words, dots, C @ C.T, 1e-4)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-9)
+    assert (weights[:, 0] > 0.9).all()
+
+
+def test_empty_descriptors_have_finite_codes() -> None:
+    C = data(3)[1]
+    D = np.zeros((4, 128), np.float32)
+    words, dots = nearest_words(D, C, (C * C).sum(axis=1) / 2, 5)
+    assert np.isfinite(llc_weights(D, words, dots, C @ C.T, 1e-4)).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 7), st.sampled_from([(1,), (1, 2, 4), (3,)]))
+def test_pooling_takes_the_largest_weight_in_every_cell(
+    seed: int, n: int, n_words: int, levels: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(seed)
+    k = min(2, n_words)
+    words = np.stack([rng.permutation(n_words)[:k] for _ in range(n)])
+    weights, places = rng.normal(size=(n, k)), rng.random((n, 2))
+    expected = []
+    for level in levels:
+        grid = np.zeros((level, level, n_words))
+        for i in range(n):
+            y, x = (places[i] * level).astype(int)
+            for word, weight in zip(words[i], weights[i], strict=True):
+                grid[y, x, word] = max(grid[y, x, word], weight)
+        expected.append(grid.ravel())
+    np.testing.assert_allclose(max_pool(words, weights, places, n_words, levels), np.concatenate(expected), rtol=1e-6)
+
+
+def test_a_place_on_the_far_border_belongs_to_the_last_cell() -> None:
+    pooled = max_pool(np.array([[0]]), np.array([[1.0]]), np.array([[1.0, 1.0]]), 1, (2,))
+    assert pooled.tolist() == [0, 0, 0, 1]

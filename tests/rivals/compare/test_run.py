@@ -1,0 +1,330 @@
+"""`likewise.compare`: the same rows for all, figures that can be had by hand, and rows for what fails."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_digits, load_wine
+
+import likewise
+from likewise.errors import LikewiseError
+from likewise.evaluate import evaluate
+from likewise.rivals import LDA, Cosine
+from likewise.rivals.compare import Comparison
+from likewise.rivals.compare.methods import Size, seen_methods, unseen_methods
+from likewise.rivals.compare.run import class_obstacle, class_part, lasting, row_part
+from likewise.search.neighbors import smoothed
+
+
+class Broken(BaseEstimator):
+    """Fails in the way asked for."""
+
+    def __init__(self, how: str = "fit") -> None:
+        self.how = how
+
+    def fit(self, X: Any, y: Any) -> Self:
+        if self.how == "fit":
+            raise RuntimeError("the disc is full\nand more")
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        return np.full((X.shape[0], 2), np.nan)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_digits(return_X_y=True)
+    return X[:300], y[:300]
+
+
+@pytest.fixture(scope="module")
+def found(rows: tuple[np.ndarray, np.ndarray]) -> Comparison:
+    models = {"no disc": Broken(), "no numbers": Broken("transform"), "my cosine": Cosine()}
+    return likewise.compare(
+        *rows, methods=["cosine", "lda", "rca", "anchored-linear", "nca"], models=models, splits=2, small=50
+    )
+
+
+def test_figures_are_those_of_a_fit_and_an_evaluation_by_hand(
+    rows: tuple[np.ndarray, np.ndarray], found: Comparison
+) -> None:
+    X, y = rows
+    rng = np.random.default_rng([0, 1])
+    scores = []
+    for split in range(2):
+        part = row_part(y, 0.3, rng)
+        model = LDA(random_state=split).fit(X[part.train], y[part.train])
+        Q = X[part.test]
+        scores.append(evaluate(model.transform_query(Q), model.transform(Q), y[part.test]).mean_average_precision)
+    assert found.seen
+    lda = next(outcome for outcome in found.seen.outcomes if outcome.name == "lda")
+    assert lda.mean_average_precision == pytest.approx(np.mean(scores))
+    assert lda.width == 9
+    assert lda.runs[0].setting["shrinkage"] in LDA().grid
+
+
+def test_all_methods_answer_the_same_queries(found: Comparison) -> None:
+    for standing in found.standings.values():
+        assert len({len(outcome.average_precision) for outcome in standing.outcomes if not outcome.failed}) == 1
+        one, same = (next(o for o in standing.outcomes if o.label == label) for label in ("cosine", "my cosine"))
+        np.testing.assert_array_equal(one.average_precision, same.average_precision)
+        assert standing.contest(one, same).verdict == "tie"
+
+
+def test_a_failure_is_a_row_with_its_reason_and_ends_nothing(found: Comparison) -> None:
+    assert found.seen
+    errors = {outcome.label: outcome.error for outcome in found.seen.outcomes if outcome.failed}
+    assert errors == {
+        "no disc": "RuntimeError: the disc is full",
+        "no numbers": "LikewiseError: Q contains NaN or infinity: every embedding must be finite",
+        "NCA": "not run: 209 training rows are more than small=50",
+    }
+    assert {outcome.label for outcome in found.seen.ranked[-3:]} == set(errors)
+
+
+def test_the_new_classes_are_not_those_learned_from(found: Comparison) -> None:
+    assert found.unseen
+    assert found.unseen.n_classes == (5, 5)
+    assert [outcome.name for outcome in found.unseen.outcomes][:3] == ["cosine", "rca", "lda"]
+    assert found.unseen.n_train + found.unseen.n_test == 300
+
+
+def test_it_can_be_printed_read_by_programs_and_put_on_a_page(found: Comparison) -> None:
+    text, page = str(found), found.to_html("A & B", "likewise compare x.npz")
+    value = json.loads(json.dumps(found.to_dict()))
+    assert value["seen"]["methods"][0]["mAP"] == found.seen.ranked[0].mean_average_precision  # type: ignore[union-attr]
+    for words in (
+        "Known classes",
+        "New classes",
+        "LDA + cosine",
+        "SimilarityLearner (linear)",
+        "the disc is full",
+        "± sd",
+    ):
+        assert words in text
+        assert words in page
+    assert found.recommendation() in page.replace("&gt;", ">").replace("&lt;", "<")
+    assert " ".join(text.split()).endswith(found.recommendation())
+    assert "A &amp; B" in page
+    assert "likewise compare x.npz" in page
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "<table>" in found._repr_html_()
+
+
+def test_a_table_does_not_depend_on_whether_there_is_another(
+    rows: tuple[np.ndarray, np.ndarray], found: Comparison
+) -> None:
+    alone = likewise.compare(*rows, methods=["cosine"], seen=False)
+    assert alone.seen is None
+    assert alone.unseen
+    assert found.unseen
+    np.testing.assert_array_equal(
+        alone.unseen.outcomes[0].average_precision, found.unseen.outcomes[0].runs[0].average_precision
+    )
+
+
+def test_settings_chosen_are_told_those_behind_a_kernel_too(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    told = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False).seen
+    assert told
+    settings = {outcome.name: outcome.runs[0].setting for outcome in told.outcomes}
+    assert set(settings["nystroem-ridge"]) == {"width", "alpha"}
+    assert {"ridge", "pull"} <= set(settings["anchored-linear"])
+
+
+def test_cosines_are_ranked_with_neighbours_in_a_block_of_their_own(
+    rows: tuple[np.ndarray, np.ndarray], found: Comparison
+) -> None:
+    X, y = rows
+    told = likewise.compare(X, y, methods=["cosine", "slr-fixed", "lda-posterior"], unseen=False).seen
+    assert told
+    assert told.with_neighbours
+    assert [outcome.name for outcome in told.with_neighbours.outcomes] == ["cosine"]
+    part = row_part(y, 0.3, np.random.default_rng([0, 1]))
+    Z = smoothed(Cosine().fit(X).transform(X[part.test]), 10)
+    expected = evaluate(Z, Z, y[part.test]).mean_average_precision
+    assert told.with_neighbours.outcomes[0].mean_average_precision == pytest.approx(expected)
+    for words in (str(found), found.to_html()):
+        assert "With neighbours: every cosine" in words
+    assert told.to_dict()["with_neighbours"]["methods"][0]["method"] == "cosine"
+
+
+def test_rows_are_told_as_they_finish_the_cheap_ones_first(
+    rows: tuple[np.ndarray, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    likewise.compare(*rows, methods=["anchored-linear", "nca", "cosine"], small=50, verbose=1)
+    out, err = capsys.readouterr()
+    told = [line for line in err.splitlines() if line.endswith(" left)")]
+    assert out == ""
+    assert [line.split()[0] for line in told] == ["NCA", "cosine", "cosine", "SimilarityLearner"]
+    assert "not run: " in told[0]
+    assert "mAP" in told[1]
+    assert told[-1].endswith("(about 0 s left)")
+
+
+def test_a_time_is_told_in_seconds_or_minutes() -> None:
+    assert (lasting(0.4), lasting(119), lasting(150)) == ("0 s", "119 s", "2 min")
+
+
+def test_one_seed_is_one_result(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    runs = [likewise.compare(*rows, methods=["lda", "anchored-linear"], unseen=False) for _ in range(2)]
+    scores = [[outcome.mean_average_precision for outcome in run.seen.outcomes] for run in runs if run.seen]
+    assert scores[0] == scores[1]
+    other = likewise.compare(*rows, methods=["lda"], unseen=False, random_state=1)
+    assert other.seen
+    assert other.seen.outcomes[0].mean_average_precision != scores[0][0]
+
+
+def test_no_rival_loses_for_the_units_of_its_columns_alone() -> None:
+    X, y = load_wine(return_X_y=True)
+    found = likewise.compare(X, y, methods=["cosine", "lda", "nystroem-ridge", "anchored-linear"], unseen=False).seen
+    assert found is not None
+    by_name = {outcome.name: outcome for outcome in found.outcomes}
+    for name in ("lda", "nystroem-ridge"):
+        assert by_name[name].remarks == ["columns are standardised first, as SimilarityLearner chooses to here"]
+        assert by_name[name].mean_average_precision > 0.9
+    assert not by_name["cosine"].remarks
+    assert by_name["cosine"].mean_average_precision < 0.7
+
+
+def test_large_data_is_sampled_with_a_remark(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    found = likewise.compare(*rows, methods=["cosine"], max_rows=100, unseen=False)
+    assert found.n_rows in range(90, 111)
+    assert found.remarks == [f"{found.n_rows} of 300 rows were drawn, by class; max_rows changes that"]
+    assert found.remarks[0] in str(found).replace("\n", " ")
+
+
+def test_sparse_rows_and_labels_of_text(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = rows
+    names = np.array([f"digit {label}" for label in y])
+    one = likewise.compare(X, y, methods=["cosine", "anchored-linear"], unseen=False)
+    same = likewise.compare(sp.csr_matrix(X), names, methods=["cosine", "anchored-linear"], unseen=False)
+    assert one.seen
+    assert same.seen
+    for a, b in zip(one.seen.outcomes, same.seen.outcomes, strict=True):
+        assert a.mean_average_precision == pytest.approx(b.mean_average_precision, abs=1e-3)
+
+
+def test_few_classes_leave_the_second_table_out_with_a_remark(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = rows
+    few = y < 3
+    found = likewise.compare(X[few], y[few], methods=["cosine"])
+    assert found.unseen is None
+    assert "expected at least four classes of two or more rows, got 3" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"methods": ["lda", "magic"]}, "methods has 'magic', which is not known: expected some of cosine, whitening"),
+        ({"methods": []}, "methods is empty"),
+        ({"splits": 0}, "splits=0 is below 1"),
+        ({"test_size": 1.0}, r"test_size=1.0 is outside \(0, 1\)"),
+        ({"seen": False, "unseen": False}, "leave nothing to compare"),
+    ],
+)
+def test_bad_options_get_a_sentence(
+    rows: tuple[np.ndarray, np.ndarray], options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(LikewiseError, match=sentence):
+        likewise.compare(*rows, **options)
+
+
+def test_nothing_left_to_compare_is_a_sentence() -> None:
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(LikewiseError, match=r"nothing is left to compare: .*classes"):
+        likewise.compare(X, y, seen=False)
+    with pytest.raises(LikewiseError, match="nothing is left to compare: none of the methods is in the"):
+        likewise.compare(X, y, methods=["rca"], unseen=False)
+
+
+def test_bad_data_gets_a_sentence_before_anything_is_fitted(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = rows
+    with pytest.raises(LikewiseError, match="X has 300 rows and y 299 labels: expected one label per row"):
+        likewise.compare(X, y[:-1])
+    with pytest.raises(ValueError, match="X contains NaN"):
+        likewise.compare(np.where(X > 15, np.nan, X), y)
+    with pytest.raises(LikewiseError, match="y has one class only"):
+        likewise.compare(X, np.zeros(300))
+
+
+def test_names_and_labels_are_unique_and_oasis_takes_fewer_steps_where_they_are_dear() -> None:
+    for methods in (seen_methods(), unseen_methods()):
+        assert len({method.name for method in methods}) == len({method.label for method in methods}) == len(methods)
+    oasis = next(method for method in seen_methods() if method.name == "oasis")
+    cheap, dear = Size(1000, 64, 10, 3000), Size(1000, 2000, 10, 3000)
+    assert (oasis.make(cheap, 0).n_steps, oasis.remark(cheap)) == (1_000_000, None)
+    steps = oasis.make(dear, 0).n_steps
+    assert 10_000 <= steps < 1_000_000
+    assert oasis.remark(dear) == f"{steps:,} steps instead of the usual 1,000,000"
+
+
+@pytest.mark.slow
+def test_every_method_runs_on_digits_and_the_order_is_the_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likewise.rivals.compare.methods._OASIS_STEPS", 5_000)  # a million take as long as all others
+    monkeypatch.setattr(likewise.rivals, "NeuralHead", partial(likewise.rivals.NeuralHead, steps=(40, 20)))
+    X, y = load_digits(return_X_y=True)
+    found = likewise.compare(X[:220], y[:220])
+    for standing in found.standings.values():
+        torchless = () if find_spec("torch") else ("neural", "neural-posterior")
+        assert [o.error for o in standing.outcomes if o.failed and o.name not in torchless] == []
+    assert found.seen
+    assert found.unseen
+    score = {outcome.name: outcome.mean_average_precision for outcome in found.seen.outcomes}
+    assert score["cosine"] < score["ridge"] < min(score["anchored"], score["logistic"])
+    assert score["lda"] < score["nystroem-lda"]
+    assert set(found.seen.contests()) == {"linear", "kernel", "posterior"}
+    unseen = {outcome.name: outcome.mean_average_precision for outcome in found.unseen.outcomes}
+    assert unseen["lda"] < unseen["lda-input"]
+    assert unseen["ridge"] < unseen["ridge-input"]
+
+
+# Splits: every class in its share, something to find for every query, no row on both sides
+
+class_sizes = st.lists(st.integers(1, 25), min_size=2, max_size=8)
+
+
+@given(class_sizes, st.floats(0.05, 0.95), st.integers(0, 99))
+def test_rows_are_split_by_class_and_every_query_has_something_to_find(
+    sizes: list[int], share: float, seed: int
+) -> None:
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    if max(sizes) < 3:
+        with pytest.raises(LikewiseError, match=f"the largest class of y has {max(sizes)} rows"):
+            row_part(codes, share, np.random.default_rng(seed))
+        return
+    part = row_part(codes, share, np.random.default_rng(seed))
+    np.testing.assert_array_equal(np.sort(np.concatenate([part.train, part.test])), np.arange(len(codes)))
+    held = np.bincount(codes[part.test], minlength=len(sizes))
+    for size, count in zip(sizes, held, strict=True):
+        assert count == 0 if size < 3 else 2 <= count < size
+
+
+def test_the_usual_share_is_held_out() -> None:
+    codes = np.repeat(np.arange(5), 100)
+    part = row_part(codes, 0.3, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.bincount(codes[part.test]), [30] * 5)
+
+
+@given(st.lists(st.integers(1, 9), min_size=4, max_size=9), st.integers(0, 99))
+def test_classes_are_on_one_side_only(sizes: list[int], seed: int) -> None:
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    if sum(size > 1 for size in sizes) < 4:
+        assert "expected at least four classes of two or more rows" in (class_obstacle(codes) or "")
+        return
+    assert class_obstacle(codes) is None
+    part = class_part(codes, np.random.default_rng(seed))
+    learned, searched = set(codes[part.train]), set(codes[part.test])
+    assert not learned & searched
+    assert len(learned | searched) == len(sizes)
+    assert np.bincount(codes[part.test]).max() > 1
+    assert sum(sizes[c] > 1 for c in learned) >= 2

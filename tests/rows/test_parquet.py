@@ -1,0 +1,106 @@
+"""Vectors in a Parquet file: the same model and index as from memory, read row group by row group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from likewise import SLR, SimilarityLearner, from_parquet, open_rows
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.rows.parquet import ParquetRows
+from likewise.search import Index
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N, D, GROUP = 700, 6, 128
+rng = np.random.default_rng(0)
+y = rng.integers(0, 4, N)
+X = (2 * rng.normal(size=(4, D))[y] + rng.normal(size=(N, D))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six row groups, the last of them shorter."""
+    path = tmp_path_factory.mktemp("parquet") / "rows.parquet"
+    columns = {"id": [f"doc-{row}" for row in range(N)], "embedding": list(X), "topic": y, "price": np.arange(N) / 2}
+    pq.write_table(pa.table(columns), path, row_group_size=GROUP)
+    return path
+
+
+@pytest.mark.parametrize("block", [50, GROUP, 10_000])
+def test_blocks_are_the_rows_in_their_order(path: Path, block: int) -> None:
+    found = list(ParquetRows(path, "embedding").blocks(block))
+    assert max(len(rows) for _, rows in found) <= min(block, GROUP)
+    assert [part.start for part, _ in found[1:]] == [part.stop for part, _ in found[:-1]]
+    np.testing.assert_array_equal(np.concatenate([rows for _, rows in found]), X)
+
+
+def test_some_rows_are_read_without_the_other_row_groups(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, read = ParquetRows(path, "embedding"), []
+    original = ParquetRows._read
+    monkeypatch.setattr(ParquetRows, "_read", lambda self, groups, n: read.extend(groups) or original(self, groups, n))
+    wanted = np.array([3, GROUP, GROUP + 1, N - 1])
+    np.testing.assert_array_equal(rows.take(wanted), X[wanted])
+    assert read == [0, 1, 5]
+    assert rows.take(np.empty(0, int)).shape == (0, D)
+
+
+@pytest.mark.parametrize("model", [SLR(rank=3, random_state=0), SimilarityLearner(kernel="linear", random_state=0)])
+def test_a_model_is_that_of_rows_in_memory(path: Path, model: SLR) -> None:
+    table = from_parquet(path, label="topic")
+    assert open_rows(table).where == "disk"
+    found, expected = (model.fit(*given).transform(X) for given in ((table,), (X, y)))
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=2e-3, atol=2e-3)
+
+
+def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
+    model = SLR(rank=3, random_state=0).fit(X, y)
+    index, expected = Index.build(model, from_parquet(path, label="topic")), Index.build(model, X, {"label": y})
+    np.testing.assert_array_equal(index.vectors, expected.vectors)
+    assert index.labels.tolist() == y.tolist()
+    assert index.ids[:2].tolist() == ["doc-0", "doc-1"]
+    assert index.metadata.rows([3]) == [{"price": 1.5, "topic": y[3]}]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64()), pa.large_list(pa.float16()), pa.list_(pa.float32(), D)])
+def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
+    rows = pa.array([row.astype(np.float16) for row in X[:9]], kind)
+    pq.write_table(pa.table({"v": rows}), tmp_path / "a.parquet")
+    found = from_parquet(tmp_path / "a.parquet", vector="v")
+    np.testing.assert_array_equal(next(found.X.blocks(9))[1], X[:9].astype(np.float16))
+    assert found.y is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1.0, 2.0], [1.0]], r"row 2 of .*a\.parquet has 1 numbers in 'embedding': expected 2"),
+        ([[1.0, 2.0], None], r"row 2 of .*a\.parquet has no embedding: expected a list of numbers"),
+        (
+            pa.array([[]], pa.list_(pa.float32())),
+            r"row 1 of .*a\.parquet has no numbers in 'embedding': expected a list of numbers",
+        ),
+        (["a"], r"column 'embedding' of .*a\.parquet is string: expected lists of numbers"),
+        ([["a"]], r"column 'embedding' of .*a\.parquet is list<.*string>: expected lists of numbers"),
+        ([], r"a\.parquet is empty: it has columns and no rows"),
+    ],
+)
+def test_a_column_that_holds_no_vectors_is_said(tmp_path: Path, values: object, message: str) -> None:
+    pq.write_table(pa.table({"embedding": values}), tmp_path / "a.parquet")
+    with pytest.raises(LikewiseError, match=message):
+        list(from_parquet(tmp_path / "a.parquet").X.blocks(10))
+
+
+def test_a_file_or_a_column_that_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    with pytest.raises(FileFormatError, match=r"text\.parquet is not a Parquet file, or it is damaged"):
+        from_parquet(tmp_path / "text.parquet")
+    with pytest.raises(LikewiseError, match=r"none\.parquet does not exist"):
+        from_parquet(tmp_path / "none.parquet")
+    with pytest.raises(LikewiseError, match=r"has no column 'vector': its columns are id, embedding, topic, price"):
+        from_parquet(path, vector="vector")
+    with pytest.raises(LikewiseError, match="has no column 'class'"):
+        from_parquet(path, label="class")

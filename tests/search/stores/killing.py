@@ -1,0 +1,41 @@
+"""Exports in processes that are killed: forked from one that has imported everything but the databases' drivers.
+
+Drivers start threads, which do not survive a fork: each export imports its own.
+"""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.processes import FORKED
+
+from likewise.search.index import Index
+from likewise.search.stores import export_to, open_store
+
+
+def killed_after(batches: int, index: Path, address: str, table: str) -> None:
+    """Export in batches of ten rows, and kill -9 the export after so many of them."""
+    here, there = FORKED.Pipe()
+    export = FORKED.Process(target=_export, args=(index, address, table, there))
+    export.start()
+    there.close()
+    try:
+        for _ in range(batches):
+            here.recv()
+    finally:
+        export.kill()
+        export.join()
+
+
+def _export(index: Path, address: str, table: str, told: Connection) -> None:
+    with open_store(address, table) as store:
+        type(store).batch = 10
+        upsert = store.upsert
+
+        def telling(*given: object, **options: object) -> None:
+            upsert(*given, **options)  # type: ignore[arg-type]
+            told.send(None)
+
+        store.upsert = telling  # type: ignore[method-assign]
+        export_to(Index.load(index), store)

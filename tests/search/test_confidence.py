@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from likewise import SimilarityLearner
+from likewise.errors import LikewiseError
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.search.confidence import is_calibrated, marks_calibration
+from likewise.teach import Teacher
+from likewise.teach.groups import Node
+from likewise.teach.lesson_card import GroupMark, Trial
+
+X, Y = load_digits(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(Y))
+LEARNED, GALLERY, ASKED = ORDER[:600], ORDER[600:1300], ORDER[1300:]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SimilarityLearner(random_state=0).fit(X[LEARNED], Y[LEARNED])
+
+
+@pytest.fixture(scope="module", params=[0, 10], ids=["plain", "smoothed"])
+def index(model, request):
+    return Index.build(model, X[GALLERY], {"label": Y[GALLERY]}, neighbours=request.param)
+
+
+def test_probabilities_of_results_come_true(index):
+    ids, _, P = index.search(X[ASKED], k=100, probability=True)
+    same = Y[GALLERY][ids] == Y[ASKED][:, None]
+    assert P.shape == ids.shape
+    assert abs(P.mean() - same.mean()) < 0.03
+    assert P[same].mean() > 0.9 > 0.5 > P[~same].mean()
+
+
+def test_probabilities_are_those_of_the_model(model):
+    index = Index.build(model, X[GALLERY[:50]])
+    ids, _, P = index.search(X[ASKED[:5]], k=50, probability=True)
+    pairs = model.predict_proba_pairs(X[ASKED[:5]], X[GALLERY[:50]])
+    assert np.take_along_axis(pairs, ids, axis=1) == pytest.approx(P, abs=1e-3)
+
+
+def test_rows_that_the_model_learned_from_are_known_as_such(model):
+    index = Index.build(model, X[LEARNED[:100]])
+    ids, scores, P = index.search(X[ASKED[:5]], k=100, probability=True)
+    assert model.calibration.probability(scores, 1) == pytest.approx(P, abs=1e-3)
+    assert not np.allclose(model.calibration.probability(scores, 0), P, atol=1e-3)
+    assert len(ids) == 5
+
+
+def test_matches_keep_the_share_of_wrong_ones_below_the_cut_off(index):
+    for share in (0.05, 0.2):
+        found = index.matches(X[ASKED], share)
+        wrong = [
+            np.mean(Y[GALLERY][one.ids] != y) if len(one.ids) else 0 for one, y in zip(found, Y[ASKED], strict=True)
+        ]
+        assert np.mean(wrong) < share + 0.01
+        assert np.mean([len(one.ids) for one in found]) > 50
+    assert all((one.probabilities >= 0.5).all() for one in found)
+
+
+def test_no_more_than_k_matches(index):
+    assert max(len(one.ids) for one in index.matches(X[ASKED[:20]], 0.2, k=7)) == 7
+
+
+def test_a_promise_that_cannot_be_kept_returns_nothing(index):
+    assert all(len(one.ids) == len(one.scores) == 0 for one in index.matches(X[ASKED[:9]], 1e-6))
+
+
+def test_an_index_without_labels_has_no_probabilities():
+    index = Index.build(Cosine().fit(X[:50]), X[:50])
+    assert not is_calibrated(index)
+    with pytest.raises(LikewiseError, match="Cosine has no calibration: its fit holds out no rows"):
+        index.search(X[:1], probability=True)
+
+
+# -- Taught -----------------------------------------------------------------------------------------------------------
+
+
+def trials(n_right: int, n_wrong: int) -> list[Trial]:
+    right = [Trial(GroupMark(0, Node("row", i), True), 0.8 + i / 100, True, [0.0, 0.1]) for i in range(n_right)]
+    return right + [Trial(GroupMark(0, Node("row", -i), False), 0.4 + i / 100, False, [0.1]) for i in range(n_wrong)]
+
+
+@pytest.mark.parametrize(("n_right", "n_wrong"), [(7, 20), (20, 7)])
+def test_few_marks_calibrate_nothing(n_right, n_wrong):
+    assert marks_calibration(trials(n_right, n_wrong)) is None
+    assert marks_calibration(trials(8, 8)) is not None
+
+
+def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
+    index = Index.build(Cosine(centre=True).fit(X), X)
+    index.save(tmp_path / "digits.index")
+    index = Index.load(tmp_path / "digits.index")
+    from likewise.teach.teacher import opened_feedback
+
+    teacher = Teacher(index, opened_feedback(index))
+    query = int(np.flatnonzero(Y == 3)[0])
+    rows = np.random.default_rng(0).permutation(np.setdiff1d(index.search_rows([query], 400)[0][0], query))
+    right, wrong = rows[Y[rows] == 3][:12], rows[Y[rows] != 3][:12]
+    teacher.mark(query, right.tolist(), True)
+    teacher.mark(query, wrong.tolist(), False)
+    taught = teacher.learn().index
+    ids, _, P = taught.search(X[[query]], k=len(X), probability=True)
+    same = Y[ids[0]] == 3
+    assert P[0][same].mean() > 0.5 > P[0][~same].mean()
+    again = Index.load(tmp_path / "digits.index")
+    assert again.model.calibration_ == taught.model.calibration_
+
+
+def test_rows_of_what_was_taught_are_known_and_others_stay_unknown(model):
+    strange, inverted = np.random.default_rng(0).standard_normal((40, 64)) * 30, 16 - X[GALLERY[:200]]
+    index = Index.build(model, np.vstack([X[GALLERY[:200]], strange, inverted]))
+    teacher = Teacher(index)
+    assert (index.model.novelty(np.vstack([strange, inverted])) > 1).all()
+    teacher.label(list(range(200, 204)), "noise")
+    taught = teacher.learn().index.model
+    assert taught.knows_classes
+    assert (taught.novelty(strange[:4]) <= 1).all()
+    assert (taught.novelty(inverted) > 1).mean() > 0.9

@@ -1,0 +1,121 @@
+"""Exact search is brute force, ties and all, with faiss and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.search.conftest import MODELS, Digits
+
+from likewise.errors import LikewiseError
+from likewise.search import Index, approximate
+from likewise.search.approximate import Approximate, measured_recall
+from likewise.search.rank import Exact, best_rows, cosine_rows, without
+
+
+def brute_force(Q: np.ndarray, V: np.ndarray, k: int) -> np.ndarray:
+    """All scores in float64, sorted: highest first, equal ones by row number."""
+    return np.argsort(-(Q.astype(np.float64) @ V.astype(np.float64).T), axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_search_is_brute_force_under_every_model(fitted: dict[str, Any], digits: Digits, name: str) -> None:
+    X, _, G, _ = digits
+    index = Index.build(fitted[name], G.astype(np.float32))
+    Q = X[:50].astype(np.float32)
+    expected = brute_force(fitted[name].transform_query(Q).astype(np.float32), index.vectors, 10)
+    ids, scores = index.search(Q, 10)
+    np.testing.assert_array_equal(ids, expected)
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+@given(
+    n=st.integers(1, 60),
+    r=st.integers(1, 6),
+    k=st.integers(1, 60),
+    levels=st.integers(1, 4),
+    seed=st.integers(0, 2**31),
+    with_faiss=st.booleans(),
+)
+def test_ties_go_by_row_number_however_many_there_are(
+    n: int, r: int, k: int, levels: int, seed: int, with_faiss: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    V = rng.integers(-levels, levels + 1, (n, r)).astype(np.float32)
+    Q = rng.integers(-levels, levels + 1, (3, r)).astype(np.float32)
+    engine = Exact(V)
+    if not with_faiss:
+        engine._flat = None
+    k = min(k, n)
+    rows, scores = best_rows(engine, Q, k)
+    np.testing.assert_array_equal(rows, brute_force(Q, V, k))
+    np.testing.assert_array_equal(scores, np.take_along_axis(Q @ V.T, rows, axis=1))
+
+
+def test_a_thousand_copies_of_one_item_come_in_order() -> None:
+    V = np.ones((1000, 3), np.float32)
+    V[500:] *= 2
+    rows, _ = best_rows(Exact(V), np.ones((1, 3), np.float32), 700)
+    assert rows[0].tolist() == [*range(500, 1000), *range(200)]
+
+
+@given(seed=st.integers(0, 2**31), k=st.integers(1, 30))
+def test_the_cosine_of_raw_rows_is_brute_force_too(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, Q = rng.standard_normal((40, 5)).astype(np.float32), rng.standard_normal((4, 5)).astype(np.float32)
+    norms = np.linalg.norm(X, axis=1)
+    rows, scores = cosine_rows(Q, X, norms, k)
+    unit_q, unit_x = (A.astype(float) / np.linalg.norm(A.astype(float), axis=1, keepdims=True) for A in (Q, X))
+    np.testing.assert_allclose(scores, -np.sort(-(unit_q @ unit_x.T), axis=1)[:, :k], atol=1e-6)
+    np.testing.assert_allclose(np.take_along_axis(unit_q @ unit_x.T, rows, axis=1), scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivf", "ivfpq", True])
+def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any) -> None:
+    made = Approximate(index.vectors, kind)
+    recall = measured_recall(made, index.vectors[:100])
+    exact, found = (best_rows(engine, index.vectors[:100], 10)[0] for engine in (Exact(index.vectors), made))
+    assert recall == np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
+    assert 0.5 < recall <= 1
+    assert made.kind == ("hnsw" if kind is True else kind)
+
+
+def test_auto_is_exact_unless_a_search_takes_too_long(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Index.build(index.model, index.raw, approximate="auto", neighbours=0)
+    assert (made.approximate, made.recall) == (False, None)
+    monkeypatch.setattr(approximate, "EXACT_SECONDS", 0)
+    made = Index.build(index.model, index.raw, approximate="auto", neighbours=0)
+    assert made.approximate == "hnsw"
+    assert made.recall is not None
+
+
+def test_lists_are_looked_into_until_nearly_all_is_found(index: Index) -> None:
+    made = Approximate(index.vectors, "ivf")
+    assert measured_recall(made, index.vectors[::3]) > approximate.GOOD - 0.05
+    assert made.index.nprobe < made.index.nlist
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
+def test_lists_that_are_mapped_from_a_file_can_be_saved_again(index: Index, kind: str, tmp_path: Path) -> None:
+    made = Index.build(index.model, index.raw, approximate=kind, neighbours=0)
+    made.save(tmp_path / "a.index")
+    loaded = Index.load(tmp_path / "a.index")
+    assert not loaded.vectors.flags.writeable  # mapped
+    loaded.save(tmp_path / "b.index")
+    found = [each.search_rows([3], 10)[0].tolist() for each in (made, loaded, Index.load(tmp_path / "b.index"))]
+    assert found[0] == found[1] == found[2]
+
+
+def test_an_unknown_kind_of_index_is_named() -> None:
+    with pytest.raises(LikewiseError, match="approximate='tree': expected False, True, 'auto', 'hnsw'"):
+        Approximate(np.ones((3, 2), np.float32), "tree")
+
+
+def test_a_query_is_left_out_of_its_own_results_or_the_last_place_is() -> None:
+    rows, scores = without(np.array([7, 9]), np.array([[1, 7, 2], [3, 4, 5]]), np.array([[3.0, 2, 1], [3, 2, 1]]))
+    assert rows.tolist() == [[1, 2], [3, 4]]
+    assert scores.tolist() == [[3, 1], [3, 2]]

@@ -1,0 +1,178 @@
+"""Suggestions and named sets on the server: previews, labels in one step, lists, and keywords for its own machine."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from likewise.pictures.keywords import keywords_of
+from likewise.search import Index
+from likewise.serve import ServerSettings, create_app
+from likewise.teach import Teacher
+from likewise.teach.concepts import grown
+from tests.serve.conftest import found, talking
+
+
+@pytest.fixture
+def folder(sure_index: Path, tmp_path: Path) -> Path:
+    """A copy of the calibrated digits with their pictures."""
+    index = Index.load(sure_index)
+    assert index.root is not None
+    shutil.copytree(index.root, tmp_path / "digits")
+    index.root = tmp_path / "digits"
+    return index.save(tmp_path / "sure.index")
+
+
+@pytest.fixture
+def local(folder: Path) -> Iterator[Any]:
+    with talking(create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)) as client:
+        yield client
+
+
+def preview(client: Any, **asked: Any) -> dict[str, Any]:
+    answer = client.post("/api/concepts", json=asked)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def finished(client: Any) -> dict[str, Any]:
+    client.app.state.concepts.job.wait()
+    return client.get("/api/concepts/keywords").json()
+
+
+def test_a_preview_is_what_the_library_and_apply_choose(local: Any, folder: Path) -> None:
+    expected = grown(Teacher(Index.load(folder)), "digit 3", 0.1)
+    made = preview(local, label="digit 3", at_most_wrong=0.1)
+    assert (made["items"], made["known"]) == (len(expected), 14)
+    assert made["about_wrong"] == pytest.approx(expected.about_wrong)
+    assert [item["row"] for item in made["least_sure"]] == expected.least_sure().tolist()
+    assert (made["writes"], made["written"]) == (True, False)
+
+
+def test_a_label_alone_needs_no_cut_off(client: Any) -> None:
+    made = preview(client, label="digit 3")
+    assert (made["items"], made["about_wrong"], made["least_sure"]) == (made["known"], None, [])
+    answer = client.post("/api/concepts", json={"label": "digit 3", "at_most_wrong": 0.1})
+    assert (answer.status_code, "no calibration" in answer.json()["detail"]) == (422, True)
+    answer = client.post("/api/concepts", json={"label": "digit"})
+    assert "there is 'digit" in answer.json()["detail"]
+
+
+def test_a_set_becomes_labels_in_one_step_without_what_was_taken_out(local: Any) -> None:
+    made = preview(local, label="digit 3", at_most_wrong=0.1)
+    out = made["least_sure"][0]["row"]
+    body = {"concept": made["concept"], "label": "digit 3", "without": [out]}
+    done = local.post("/api/concepts/labels", json=body).json()
+    assert (done["labelled"], done["kept"]) == (made["items"] - 1, 0)
+    labels = local.app.state.session.labels
+    assert labels.count("digit 3") == made["items"] - 1
+    assert labels[out] is None
+    local.post("/api/undo")
+    assert local.app.state.session.labels.count("digit 3") == made["known"]
+
+
+def test_results_above_a_cut_off_become_a_named_set_and_labelled_ones_stay(local: Any) -> None:
+    query = {"like": [{"row": 5}], "at_most_wrong": 0.1}
+    hits = found(local, **query, k=200)["hits"]
+    labelled = [hit["row"] for hit in hits if hit["label"] is not None]
+    made = preview(local, **query)
+    assert made["items"] == len(hits) + 1
+    done = local.post("/api/concepts/labels", json={"concept": made["concept"], "label": "round"}).json()
+    assert (done["labelled"], done["kept"]) == (made["items"] - len(labelled), len(labelled))
+    again = local.post("/api/concepts/labels", json={"concept": made["concept"], "label": "round"})
+    assert (again.status_code, "no item is new" in again.json()["detail"]) == (422, True)
+
+
+def test_a_set_is_listed_with_its_probabilities(local: Any) -> None:
+    made = preview(local, label="digit 3", at_most_wrong=0.1)
+    out = made["least_sure"][0]["row"]
+    text = local.get(f"/api/concepts/{made['concept']}.csv?label=digit+3&without={out}").text
+    lines = list(csv.reader(io.StringIO(text)))
+    assert lines[0] == ["path", "label", "probability"]
+    assert len(lines) == made["items"]
+    assert local.get("/api/concepts/gone.csv?label=x").status_code == 404
+
+
+def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, folder: Path) -> None:
+    pictures = folder.parent / "digits"
+    before = {path: path.read_bytes() for path in pictures.rglob("*") if path.is_file()}
+    made = preview(local, label="digit 3", at_most_wrong=0.1)
+    answer = local.post("/api/concepts/keywords", json={"concept": made["concept"], "label": "digit 3"})
+    assert answer.status_code == 202
+    done = finished(local)
+    assert (done["state"], done["outcome"]["created"], done["done"]) == ("done", made["items"], made["items"])
+    assert {path: path.read_bytes() for path in before} == before
+    row = made["least_sure"][0]["row"]
+    assert keywords_of(local.app.state.session.index.image_path(row))[0].words == ["digit 3"]
+    assert preview(local, label="digit 3", at_most_wrong=0.1)["written"] is True
+    local.post("/api/concepts/keywords/undo", json={"label": "digit 3"})
+    assert finished(local)["outcome"]["deleted"] == made["items"]
+    assert {path for path in pictures.rglob("*") if path.is_file()} == set(before)
+    assert local.post("/api/concepts/keywords/undo", json={"label": "digit 3"}).status_code == 404
+
+
+def test_others_write_no_keywords(folder: Path) -> None:
+    for settings in ({"token": "a long enough secret"}, {"host": "0.0.0.0", "token": "a long enough secret"}):
+        app = create_app(Index.load(folder), ServerSettings(rate_limited=False, **settings), folder)
+        with talking(app) as client:
+            client.headers["Authorization"] = "Bearer a long enough secret"
+            made = preview(client, label="digit 3", at_most_wrong=0.1)
+            assert (made["writes"], made["written"]) == (False, False)
+            for path, body in (
+                ("keywords", {"concept": made["concept"], "label": "digit 3"}),
+                ("keywords/undo", {"label": "digit 3"}),
+            ):
+                answer = client.post(f"/api/concepts/{path}", json=body)
+                assert (answer.status_code, "person at the machine" in answer.json()["detail"]) == (403, True)
+    assert not list(folder.parent.rglob("*.xmp"))
+
+
+def test_steps_are_limited_as_others_are(folder: Path) -> None:
+    from likewise.serve import Limits
+
+    limits = Limits(teach_rate=0.01, teach_burst=2)
+    with talking(create_app(Index.load(folder), ServerSettings(limits=limits), folder)) as client:
+        codes = [client.post("/api/concepts", json={"label": "digit 3"}).status_code for _ in range(3)]
+    assert codes == [200, 200, 429]
+
+
+def test_suggestions_begin_with_what_stands_for_most_others(local: Any) -> None:
+    answer = local.get("/api/suggestions").json()
+    assert len(answer["suggestions"]) == 10
+    assert {(one["why"], one["of_row"], one["of_label"]) for one in answer["suggestions"]} == {("typical", None, None)}
+    assert answer["outlook"] is None
+
+
+def test_suggestions_for_a_query_are_those_of_the_teacher(local: Any) -> None:
+    answer = local.get("/api/suggestions?row=5&n=7").json()
+    expected = local.app.state.teaching._teacher.suggest(7, query=5)
+    assert [one["row"] for one in answer["suggestions"]] == [one.row for one in expected]
+    assert {one["of_row"] for one in answer["suggestions"]} == {5}
+    assert all("5" not in one["reason"] for one in answer["suggestions"])  # no numbers instead of names
+
+
+def test_suggestions_for_a_label_name_an_example_of_it(local: Any) -> None:
+    local.post("/api/labels", json={"items": [7, 8], "label": "mine"})
+    answer = local.get("/api/suggestions?label=mine").json()["suggestions"]
+    assert {(one["of_label"], one["of_row"]) for one in answer} == {("mine", 7)}
+    known = local.get("/api/suggestions?label=digit+3").json()["suggestions"]
+    labels = np.array(local.app.state.session.labels)
+    assert {labels[one["of_row"]] for one in known} == {"digit 3"}  # nobody gave it: an item stands for it
+    assert local.get("/api/suggestions?label=nothing").status_code == 404
+    assert local.get("/api/suggestions?label=mine&row=3").status_code == 422
+
+
+def test_enough_marks_have_an_outlook(local: Any) -> None:
+    hits = [hit["row"] for hit in found(local, like=[{"row": 5}], k=200)["hits"]]
+    for right, items in ((True, hits[:8]), (False, hits[-8:])):
+        local.post("/api/marks", json={"query": [{"row": 5}], "items": items, "right": right})
+    outlook = local.get("/api/suggestions?row=5").json()["outlook"]
+    assert outlook["more"] == 10
+    assert outlook["low"] <= outlook["gain"] <= outlook["high"]

@@ -1,0 +1,66 @@
+"""Exports: CSV of what was found, ZIP of the pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from likewise.search import Index
+from likewise.serve import exporting
+from likewise.serve.exporting import unique_names
+from tests.serve.conftest import N, found
+
+
+def _made(client: Any, **body: Any) -> dict[str, Any]:
+    answer = client.post("/api/exports", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def test_a_query_is_exported_as_csv_to_any_depth(client: Any, index_folder: Path) -> None:
+    made = _made(client, like=[{"row": 3}], k=300)
+    lines = list(csv.DictReader(io.StringIO(client.get(f"/api/exports/{made['export']}.csv").text)))
+    hits = found(client, like=[{"row": 3}], k=200)["hits"]
+    paths = Index.load(index_folder).paths
+    assert len(lines) == made["items"] == 300
+    for line, hit in zip(lines, hits, strict=False):
+        assert (line["id"], line["path"], line["label"]) == (str(hit["id"]), paths[hit["row"]], hit["label"])
+        assert float(line["score"]) == pytest.approx(hit["score"], abs=1e-5)
+
+
+def test_a_zip_has_the_files_as_they_are(client: Any, index_folder: Path) -> None:
+    made = _made(client, items=[5, 9])
+    answer = client.get(f"/api/exports/{made['export']}.zip")
+    index = Index.load(index_folder)
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        assert [archive.read(name) for name in archive.namelist()] == [
+            index.image_path(row).read_bytes() for row in (5, 9)
+        ]
+    assert (made["pictures"], made["note"]) == (2, None)
+
+
+def test_a_zip_is_limited_and_says_so(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "MOST_FILES", 3)
+    made = _made(client, items=list(range(N)))
+    assert (made["items"], made["pictures"]) == (N, 3)
+    assert made["note"] == "The ZIP has the first 3 of 400 pictures: it holds at most 3 pictures or 1 GB."
+
+
+def test_names_in_a_zip_are_unique() -> None:
+    paths = [Path("x/a.jpg"), Path("y/A.jpg"), Path("z/a.jpg"), Path("b.jpg")]
+    assert unique_names(paths) == ["a.jpg", "A (2).jpg", "a (3).jpg", "b.jpg"]
+
+
+@pytest.mark.parametrize("body", [{}, {"items": [1], "like": [{"row": 1}]}, {"items": [N]}])
+def test_an_export_is_of_items_or_of_a_query(client: Any, body: dict[str, Any]) -> None:
+    assert 400 <= client.post("/api/exports", json=body).status_code < 500
+
+
+def test_an_unknown_export_is_not_found(client: Any) -> None:
+    assert client.get("/api/exports/none.csv").status_code == 404

@@ -1,0 +1,134 @@
+"""Middleware: hosts, origins, headers, rates, bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from likewise.serve import Limits
+from likewise.serve.middleware import RateLimiter, bare_host, client_key
+from tests.serve.conftest import PNG, SEARCH, talking
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("127.0.0.1:8000", 200), ("localhost:9", 200), ("[::1]:8000", 200), ("LOCALHOST", 200), ("evil.example", 400),
+        ("evil.example:8000", 400), ("127.0.0.1.evil.example", 400), ("192.168.1.4:8000", 400), ("", 400),
+    ],
+)  # fmt: skip
+def test_only_our_own_names_are_answered(client: Any, host: str, code: int) -> None:
+    assert client.get("/api/status", headers={"host": host}).status_code == code
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, 200),
+        ({"origin": "http://127.0.0.1:8000"}, 200),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:8001"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "same-origin", "origin": "null"}, 200),  # a page without referrer
+        ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
+        ({"content-type": "text/plain"}, 403),
+        ({"content-type": "application/x-www-form-urlencoded"}, 403),
+    ],
+)
+def test_a_post_must_come_from_our_own_page(client: Any, headers: dict[str, str], code: int) -> None:
+    assert client.post("/api/search", json=SEARCH, headers=headers).status_code == code
+
+
+def test_every_answer_carries_the_policy(client: Any) -> None:
+    for path in ("/", "/api/status", "/nothing", "/static/app.js"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert client.get(path).headers["x-frame-options"] == "DENY"
+        assert client.get(path).headers["cache-control"] in ("no-store", "no-cache")
+    assert client.get("/", headers={"host": "evil"}).headers["content-security-policy"]
+
+
+def test_a_server_for_others_answers_to_addresses_and_to_names_it_was_given(application: Callable[..., Any]) -> None:
+    names = ("10.0.0.4:80", "[2001:db8::1]:80", "photos.example", "other.example", "10.0.0.4.other.example")
+    with talking(application(host="0.0.0.0", allowed_hosts=("photos.example",))) as client:
+        known = [name for name in names if client.get("/healthz", headers={"host": name}).status_code == 200]
+    assert known == ["10.0.0.4:80", "[2001:db8::1]:80", "photos.example"]
+
+
+def test_a_rate_above_the_limit_is_refused_with_the_time_to_wait(application: Callable[..., Any]) -> None:
+    limits = Limits(rate=0.001, burst=5, upload_rate=0.001, upload_burst=1)
+    with talking(application(rate_limited=True, limits=limits)) as client:
+        codes = [
+            client.post("/api/uploads", content=b"x", headers={"content-type": "image/png"}).status_code
+            for _ in range(2)
+        ]
+        assert codes == [422, 429]
+        codes = [client.get("/healthz").status_code for _ in range(5)]
+        assert codes == [200, 200, 200, 429, 429]
+        assert int(client.get("/healthz").headers["retry-after"]) >= 1
+
+
+def test_marks_have_a_rate_of_their_own(application: Callable[..., Any]) -> None:
+    limits = Limits(teach_rate=0.001, teach_burst=2)
+    with talking(application(rate_limited=True, limits=limits)) as client:
+        steps = [client.post("/api/labels", json={"items": [1], "label": "a"}).status_code for _ in range(3)]
+        assert steps == [201, 201, 429]
+        assert client.get("/api/labels").status_code == 200
+
+
+@given(st.floats(0.1, 100), st.integers(1, 50), st.lists(st.floats(0, 3), max_size=60))
+def test_a_bucket_admits_no_more_than_burst_and_rate(rate: float, burst: int, pauses: list[float]) -> None:
+    now = 0.0
+    bucket = RateLimiter(rate, burst, lambda: now)
+    admitted = 0
+    for pause in pauses:
+        now += pause
+        admitted += bucket.wait("somebody") == 0
+    assert admitted <= burst + rate * now + 1e-6
+    assert bucket.wait("somebody else") == 0
+
+
+def test_buckets_forget_those_who_have_been_quiet_longest() -> None:
+    buckets = RateLimiter(1, 1, lambda: 0.0, most=10)
+    for number in range(100):
+        buckets.wait(str(number))
+    assert len(buckets._levels) == 10
+
+
+@pytest.mark.parametrize(
+    ("host", "bare"), [("a:80", "a"), ("A", "a"), ("[::1]:80", "::1"), ("[::1]", "::1"), ("::1", "::1"), ("", "")]
+)
+def test_a_host_is_stripped_of_its_port(host: str, bare: str) -> None:
+    assert bare_host(host) == bare
+
+
+@pytest.mark.parametrize(
+    ("address", "key"),
+    [("192.0.2.1", "192.0.2.1"), ("2001:db8::1:2", "2001:db8::/64"), ("fe80::1%eth0", "fe80::/64"), ("a:b", "a:b")],
+)
+def test_requests_are_counted_by_address_or_ipv6_network(address: str, key: str) -> None:
+    assert client_key({"type": "http", "client": (address, 1)}) == key
+
+
+def test_an_upload_of_50_megabytes_is_refused(client: Any) -> None:
+    answer = client.post("/api/uploads", content=b"\0" * 50_000_000, headers=PNG)
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["detail"]
+
+
+def test_a_large_upload_without_a_length_is_refused_when_it_becomes_too_large(client: Any) -> None:
+    answer = client.post("/api/uploads", content=(b"\0" * 2**20 for _ in range(30)), headers=PNG)
+    assert answer.status_code == 413
+
+
+def test_a_large_json_body_is_refused(client: Any) -> None:
+    answer = client.post("/api/search", content=b" " * 600_000, headers={"content-type": "application/json"})
+    assert answer.status_code == 413

@@ -1,0 +1,250 @@
+"""The journal of feedback: what was confirmed is there, whatever happens."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.conftest import killed_while
+
+from likewise.errors import LikewiseError
+from likewise.search.identity import Identities, ItemRef
+from likewise.search.items import as_items
+from likewise.teach import Feedback
+from likewise.teach.feedback import Event, outside_name
+from likewise.teach.feedback_csv import feedback_to_csv
+
+
+def mark(query: object, item: object, right: bool | None = True, who: str = "") -> Event:
+    return Event("mark", (ItemRef(query),), (ItemRef(item),), right, who=who)
+
+
+def label(item: object, name: str, who: str = "") -> Event:
+    return Event("label", items=(ItemRef(item, "ab12"),), label=name, who=who)
+
+
+def items_of(journal: Feedback) -> list[object]:
+    return [event.items[0].id for event in journal.events()]
+
+
+def test_what_is_appended_is_read_back_in_order(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    numbers = np.array([0.5, 1.5], np.float32)
+    name = outside_name(numbers)
+    events = [
+        journal.append(mark(1, 2)),
+        journal.append(Event("mark", (ItemRef("a", "ff"), name), (ItemRef("b"), ItemRef("c")), None), {name: numbers}),
+        journal.append(label("x/ü.jpg", "cat", "Anna")),
+    ]
+    again = Feedback(tmp_path)
+    assert again.events() == journal.events() == events
+    assert all(event.time > 0 for event in events)
+    assert len({event.id for event in events}) == 3
+    np.testing.assert_array_equal(again.numbers(name), numbers)
+
+
+def test_the_numbers_of_a_query_are_written_once(tmp_path: Path) -> None:
+    journal, numbers = Feedback(tmp_path), np.arange(1000, dtype=np.float32)
+    name = outside_name(numbers)
+    for item in range(5):
+        journal.append(Event("mark", (name,), (ItemRef(item),), True), {name: numbers})
+    assert journal.path.read_bytes().count(b'"kind":"query"') == 1
+    assert journal.path.stat().st_size < 4 * 1000 * 4 / 3 * 2
+
+
+def test_an_undo_names_the_step_it_takes_back(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    assert journal.undo() is None
+    for item in (2, 3, 4):
+        journal.append(mark(1, item))
+    assert journal.undo().items[0].id == 4  # type: ignore[union-attr]
+    assert journal.undo().items[0].id == 3  # type: ignore[union-attr]
+    assert items_of(Feedback(tmp_path)) == [2]
+
+
+def test_one_takes_back_ones_own_last_step(tmp_path: Path) -> None:
+    anna, ben = Feedback(tmp_path), Feedback(tmp_path)
+    anna.append(mark(1, 2, who="Anna"))
+    ben.append(mark(1, 3, who="Ben"))
+    anna.append(mark(1, 4, who="Anna"))
+    undone = ben.undo("Ben")
+    assert undone is not None
+    assert undone.items[0].id == 3
+    assert ben.undo("Ben") is None
+    assert items_of(ben) == [2, 4]
+    assert [event.kind for event in anna.refresh()][-1] == "undo"
+    assert items_of(anna) == [2, 4]
+
+
+def test_two_processes_that_undo_at_once_take_back_one_step_each(tmp_path: Path) -> None:
+    one, two = Feedback(tmp_path), Feedback(tmp_path)
+    for item in range(2, 10):
+        one.append(mark(1, item))
+    with ThreadPoolExecutor(2) as pool:
+        undone = list(pool.map(lambda journal: journal.undo(), [one, two] * 4))
+    assert {event.items[0].id for event in undone if event} == set(range(2, 10))
+    assert Feedback(tmp_path).events() == []
+
+
+def test_a_journal_hears_what_another_process_writes(tmp_path: Path) -> None:
+    one, two = Feedback(tmp_path), Feedback(tmp_path)
+    two.append(mark(1, 2))
+    two.append(mark(1, 3))
+    assert [event.items[0].id for event in one.refresh()] == [2, 3]
+    assert one.refresh() == []
+    one.append(mark(1, 4))
+    assert [event.items[0].id for event in one.refresh()] == [4]  # its own, for whoever listens
+
+
+def test_a_torn_last_line_is_passed_over_and_closed_by_the_next(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    journal.append(mark(1, 2))
+    with open(journal.path, "ab") as file:
+        file.write(b'{"kind": "mark", "qu')
+    again = Feedback(tmp_path)
+    assert len(again.events()) == 1
+    again.append(mark(1, 3, False))
+    assert items_of(Feedback(tmp_path)) == items_of(journal_after_refresh(journal)) == [2, 3]
+
+
+def journal_after_refresh(journal: Feedback) -> Feedback:
+    journal.refresh()
+    return journal
+
+
+def test_a_flipped_bit_costs_one_line_and_is_counted(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    for item in (2, 3, 4):
+        journal.append(mark(1, item))
+    data = bytearray(journal.path.read_bytes())
+    second = data.index(b"\n") + 30
+    data[second] ^= 1
+    journal.path.write_bytes(data)
+    again = Feedback(tmp_path)
+    assert items_of(again) == [2, 4]
+    assert again.damaged == 1
+
+
+def test_an_unknown_kind_and_a_missing_folder_get_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(LikewiseError, match="kind='praise'; expected mark, label"):
+        Feedback(tmp_path).append(Event("praise"))  # type: ignore[arg-type]
+    with pytest.raises(LikewiseError, match="nothing was saved"):
+        Feedback(tmp_path / "gone").append(mark(1, 2))
+
+
+def test_a_failed_write_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: the step is refused, uses nothing up, and the next one works."""
+    journal = Feedback(tmp_path)
+    journal.append(mark(1, 2))
+    before = journal.path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        for work in (lambda: journal.append(mark(1, 3)), journal.undo):
+            with pytest.raises(LikewiseError, match="No space left on device; nothing was saved"):
+                work()
+    assert journal.path.read_bytes() == before
+    assert items_of(journal) == items_of(Feedback(tmp_path)) == [2]
+    journal.append(mark(1, 4))
+    assert items_of(Feedback(tmp_path)) == [2, 4]
+
+
+def test_the_csv_has_what_counts_and_no_formula(tmp_path: Path) -> None:
+    journal = Feedback(tmp_path)
+    journal.append(Event("mark", (ItemRef(1), "query:ab"), (ItemRef(5), ItemRef(6)), True, who="Anna"))
+    journal.append(label(7, '=HYPERLINK("x")'))
+    rows = list(csv.DictReader(io.StringIO(feedback_to_csv(journal.events()))))
+    assert [row["kind"] for row in rows] == ["mark"] * 4 + ["label"]
+    assert [(row["query"], row["item"]) for row in rows[:4]] == [
+        ("1", "5"), ("1", "6"), ("query:ab", "5"), ("query:ab", "6"),
+    ]  # fmt: skip
+    assert (rows[0]["right"], rows[0]["who"]) == ("true", "Anna")
+    assert rows[4]["label"].startswith("'=")
+
+
+def test_threads_and_journals_of_one_folder_write_whole_lines(tmp_path: Path) -> None:
+    journals = [Feedback(tmp_path), Feedback(tmp_path)]
+
+    def write(i: int) -> None:
+        numbers = np.full(2000, i, np.float32)
+        name = outside_name(numbers)
+        journals[i % 2].append(Event("mark", (name,), (ItemRef(i),), True), {name: numbers})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(60)))
+    again = Feedback(tmp_path)
+    assert sorted(event.items[0].id for event in again.events()) == list(range(60))
+    assert again.damaged == 0
+
+
+def test_killed_at_50_random_moments_no_confirmed_mark_is_lost(tmp_path: Path) -> None:
+    confirmed = tmp_path / "confirmed"
+    confirmed.write_bytes(b"")
+
+    def work() -> None:
+        journal = Feedback(tmp_path)
+        number = len(journal.events())
+        with open(confirmed, "ab", buffering=0) as told:
+            while True:
+                journal.append(mark(number, number))
+                told.write(b"%d\n" % number)  # the page has now told the user
+                number += 1
+
+    rng = np.random.default_rng(0)
+    kept: list[object] = []
+    kills = 0
+    while (kills < 50 or len(kept) < 50) and kills < 500:  # a busy machine may need more of them
+        killed_while(work, float(rng.uniform(0.001, 0.02)))
+        kills += 1
+        kept = items_of(Feedback(tmp_path))
+        assert kept == list(range(len(kept)))
+        told = [int(line) for line in confirmed.read_bytes().splitlines()]
+        assert set(told) <= set(kept)
+    assert len(kept) >= 50
+
+
+# -- journals of before, which name row numbers -----------------------------------------------------------------------
+
+X = np.arange(20, dtype=np.float32).reshape(5, 4)
+
+
+def former(folder: Path, *entries: dict[str, object]) -> Feedback:
+    blank = {"query": None, "item": None, "right": None, "label": None}
+    lines = [json.dumps({**blank, **entry}) + "\n" for entry in entries]
+    (folder / "feedback.jsonl").write_text("".join(lines))
+    return Feedback(folder)
+
+
+def test_a_journal_of_before_is_read(tmp_path: Path) -> None:
+    journal = former(
+        tmp_path,
+        {"kind": "mark", "query": "a", "item": "b", "right": True, "time": 1.0},
+        {"kind": "mark", "query": [1.0, 2.0], "item": "c", "right": False, "time": 2.0},
+        {"kind": "label", "item": "d", "label": "cat", "time": 3.0},
+        {"kind": "undo", "time": 4.0},
+    )
+    assert items_of(journal) == ["b", "c"]
+    np.testing.assert_array_equal(journal.numbers(str(journal.events()[1].queries[0])), [1.0, 2.0])
+    own = Identities(as_items(["a", "b", "c"], 3), X[:3])
+    assert journal.adopt(own, since=0) == 0  # the user's own ids need no help
+    assert [own.row(event.items[0]) for event in journal.events()] == [1, 2]
+
+
+def test_row_numbers_become_items_if_the_index_is_as_it_was_and_are_not_guessed_otherwise(tmp_path: Path) -> None:
+    entries = [{"kind": "label", "item": row, "label": "cat", "time": float(row)} for row in range(5)]
+    journal = former(tmp_path, *entries)
+    numbered = Identities(as_items(None, 5), X)
+    assert journal.adopt(numbered, since=2.0) == 2
+    assert journal.adopt(numbered, since=2.0) == 2  # once is enough
+    shifted = Identities(as_items(None, 6), np.vstack([X[:1] + 100, X]))
+    for again in (journal, Feedback(tmp_path)):
+        assert [shifted.row(event.items[0]) for event in again.events()] == [None, None, 3, 4, 5]

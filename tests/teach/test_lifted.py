@@ -1,0 +1,86 @@
+"""A lesson about a gallery that is larger than the graph it is learned on: only the rows it reaches change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.search.conftest import Digits
+
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import Teacher, cells, learning, lifted
+from likewise.teach.feedback import Feedback
+from likewise.teach.lifted import LiftedEngine, LiftedVectors
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """900 digits count as a large gallery."""
+    monkeypatch.setattr(learning, "MOST_ROWS", 400)
+    monkeypatch.setattr(lifted, "DENSE_UP_TO", 400)
+    monkeypatch.setattr(cells, "CENTRES", 40)
+
+
+def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
+    """An index, and the same after twelve marks and a label."""
+    X, y = digits[0][:900].astype(np.float32), digits[1][:900]
+    labels = np.where(np.arange(900) % 3 == 0, y.astype(object), None)
+    index = Index.build(Cosine(centre=True).fit(X), X, {"label": labels}, **options)
+    index.save(folder)
+    teacher = Teacher(Index.load(folder), Feedback(folder))
+    for item in teacher.index.search_rows([1], 12)[0][0]:
+        teacher.mark(1, int(item), bool(y[item] == y[1]))
+    teacher.label([4], str(y[4]))
+    return teacher.untaught, teacher.learn().index
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("neighbours", [0, 5])
+def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_path: Path, neighbours: int) -> None:
+    before, after = taught(digits, tmp_path / "a.index", neighbours=neighbours)
+    assert isinstance(after.vectors, LiftedVectors)
+    assert 0 < len(after.vectors.rows) < 900
+    whole: Any = before.taught(after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
+    rows = after.vectors.rows
+    np.testing.assert_allclose(after.vectors[rows], whole.vectors[rows], atol=1e-5)
+    for found, expected in zip(*(each.search_rows([1, 4, 7], 30)[0] for each in (after, whole)), strict=True):
+        assert len(np.intersect1d(found, expected)) >= 29  # a row at the threshold may be missed
+    again = Index.load(tmp_path / "a.index")
+    np.testing.assert_array_equal(np.asarray(again.vectors), np.asarray(after.vectors))
+    even = np.arange(900) % 2 == 0
+    assert again.search_rows([1], 9, where=even)[0].tolist() == whole.search_rows([1], 9, where=even)[0].tolist()
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_an_approximate_index_keeps_its_lists_through_a_lesson(digits: Digits, tmp_path: Path) -> None:
+    before, after = taught(digits, tmp_path / "a.index", approximate="ivf", neighbours=0)
+    assert isinstance(after.engine, LiftedEngine)
+    assert after.engine.before is before.engine
+    assert (after.approximate, after.recall) == ("ivf", before.recall)
+    exact = np.argsort(-(np.asarray(after.vectors) @ after.vectors[1]))[1:25]
+    assert len(np.intersect1d(after.search_rows([1], 24)[0][0], exact)) >= 20
+    after.save(
+        tmp_path / "b.index"
+    )  # elsewhere the lesson is part of the model, and the lists are those of its vectors
+    assert Index.load(tmp_path / "b.index").search_rows([1], 5)[0].shape == (1, 5)
+
+
+def test_lifted_vectors_are_indexed_and_multiplied_as_an_array() -> None:
+    rng = np.random.default_rng(0)
+    base, rows = rng.standard_normal((50, 4)).astype(np.float32), np.array([3, 7, 40])
+    part, shrink = rng.standard_normal((3, 2)).astype(np.float32), np.array([0.5, 0.6, 0.7], np.float32)
+    V = LiftedVectors(base, rows, part, shrink)
+    dense = np.hstack([base, np.zeros((50, 2), np.float32)])
+    dense[rows, :4] *= shrink[:, None]
+    dense[rows, 4:] = part
+    keys = (3, slice(2, 9), [7, 40, 1], np.array([[3, -1], [0, 7]]), np.arange(50) > 30, slice(0, 0))
+    for key in keys:
+        np.testing.assert_array_equal(V[key], dense[key])
+    np.testing.assert_array_equal(np.asarray(V), dense)
+    Q = rng.standard_normal((6, 3)).astype(np.float32)
+    np.testing.assert_allclose(V @ Q, dense @ Q, atol=1e-5)
+    np.testing.assert_allclose(V @ Q[:, 0], dense @ Q[:, 0], atol=1e-5)
+    assert (len(V), V.shape) == (50, (50, 6))

@@ -1,0 +1,161 @@
+"""Pictures: what is written is what a decoder reads, and what is drawn is where it should be."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from likewise.errors import LikewiseError
+from likewise.utils.reporting.pictures import (
+    above,
+    as_image,
+    beside,
+    encode_png,
+    fitted,
+    line_of_text,
+    padded,
+    resized,
+    square_of_text,
+    write_png,
+)
+
+GREY = arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12)))
+COLOUR = arrays(np.uint8, st.tuples(st.integers(1, 12), st.integers(1, 12), st.just(3)))
+RED = (222, 45, 38)
+
+
+def _decoded(png: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(png)) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def _rgb(image: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(image[..., None] if image.ndim == 2 else image, (*image.shape[:2], 3))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.one_of(GREY, COLOUR))
+def test_a_png_decodes_to_what_was_written(image: np.ndarray) -> None:
+    assert np.array_equal(_decoded(encode_png(image)), _rgb(image))
+
+
+def test_a_large_smooth_png_decodes_too_and_is_small(tmp_path: Path) -> None:
+    ramp = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None], (256, 300))
+    path = write_png(tmp_path / "ramp.png", ramp)
+    assert np.array_equal(_decoded(path.read_bytes())[:, :, 0], ramp)
+    assert path.stat().st_size < 2000
+
+
+@pytest.mark.parametrize(
+    ("image", "sentence"),
+    [
+        (np.zeros((2, 2)), "an image has dtype float64: expected uint8 from 0 to 255"),
+        (np.zeros((2, 2, 4), np.uint8), "an image has shape (2, 2, 4): expected (height, width) or (height, width, 3)"),
+        (np.zeros((0, 2), np.uint8), "an image has shape (0, 2): expected at least one pixel"),
+        (np.zeros(4, np.uint8), "an image has shape (4,): expected (height, width) or (height, width, 3)"),
+    ],
+)
+def test_what_is_no_image_gets_a_sentence(image: np.ndarray, sentence: str) -> None:
+    with pytest.raises(LikewiseError) as caught:
+        encode_png(image)
+    assert str(caught.value) == sentence
+
+
+@settings(max_examples=30, deadline=None)
+@given(COLOUR, st.integers(1, 30), st.integers(1, 30))
+def test_resizing_stays_within_the_range_of_the_image(image: np.ndarray, height: int, width: int) -> None:
+    new = np.asarray(resized(image, height, width))
+    assert new.shape == (height, width, 3)
+    assert new.min() >= image.min()
+    assert new.max() <= image.max()
+
+
+def test_resizing_to_the_same_size_changes_nothing() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
+    assert np.array_equal(resized(image, 7, 5), image)
+    assert np.array_equal(as_image(as_image(image)), image)
+
+
+def test_halving_averages() -> None:
+    image = np.kron(np.array([[0, 200], [100, 40]], np.uint8), np.ones((8, 8), np.uint8))
+    assert np.asarray(resized(image, 4, 4))[:, :, 0].mean() == pytest.approx(image.mean(), abs=1)
+
+
+def test_fitting_keeps_proportions() -> None:
+    box = np.asarray(fitted(np.zeros((10, 20), np.uint8), 40))
+    assert box.shape == (40, 40, 3)
+    dark = np.flatnonzero((box == 0).all(axis=(1, 2)))
+    assert (dark[0], dark[-1]) == (10, 29)
+    assert fitted(np.zeros((1, 300), np.uint8), 40).size == (40, 40)
+
+
+def test_a_frame_goes_around() -> None:
+    image = np.array(padded(np.zeros((3, 5), np.uint8), 2, RED))
+    assert image.shape == (7, 9, 3)
+    assert (image[2:5, 2:7] == 0).all()
+    image[2:5, 2:7] = RED
+    assert (image == RED).all()
+
+
+def test_pictures_are_placed_beside_and_above_each_other() -> None:
+    small, large = np.full((2, 3), 10, np.uint8), np.full((4, 5), 20, np.uint8)
+    row = np.asarray(beside([small, large], gap=1, align=1.0))
+    assert row.shape == (4, 9, 3)
+    assert row[:, :, 0].tolist()[1] == [255, 255, 255, 255, 20, 20, 20, 20, 20]
+    assert row[:, :, 0].tolist()[2] == [10, 10, 10, 255, 20, 20, 20, 20, 20]
+    column = np.asarray(above([small, large], gap=2))
+    assert column.shape == (8, 5, 3)
+    assert column[0, :, 0].tolist() == [10, 10, 10, 255, 255]
+    assert (column[2:4] == 255).all()
+    assert padded(small, 3).size == (9, 8)
+    with pytest.raises(LikewiseError, match="there are no images to combine: expected at least one"):
+        above([])
+
+
+def test_every_letter_digit_and_sign_has_its_own_shape() -> None:
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789.,:;-+=/%()?!'_<>@#&*"
+    shapes = {line_of_text(sign).tobytes() for sign in signs}
+    assert len(shapes) == len(signs)
+
+
+def test_accents_are_dropped_and_unknown_signs_are_question_marks() -> None:
+    assert line_of_text("Café…") == line_of_text("Cafe...")
+    assert line_of_text("犬") == line_of_text("?")
+
+
+def test_lines_of_text_share_height_and_baseline() -> None:
+    assert {line_of_text(text).height for text in ("query", "SLR", "x", "")} == {line_of_text("mAP").height}
+    bottoms = [_inked_rows(line_of_text(text))[-1] for text in ("SLR", "cosine", "H")]
+    assert max(bottoms) - min(bottoms) <= 1  # round letters reach a little below
+    assert line_of_text("AB", 34).width == pytest.approx(2 * line_of_text("AB").width, abs=2)
+
+
+def test_text_has_its_colour_on_its_background() -> None:
+    pixels = np.asarray(line_of_text("Hit", colour=RED)).reshape(-1, 3)
+    assert {RED, (255, 255, 255)} <= {tuple(pixel.tolist()) for pixel in pixels}
+    assert not (pixels[:, 0] < RED[0]).any()
+
+
+def test_a_square_of_text_holds_all_of_it() -> None:
+    short, long = square_of_text("mac", 72), square_of_text("motorcycles", 72)
+    assert short.size == long.size == (72, 72)
+    assert np.asarray(short).astype(int).sum() - 255 * 3 * 72 * 72 == _ink(line_of_text("mac"))
+    assert len(_inked_rows(long)) < len(_inked_rows(line_of_text("motorcycles")))
+    columns = _inked_rows(long.transpose(Image.Transpose.TRANSPOSE))
+    assert 0 <= columns[0] < 5
+    assert 67 < columns[-1] <= 71
+
+
+def _ink(image: Image.Image) -> int:
+    return int((np.asarray(image).astype(int) - 255).sum())
+
+
+def _inked_rows(image: Image.Image) -> np.ndarray:
+    return np.flatnonzero((np.asarray(image) < 200).any(axis=(1, 2)))

@@ -1,0 +1,20 @@
+"""Numbers and lists as text."""
+
+from __future__ import annotations
+
+from likewise.utils.wording import duration, listed, mean_and_deviation, plural, points, side
+
+
+def test_words() -> None:
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert plural(1, "class") == "1 class"
+    assert plural(1200, "class") == "1,200 classes"
+    assert (plural(1, "query"), plural(0, "query"), plural(2, "warning")) == ("1 query", "0 queries", "2 warnings")
+    assert mean_and_deviation([1.0]) == "1.0"
+    assert mean_and_deviation([1.0, 3.0]) == "2.0 ± 1.4"
+    assert points(0.034) == "0.03"
+    assert points(3.14) == "3.1"
+    assert duration(0.5) == "0.5 s"
+    assert duration(186) == "186 s (3.1 min)"
+    assert (side(0.1), side(-0.1)) == ("above", "below")
