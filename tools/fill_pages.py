@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-CHOOSING = ROOT / "src" / "likewise" / "doctor" / "choosing.toml"
+CHOOSING = ROOT / "src" / "likewise" / "rows" / "doctor" / "choosing.toml"
 _TABLE = re.compile(r"(<!-- (results: .+?|all results|choosing) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 _FIGURE = re.compile(r"(<!-- result: (\S+) (.+?) -->).*?(<!-- end -->)", re.DOTALL)
 

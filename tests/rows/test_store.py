@@ -209,7 +209,7 @@ def test_opening_a_store_needs_the_core_alone(store: Path) -> None:
     script = (
         "import sys\n"
         "for name in ('PIL', 'onnx', 'onnxruntime'): sys.modules[name] = None\n"
-        "from likewise.pictures import FeatureStore\n"
+        "from likewise.rows import FeatureStore\n"
         f"print(len(FeatureStore.open({str(store)!r})))\n"
     )
     source = str(Path(__file__).parents[2] / "src")

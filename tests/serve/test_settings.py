@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import likewise.serve
 from likewise.errors import LikewiseError
 from likewise.serve import ServerSettings
 from likewise.serve.settings import is_loopback
@@ -16,11 +15,6 @@ from likewise.serve.settings import is_loopback
 )
 def test_a_loopback_address_is_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) == expected
-
-
-def test_the_former_name_of_the_settings_still_works() -> None:
-    with pytest.warns(FutureWarning, match="likewise.serve.Settings is now ServerSettings"):
-        assert likewise.serve.Settings is ServerSettings
 
 
 @pytest.mark.parametrize("proxy", ["*", "photos.example", "10.0.0.1/8", ""])

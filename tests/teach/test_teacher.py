@@ -386,7 +386,8 @@ def test_what_was_learned_by_another_process_is_in_force(folder: Path) -> None:
 
 LEARNING = """
 import sys
-from likewise.search import Feedback, Index, Teacher
+from likewise.search import Index
+from likewise.teach import Feedback, Teacher
 teacher = Teacher(Index.load(sys.argv[1]), Feedback(sys.argv[1]))
 teacher.prepare()
 print("ready", flush=True)

@@ -107,13 +107,13 @@ def _checksum(tensors: Tensors, text: str) -> str:
 
 # -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
 
-# Where a class lives; one that is not listed is looked for among the baselines.
+# Where a class lives; one that is not listed is looked for among the rivals.
 _HOMES = {
-    "SimilarityLearner": "anchored",
-    "EmbeddingMap": "mapping",
-    "PairLDA": "pair_lda",
-    "SLR": "slr",
-    "Taught": "retrieval.taught",
+    "SimilarityLearner": "learn.similarity",
+    "EmbeddingMap": "learn.embedding_map",
+    "PairLDA": "learn.pair_lda",
+    "SLR": "learn.slr",
+    "Taught": "teach.taught",
 }
 _CLASSES: dict[str, type] = {}
 
@@ -127,7 +127,7 @@ def register_model(model: type) -> None:
 
 def model_class(name: str) -> type | None:
     """The class of this name; None if there is none."""
-    import_module(f"likewise.{_HOMES.get(name, 'baselines')}")
+    import_module(f"likewise.{_HOMES.get(name, 'rivals')}")
     return _CLASSES.get(name)
 
 
