@@ -20,8 +20,8 @@ _NOTES = (
     "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "
     "tuning included; width is the number of columns in an index. Every method tuned its settings on training rows "
     "only. Lead is SimilarityLearner's lead over the method in points of mAP, linear against linear, kernel (any map "
-    "that is not linear) against kernel, posterior against posterior; p is from a paired sign-flip test over queries. A "
-    "tie is p > 0.05 or less than 0.3 points; a loss is marked."
+    "that is not linear) against kernel, posterior against posterior; p is from a paired sign-flip test over queries. "
+    "A tie is p > 0.05 or less than 0.3 points; a loss is marked."
 )
 _OVERLAP = "Rows recur as queries in several splits, so the pooled p-values are somewhat too small."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
