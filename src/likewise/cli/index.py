@@ -156,7 +156,7 @@ def _fitted(model: str | None, rows: Any) -> Any:
         return load_model(Path(model))
     import numpy as np
 
-    from likewise.rivals import Cosine
+    from likewise.learn.cosine import Cosine
 
     note("no model given: items are ranked by the cosine of their features; teach it on the page of likewise serve")
     X = rows.features if hasattr(rows, "features") else rows.X

@@ -107,12 +107,13 @@ def _checksum(tensors: Tensors, text: str) -> str:
 
 # -- Classes by name: what a saved file names is imported when it is first needed -------------------------------------
 
-# Where a class lives; one that is not listed is looked for among the rivals.
+# Where a class lives; one that is not listed is one of the rivals.
 _HOMES = {
-    "SimilarityLearner": "learn.similarity",
+    "Cosine": "learn.cosine",
     "EmbeddingMap": "learn.embedding_map",
     "PairLDA": "learn.pair_lda",
     "SLR": "learn.slr",
+    "SimilarityLearner": "learn.similarity",
     "Taught": "teach.taught",
 }
 _CLASSES: dict[str, type] = {}

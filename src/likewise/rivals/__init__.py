@@ -1,6 +1,7 @@
 """The usual methods as similarity models: estimators with the interface of SLR."""
 
-from likewise.rivals.closed_forms import LDA, RCA, Cosine, Euclid, RidgeOneHot, Whitening
+from likewise.learn.cosine import Cosine
+from likewise.rivals.closed_forms import LDA, RCA, Euclid, RidgeOneHot, Whitening
 from likewise.rivals.composed import Kernelised, WithInput
 from likewise.rivals.frml import FRML
 from likewise.rivals.kernel_ridge import KernelRidge

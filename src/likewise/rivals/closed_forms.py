@@ -8,52 +8,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.preprocessing import normalize
 
-from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel
 from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
 from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
-from likewise.utils.arrays import check_magnitude, dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import StrOptions, validate_data
+from likewise.utils.validation import StrOptions
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Without learning
 
 
-class _Unlearned(SimilarityModel):
-    """Takes only the mean from the training rows; labels are ignored."""
-
-    mean_: np.ndarray
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember the width and the mean of X; y is not used."""
-        self._validate_params()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_magnitude(X)
-        self.n_samples_ = X.shape[0]
-        self.mean_ = np.asarray(X.mean(axis=0)).ravel()
-        return self
-
-    def _centred(self, X: Any) -> np.ndarray:
-        return dense(X) - self.mean_.astype(X.dtype, copy=False)
-
-    def _check_loaded(self) -> None:
-        if np.shape(self.mean_) != (self.n_features_in_,):  # one row of one column would go with any mean
-            raise LikewiseError(
-                f"mean_ has shape {np.shape(self.mean_)}, but n_features_in_ is {self.n_features_in_!r}"
-            )
-        super()._check_loaded()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        return tags
-
-
-class Euclid(_Unlearned):
+class Euclid(Unlearned):
     """Minus the squared Euclidean distance.
 
     Rows are centred first: distances do not change, and float32 loses fewer digits.
@@ -69,27 +36,6 @@ class Euclid(_Unlearned):
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return graph.compared(graph.plus(rows, -self.mean_), "distance")
-
-
-class Cosine(_Unlearned):
-    """Cosine of the rows.
-
-    Parameters
-    ----------
-    centre : bool, default=False
-        Subtract the mean of the training rows first.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"centre": ["boolean"]}
-
-    def __init__(self, centre: bool = False) -> None:
-        self.centre = centre
-
-    def _gallery_side(self, X: Any) -> np.ndarray:
-        return dense(normalize(self._centred(X) if self.centre else X))
-
-    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
-        return graph.compared(graph.plus(rows, -self.mean_) if self.centre else rows, "cosine")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
+from likewise.learn.cosine import Cosine
 from likewise.learn.similarity import SimilarityLearner
 from likewise.pictures.base import ImageExtractor, make_extractor
 from likewise.pictures.folder import LABELS, LabelFolders, find_images, label_folders
 from likewise.pictures.images import FORMAT_NAMES
 from likewise.pictures.pipeline import Progress, Summary, extract_folder
-from likewise.rivals import Cosine
 from likewise.rows.store import FeatureStore, is_store, unescape
 from likewise.rows.store_files import is_ours
 from likewise.search.index import Index

@@ -14,7 +14,7 @@ from cachetools import LRUCache, cachedmethod
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
-from likewise.rivals import Cosine
+from likewise.learn.cosine import Cosine
 from likewise.search import Index
 from likewise.search.conditions import columns_of, parsed
 from likewise.search.filters import where_mask
