@@ -1,0 +1,130 @@
+"""An append-only journal in one SQLite file: what was appended survives crashes, and several processes may write to it.
+
+Records are JSON values in the order in which they were appended. An append is one transaction: it is on disk as a whole
+when it returns, or nothing of it is there. Every operation opens the file by itself, so that a journal may be shared by
+threads, outlive a fork, and notice that its file was replaced.
+"""
+
+import json
+import secrets
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from likewise.errors import FileFormatError, LikewiseError
+from likewise.utils.files import StrPath
+
+# Rollback journal: WAL needs shared memory and a writable folder to be read. EXTRA also syncs the folder, without which
+# a power failure could bring the rollback journal back, and with it undo a transaction that was confirmed.
+_PRAGMAS = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA cell_size_check = ON"
+_TABLE = "CREATE TABLE journal (sequence INTEGER PRIMARY KEY, payload TEXT NOT NULL, crc INTEGER NOT NULL)"
+_NEWER = "SELECT sequence, payload, crc FROM journal WHERE sequence > ? ORDER BY sequence"
+
+
+class Record(NamedTuple):
+    """A value and its place in the order; the value is None if it is damaged (a wrong checksum)."""
+
+    sequence: int
+    value: Any
+
+
+class Journal:
+    """A journal file, which the first append creates.
+
+    Parameters
+    ----------
+    path : path
+        The file; its folder must exist.
+    timeout : float
+        Seconds to wait for other writers before a sentence says so.
+    """
+
+    def __init__(self, path: StrPath, timeout: float = 10.0) -> None:
+        self.path, self.timeout = Path(path), timeout
+        self.identity = 0  # of the file that was read last: another number after it was replaced
+
+    def read(self, since: int = 0) -> list[Record]:
+        """All records after a sequence number; if the file was replaced since it was read last, all records."""
+        if not self.path.exists():
+            return []
+        with self._connection("rw") as connection:
+            connection.execute("BEGIN")  # one state of the file for both queries
+            return self._newer(connection, since) if self._is_journal(connection) else []
+
+    def append(self, values: Sequence[Any]) -> list[Record]:
+        """Append JSON values, all or none; they are on disk when this returns."""
+        return self.update(lambda _: values)[-len(values) :] if values else []
+
+    def update(self, values: Callable[[list[Record]], Sequence[Any]], since: int | None = None) -> list[Record]:
+        """Append `values(records)` of the records after `since`; no other process writes in between.
+
+        Returns these records and the new ones. Without `since` no record is read.
+        """
+        with self._connection("rwc", "nothing was saved") as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not self._is_journal(connection):
+                connection.execute(_TABLE)
+                connection.execute(f"PRAGMA user_version = {1 + secrets.randbelow(2**31 - 1)}")  # the identity
+            records = [] if since is None else self._newer(connection, since)
+            added = list(values(records))
+            first = connection.execute("SELECT coalesce(max(sequence), 0) + 1 FROM journal").fetchone()[0]
+            payloads = [json.dumps(value, default=_plain, separators=(",", ":")) for value in added]
+            rows = [(first + i, text, zlib.crc32(text.encode())) for i, text in enumerate(payloads)]
+            connection.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
+            connection.execute("COMMIT" if rows else "ROLLBACK")
+        return records + [Record(sequence, json.loads(text)) for sequence, text, _ in rows]
+
+    def _newer(self, connection: sqlite3.Connection, since: int) -> list[Record]:
+        identity = connection.execute("PRAGMA user_version").fetchone()[0]
+        if self.identity not in (0, identity):
+            since = 0
+        self.identity = identity
+        return [_record(*row) for row in connection.execute(_NEWER, (since,))]
+
+    def _is_journal(self, connection: sqlite3.Connection) -> bool:
+        """Whether the table exists; raises if the file is the database of something else."""
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+        if tables and tables != [b"journal"]:
+            raise FileFormatError(f"{self.path} is not a journal: it is another database")
+        return bool(tables)
+
+    @contextmanager
+    def _connection(self, mode: str, outcome: str = "") -> Iterator[sqlite3.Connection]:
+        """A connection that is closed afterwards, which rolls back; its errors become sentences."""
+        cannot = f"cannot {'write' if outcome else 'read'} {self.path}"
+        then = f"; {outcome}" if outcome else ""
+        connection = None
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+            connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
+            connection.text_factory = bytes
+            for pragma in _PRAGMAS.split(";"):
+                connection.execute(pragma)
+            yield connection
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+            if code == sqlite3.SQLITE_NOTADB:
+                raise FileFormatError(f"{self.path} is not a journal") from error
+            if code == sqlite3.SQLITE_CORRUPT:
+                raise FileFormatError(f"{self.path} is damaged; sqlite3 .recover saves what can be read") from error
+            if code == sqlite3.SQLITE_BUSY:
+                then = then or "; try again"
+                raise LikewiseError(f"{self.path} is being written by another process{then}") from error
+            raise LikewiseError(f"{cannot}: {error}{then}") from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+
+def _record(sequence: int, payload: Any, crc: Any) -> Record:
+    try:
+        return Record(sequence, json.loads(payload) if zlib.crc32(payload) == crc else None)
+    except (ValueError, TypeError, RecursionError):
+        return Record(sequence, None)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
