@@ -29,7 +29,8 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (16, 12, 3), dtype=np.uint8)
 
 def packet(*words: str, field: str = "dc:subject") -> bytes:
     xmp = Xmp(EMPTY)
-    return xmp.edited(xmp.added({field: words}))
+    xmp.add({field: words})
+    return xmp.to_bytes()
 
 
 def picture(path: Path, *words: str) -> Path:

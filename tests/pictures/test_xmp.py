@@ -1,13 +1,14 @@
-"""XMP: keywords come and go, and every other byte stays."""
+"""XMP: keywords come and go, and everything else stays."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
 from likewise.errors import LikewiseError
-from likewise.pictures.xmp import EMPTY, MAX_BYTES, MAX_DEPTH, MAX_KEYWORD, Xmp, XmpError, checked_keyword
+from likewise.pictures.xmp import EMPTY, MAX_BYTES, MAX_KEYWORD, Xmp, XmpError, checked_keyword
 
 RDF = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
 DC = 'xmlns:dc="http://purl.org/dc/elements/1.1/"'
@@ -28,25 +29,48 @@ def described(inner: str, attributes: str = "") -> bytes:
     )
 
 
+def canonical(data: bytes) -> str:
+    """The document without differences in quotes and declarations of namespaces."""
+    return etree.tostring(etree.fromstring(data), method="c14n2").decode()
+
+
 def with_word(data: bytes, *words: str, field: str = "dc:subject") -> bytes:
-    xmp = Xmp(data)
-    edits = xmp.added({field: words})
-    after = xmp.edited(edits)
-    assert Xmp(after).reverted(edits) == data  # every edit can be taken back, byte for byte
-    assert Xmp(after).words(field) == [*xmp.words(field), *(word for word in words if word not in xmp.words(field))]
+    before, xmp = Xmp(data).words(field), Xmp(data)
+    assert xmp.add({field: words}) == [field] * bool(set(words) - set(before))
+    after = xmp.to_bytes()
+    assert Xmp(after).words(field) == [*before, *(word for word in words if word not in before)]
     return after
 
 
-def test_a_keyword_is_inserted_behind_the_others_and_no_other_byte_changes() -> None:
+def without(data: bytes, *words: str, field: str = "dc:subject") -> bytes:
+    xmp = Xmp(data)
+    assert xmp.remove({field: words})
+    return xmp.to_bytes()
+
+
+def test_what_is_not_changed_is_written_as_it_was() -> None:
+    after = Xmp(FOREIGN).to_bytes()
+    assert canonical(after) == canonical(FOREIGN)
+    assert after.startswith("<?xpacket begin='\ufeff' id='W5M0MpCehiHzreSzNTczkc9d'?>\r\n<x:xmpmeta".encode())
+    assert after.endswith(b"</x:xmpmeta>\r\n<?xpacket end='w'?>\r\n")
+    assert b"<!-- kept -->" in after
+    assert Xmp(EMPTY).to_bytes() == EMPTY
+
+
+def test_a_keyword_is_inserted_behind_the_others_and_nothing_else_changes() -> None:
     after = with_word(FOREIGN, "cat")
-    assert after.replace(b"\r\n    <rdf:li>cat</rdf:li>", b"") == FOREIGN
+    assert after.replace(b"\r\n    <rdf:li>cat</rdf:li>", b"") == Xmp(FOREIGN).to_bytes()
     assert Xmp(after).words("dc:subject") == ["beach & sea", "cat"]
+    assert without(after, "cat") == Xmp(FOREIGN).to_bytes()
+    assert Xmp(without(after, "beach & sea")).words("dc:subject") == ["cat"]
 
 
 def test_a_field_that_is_not_there_comes_in_a_description_of_the_same_thing() -> None:
     after = with_word(FOREIGN, "animals/cat", field="digiKam:TagsList")
-    assert after.startswith(FOREIGN[: FOREIGN.index(b"\r\n</rdf:RDF>")])
-    assert b'<rdf:Description rdf:about="uuid:1" xmlns:digiKam=' in after
+    assert after.count(b"<rdf:Description") == 1
+    assert b"animals/cat" in after[after.index(b'rdf:about="uuid:1"') :]
+    assert canonical(without(after, "animals/cat", field="digiKam:TagsList")) == canonical(FOREIGN)
+    assert with_word(EMPTY, "cat").count(b'<rdf:Description rdf:about=""') == 1
 
 
 @pytest.mark.parametrize(
@@ -56,6 +80,7 @@ def test_a_field_that_is_not_there_comes_in_a_description_of_the_same_thing() ->
         ("<dc:subject><rdf:Bag ></rdf:Bag></dc:subject>", []),
         ("<dc:subject><rdf:Seq><rdf:li>a</rdf:li></rdf:Seq></dc:subject>", ["a"]),
         ("<dc:subject><rdf:Bag><rdf:li xml:lang='en'><![CDATA[<]]></rdf:li></rdf:Bag></dc:subject>", ["<"]),
+        ("<dc:subject><rdf:Bag><rdf:li>a<!-- b --></rdf:li></rdf:Bag></dc:subject>", ["a"]),
         ("<dc:subject><rdf:Bag><rdf:li/></rdf:Bag></dc:subject>", []),
         ("<dc:subject>a</dc:subject>", ["a"]),
         ("<dc:subject/>", []),
@@ -73,7 +98,7 @@ def test_the_attribute_form_is_read_and_becomes_a_list() -> None:
     assert Xmp(data).words("dc:subject") == ['a "b"']
     after = with_word(data, "cat")
     assert b'o:subject="other"' in after
-    assert b"dc:subject =" not in after
+    assert b"dc:subject=" not in after
 
 
 def test_other_prefixes_for_rdf_are_followed() -> None:
@@ -89,34 +114,29 @@ def test_other_prefixes_for_rdf_are_followed() -> None:
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_the_encoding_is_kept(codec: str) -> None:
     data = described("<dc:subject>Ünï</dc:subject>").decode().encode(codec)
-    assert Xmp(with_word(data, "Katze für 猫")).words("dc:subject") == ["Ünï", "Katze für 猫"]
+    after = with_word(data, "Katze für 猫")
+    assert Xmp(after).words("dc:subject") == ["Ünï", "Katze für 猫"]
+    assert after[:4] == data[:4]
 
 
 def test_a_letter_that_the_encoding_lacks_becomes_a_reference() -> None:
     head = b'<?xml version="1.0" encoding="ISO-8859-1"?>'
     data = head + described("<dc:subject>Ünï</dc:subject>").decode().encode("latin-1")
-    xmp = Xmp(data)
-    after = xmp.edited(xmp.added({"dc:subject": ["猫"]}))
+    after = with_word(data, "猫")
+    assert after.startswith(head)
     assert b"\xdcn\xef" in after
     assert b"&#29483;" in after
-    assert Xmp(after).words("dc:subject") == ["Ünï", "猫"]
 
 
 def test_removing_takes_the_word_alone_and_a_field_without_words() -> None:
-    both = with_word(with_word(FOREIGN, "cat"), "cat", field="lr:hierarchicalSubject")
-    xmp = Xmp(both)
-    after = Xmp(xmp.edited(xmp.removed({"dc:subject": ["cat"], "lr:hierarchicalSubject": ["cat"]})))
+    xmp = Xmp(with_word(with_word(FOREIGN, "cat"), "cat", field="lr:hierarchicalSubject"))
+    xmp.remove({"dc:subject": ["cat"], "lr:hierarchicalSubject": ["cat"]})
+    after = Xmp(xmp.to_bytes())
     assert after.words("dc:subject") == ["beach & sea"]
     assert not after.has("lr:hierarchicalSubject")
-    assert b"own:note" in after.text
-    alone = Xmp(described("", 'dc:subject="cat"'))
-    assert not Xmp(alone.edited(alone.removed({"dc:subject": ["cat"]}))).has("dc:subject")
-
-
-def test_what_was_changed_since_is_not_reverted() -> None:
-    edits = Xmp(EMPTY).added({"dc:subject": ["cat"]})
-    other = Xmp(with_word(EMPTY, "dog"))
-    assert other.reverted(edits) is None
+    assert b"own:note" in after.to_bytes()
+    assert not after.remove({"dc:subject": ["cat"]})
+    assert not Xmp(without(described("", 'dc:subject="cat"'), "cat")).has("dc:subject")
 
 
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>'
@@ -128,13 +148,14 @@ STRANGER = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
     [
         (LAUGHS.encode() + described("<dc:subject>&b;</dc:subject>"), "has a document type"),
         (STRANGER.encode() + described("<dc:subject>&a;</dc:subject>"), "has a document type"),
+        (STRANGER.encode("utf-16") + described("&a;").decode().encode("utf-16-le"), "has a document type"),
         (b'<!DOCTYPE x SYSTEM "http://127.0.0.1/x.dtd">' + described(""), "has a document type"),
-        (described("<dc:subject>&a;</dc:subject>"), "is not well-formed XML: undefined entity"),
-        (b"", "is not well-formed XML: no element found"),
+        (described("<dc:subject>&a;</dc:subject>"), "is not well-formed XML: Entity 'a' not defined"),
+        (b"", "is not well-formed XML: Document is empty"),
         (b"\xff\xd8\xff\xe0 not xml", "is not the utf-8 that it claims to be"),
         (described("")[:-5], "is not well-formed XML"),
         (b"<svg/>", "is XML without rdf:RDF, and not XMP"),
-        (described("<a>" * MAX_DEPTH + "</a>" * MAX_DEPTH), f"is nested deeper than {MAX_DEPTH}"),
+        (described("<a>" * 10_000 + "</a>" * 10_000), "is not well-formed XML: Excessive depth"),
         (b" " * (MAX_BYTES + 1), "has more than 16 MB"),
         (b'<?xml version="1.0" encoding="EBCDIC-INT"?>' + described(""), "has the encoding ebcdic-int"),
         (b"\xff\xfe\0\0" + b"<\0\0\0", "is UTF-32"),
@@ -163,7 +184,6 @@ def test_any_keyword_comes_back_as_it_was(words: list[str]) -> None:
         except LikewiseError:
             continue
     for data in (EMPTY, FOREIGN, FOREIGN.decode().encode("utf-16")):
-        after = with_word(data, *dict.fromkeys(sound))
-        xmp = Xmp(after)
-        left = Xmp(xmp.edited(xmp.removed({"dc:subject": set(sound) - {"beach & sea"}})))
-        assert left.words("dc:subject") == Xmp(data).words("dc:subject")
+        xmp = Xmp(with_word(data, *dict.fromkeys(sound)))
+        xmp.remove({"dc:subject": set(sound) - {"beach & sea"}})
+        assert Xmp(xmp.to_bytes()).words("dc:subject") == Xmp(data).words("dc:subject")

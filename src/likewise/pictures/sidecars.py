@@ -27,7 +27,7 @@ from likewise.pictures.keywords import (
     sidecar_bytes,
 )
 from likewise.pictures.undo_list import Entry, UndoList
-from likewise.pictures.xmp import EMPTY, Edit, Xmp, XmpError, checked_keyword
+from likewise.pictures.xmp import EMPTY, Xmp, XmpError, checked_keyword
 from likewise.utils.files import atomic_write, sweep
 
 Progress = Callable[[int], object]
@@ -96,7 +96,6 @@ class _Plan(NamedTuple):
     sidecar: Path
     before: bytes | None
     after: bytes
-    edits: list[Edit]
     added: list[str]
 
 
@@ -128,9 +127,9 @@ def _planned(picture: Path, keyword: str, folders: "_Folders") -> _Plan | None:
     for short in paths or _PATHS[:1]:
         inherited = hidden.fields.get(short, []) if paths else subjects
         wanted[short] = [*([] if xmp.has(short) else inherited), keyword]
-    edits = xmp.added(wanted)
     added = [short for short in wanted if keyword not in xmp.words(short)]
-    return _Plan(sidecar, before, xmp.edited(edits), edits, added)
+    xmp.add(wanted)
+    return _Plan(sidecar, before, xmp.to_bytes(), added)
 
 
 def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
@@ -145,10 +144,8 @@ def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
 
 def _written(plan: _Plan, journal: UndoList, outcome: Applied) -> bool:
     """Write a sidecar, behind its line in the undo list; False if it cannot be written."""
-    made = plan.before is None
-    before = None if plan.before is None else _digest(plan.before)
     sidecar = os.path.abspath(plan.sidecar)
-    entry = Entry(sidecar, before, _digest(plan.after), [] if made else plan.edits, plan.added)
+    entry = Entry(sidecar, plan.before, _digest(plan.after), plan.added)
     journal.begin(entry)
     try:
         _replace(plan.sidecar, plan.after)
@@ -237,19 +234,18 @@ def _taken_back(entry: Entry, keyword: str) -> str:
         return "untouched"
     data = sidecar_bytes(sidecar)
     digest = _digest(data)
-    if digest == entry.before or (digest != entry.after and not entry.done):
+    if data == entry.before or (digest != entry.after and not entry.done):
         return "untouched"
-    if digest == entry.after and entry.before is None:
-        return _deleted(sidecar)
-    xmp = Xmp(data)
-    back = xmp.reverted(entry.edits) if digest == entry.after else None
-    if back is not None and _digest(back) == entry.before:
-        _replace(sidecar, back)
+    if digest == entry.after:
+        if entry.before is None:
+            return _deleted(sidecar)
+        _replace(sidecar, entry.before)
         return "restored"
-    edits = xmp.removed({short: [keyword] for short in entry.added})
-    if edits:
-        _replace(sidecar, xmp.edited(edits))
-    return "edited" if edits else "untouched"
+    xmp = Xmp(data)
+    if not xmp.remove({short: [keyword] for short in entry.added}):
+        return "untouched"
+    _replace(sidecar, xmp.to_bytes())
+    return "edited"
 
 
 def _deleted(sidecar: Path) -> str:

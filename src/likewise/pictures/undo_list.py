@@ -4,20 +4,21 @@ One JSON object per line. The first says which keyword; then, per sidecar, what 
 that it was taken back. A line torn by a crash belongs to a write that never began.
 """
 
+import base64
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.pictures.xmp import FIELDS, Edit
+from likewise.pictures.xmp import FIELDS
 from likewise.utils.files import append_synced, atomic_write, parsed_json
 
 _KIND = "undo list of sidecars"
@@ -33,12 +34,11 @@ def default_undo_list(index: Path, label: str) -> Path:
 
 @dataclass
 class Entry:
-    """A write: digests of the sidecar before (None: it is new) and after, its edits, and the fields it added to."""
+    """A write: the sidecar before (None: it is new), the digest of it after, and the fields it added to."""
 
     sidecar: str
-    before: str | None
+    before: bytes | None
     after: str
-    edits: list[Edit] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     done: bool = False
 
@@ -66,7 +66,8 @@ class UndoList:
             head = {"likewise": _KIND, "format": 1, "keyword": self.keyword}
             atomic_write(self.path, json.dumps(head).encode() + b"\n")
             self._is_new = False
-        self._append({name: value for name, value in asdict(entry).items() if name != "done"})
+        before = None if entry.before is None else base64.b64encode(entry.before).decode()
+        self._append({"sidecar": entry.sidecar, "before": before, "after": entry.after, "added": entry.added})
         self.entries.setdefault(entry.sidecar, []).append(entry)
 
     def finish(self, entry: Entry) -> None:
@@ -145,11 +146,11 @@ def _keyword(path: Path, line: bytes) -> str:
 def _entry(found: dict[str, Any]) -> Entry | None:
     """An entry from its line, or None if that is damaged: nothing but sidecars is ever touched."""
     try:
-        edits = [Edit(int(at), str(old), str(new)) for at, old, new in found["edits"]]
         added = [str(short) for short in found["added"]]
-        sidecar, before, after = found["sidecar"], found["before"], found["after"]
+        sidecar, after = found["sidecar"], found["after"]
+        before = None if found["before"] is None else base64.b64decode(found["before"])
     except (KeyError, TypeError, ValueError):
         return None
     sound = isinstance(sidecar, str) and sidecar.lower().endswith(".xmp") and "\0" not in sidecar
-    sound = sound and isinstance(before, str | None) and isinstance(after, str) and set(added) <= FIELDS.keys()
-    return Entry(sidecar, before, after, edits, added) if sound else None
+    sound = sound and isinstance(after, str) and set(added) <= FIELDS.keys()
+    return Entry(sidecar, before, after, added) if sound else None

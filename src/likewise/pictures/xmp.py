@@ -1,39 +1,34 @@
-"""Keywords in XMP: read, added and removed by changing only the bytes that say them.
+"""Keywords in XMP: reading, adding and removing them, with all other properties left as they are.
 
-Everything else in the text, whoever wrote it, stays as it is: prefixes, comments, order, encoding. Parsing is safe by
-refusal: a document type (the way to entities, of which a few lines become gigabytes or name other files), a text above
-`MAX_BYTES` and elements nested above `MAX_DEPTH` are errors.
+A document type is refused before parsing, so that there are no entities to expand and no files to fetch; libxml2 limits
+the depth of nesting, and `MAX_BYTES` the size.
 """
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from xml.parsers import expat
 
-from likewise.errors import LikewiseError
+from likewise.errors import LikewiseError, optional
 
 MAX_BYTES = 16 * 2**20  # a sidecar of a much edited picture has under one megabyte
-MAX_DEPTH = 100
-MAX_KEYWORD = 1_000  # letters
+MAX_KEYWORD = 1_000  # characters
 _RDF_URI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_RDF, _DESCRIPTION, _ABOUT, _LI = (f"{_RDF_URI} {name}" for name in ("RDF", "Description", "about", "li"))
-_CONTAINERS = tuple(f"{_RDF_URI} {name}" for name in ("Bag", "Seq", "Alt"))
+_RDF, _DESCRIPTION, _ABOUT, _ITEM = (f"{{{_RDF_URI}}}{name}" for name in ("RDF", "Description", "about", "li"))
+_CONTAINERS = tuple(f"{{{_RDF_URI}}}{name}" for name in ("Bag", "Seq", "Alt"))
 _CODECS = {"utf-8": "utf-8", "us-ascii": "ascii", "ascii": "ascii", "iso-8859-1": "latin-1", "windows-1252": "cp1252"}
-_DECLARED = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
-_TAG = re.compile(rb"""<([^\s/>]+)(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*(/?)>""")
-# Control characters, halves of surrogate pairs and two more are in no XML; a tab or newline is in no keyword.
+_DECLARATION = re.compile(r"""<\?xml\s[^>]*?\?>""")
+_ENCODING = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+# Not allowed in XML: control characters, surrogates and two more. A keyword has no tab or newline either.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class XmpError(LikewiseError):
-    """A text that cannot be read as XMP; the message is the reason, without the name of the file."""
+    """Data that cannot be read as XMP; the message is the reason, without the name of the file."""
 
 
 class Field(NamedTuple):
-    """A property that lists keywords: its usual prefix, namespace and name, and the container of a new one."""
+    """A property that lists keywords: its usual prefix, its namespace and name, and the container of a new list."""
 
     prefix: str
     uri: str
@@ -41,8 +36,8 @@ class Field(NamedTuple):
     container: str
 
     @property
-    def full(self) -> str:
-        return f"{self.uri} {self.name}"
+    def tag(self) -> str:
+        return f"{{{self.uri}}}{self.name}"
 
 
 # The standard keywords, and two lists of paths: animals/cat (digiKam, Immich) and animals|cat (Lightroom, darktable).
@@ -51,8 +46,7 @@ FIELDS = {
     "digiKam:TagsList": Field("digiKam", "http://www.digikam.org/ns/1.0/", "TagsList", "Seq"),
     "lr:hierarchicalSubject": Field("lr", "http://ns.adobe.com/lightroom/1.0/", "hierarchicalSubject", "Bag"),
 }
-_BY_FULL = {field.full: short for short, field in FIELDS.items()}
-Words = Mapping[str, Iterable[str]]  # by the short name of their field
+Words = Mapping[str, Iterable[str]]  # keyed by the short name of the field, such as "dc:subject"
 
 EMPTY = (
     '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>\n'
@@ -61,16 +55,8 @@ EMPTY = (
 ).encode()
 
 
-class Edit(NamedTuple):
-    """At this byte of the text in UTF-8, `old` becomes `new`."""
-
-    at: int
-    old: str
-    new: str
-
-
 def checked_keyword(word: str) -> str:
-    """A keyword as it is written: composed letters, no space around; an error for what no XMP can hold."""
+    """A keyword in composed characters and without surrounding space; an error if XMP cannot hold it."""
     tidy = unicodedata.normalize("NFC", word).strip()
     if not tidy or len(tidy) > MAX_KEYWORD or _FORBIDDEN.search(tidy):
         raise LikewiseError(
@@ -79,22 +65,103 @@ def checked_keyword(word: str) -> str:
     return tidy
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Encodings
+class Xmp:
+    """An XMP document and its keywords. `add` and `remove` change it in memory; `to_bytes` has its encoding."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) > MAX_BYTES:
+            raise XmpError(f"has more than {MAX_BYTES >> 20} MB")
+        self._codec = _codec(data)
+        try:
+            text = data.decode(self._codec)
+        except UnicodeError as error:
+            raise XmpError(f"is not the {self._codec} that it claims to be") from error
+        declaration = _DECLARATION.match(text.removeprefix("\ufeff"))
+        # What precedes the root is not part of the tree; it is written back unchanged.
+        self._head = "\ufeff" * text.startswith("\ufeff") + (f"{declaration[0]}\n" if declaration else "")
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        self._root = _parsed(text)
+        rdf = next(self._root.iter(_RDF), None)
+        if rdf is None:
+            raise XmpError("is XML without rdf:RDF, and not XMP")
+        self._rdf = rdf
+
+    def words(self, short: str) -> list[str]:
+        """The distinct words of a field, in order; [] if the field is missing."""
+        tag = FIELDS[short].tag
+        listed = [word for prop in self._properties(tag) for word in _listed(prop)]
+        listed += [element.get(tag).strip() for element in self._with_attribute(tag)]
+        return list(dict.fromkeys(unicodedata.normalize("NFC", word) for word in listed if word))
+
+    def has(self, short: str) -> bool:
+        """Whether the field exists, even if it is empty."""
+        tag = FIELDS[short].tag
+        return any(True for _ in self._properties(tag)) or any(True for _ in self._with_attribute(tag))
+
+    def add(self, wanted: Words) -> list[str]:
+        """Add words to fields, which are created if missing; the fields that have changed."""
+        changed = []
+        for short, words in wanted.items():
+            present = self.words(short)
+            new = [word for word in dict.fromkeys(words) if word not in present]
+            if not new:
+                continue
+            changed.append(short)
+            prop = next(self._properties(FIELDS[short].tag), None)
+            if prop is None:
+                for element in self._with_attribute(FIELDS[short].tag):
+                    del element.attrib[FIELDS[short].tag]
+                self._create(FIELDS[short], [*present, *new])
+            else:
+                _extend(prop, new, FIELDS[short].container)
+        return changed
+
+    def remove(self, unwanted: Words) -> bool:
+        """Remove words from fields, and a field if no word is left; whether anything has changed."""
+        changed = False
+        for short, words in unwanted.items():
+            gone, tag = set(words), FIELDS[short].tag
+            is_empty = not set(self.words(short)) - gone
+            for prop in list(self._properties(tag)):
+                items = _items(prop)
+                leaving = [item for item in items if unicodedata.normalize("NFC", _text(item)) in gone]
+                for element in [prop] if len(leaving) == len(items) > 0 else leaving:
+                    _cut(element)
+                    changed = True
+            for element in list(self._with_attribute(tag)) if is_empty else []:
+                del element.attrib[tag]
+                changed = True
+        return changed
+
+    def to_bytes(self) -> bytes:
+        """The document in its own encoding; characters that this lacks become references."""
+        etree = _etree()
+        nodes = [*reversed(list(self._root.itersiblings(preceding=True))), self._root, *self._root.itersiblings()]
+        parts = (etree.tostring(node, encoding="unicode", with_tail=False) for node in nodes)
+        text = "\n".join([*parts, ""])
+        return (self._head + text).replace("\n", self._newline).encode(self._codec, "xmlcharrefreplace")
+
+    def _properties(self, tag: str) -> Iterator[Any]:
+        return (prop for description in self._rdf.iterfind(_DESCRIPTION) for prop in description.iterfind(tag))
+
+    def _with_attribute(self, tag: str) -> Iterator[Any]:
+        """Descriptions that have the property as an attribute."""
+        return (description for description in self._rdf.iterfind(_DESCRIPTION) if tag in description.attrib)
+
+    def _create(self, field: Field, words: list[str]) -> None:
+        """A new property, in the first description or a new one."""
+        etree = _etree()
+        description = self._rdf.find(_DESCRIPTION)
+        if description is None:
+            description = etree.Element(_DESCRIPTION, {_ABOUT: ""}, nsmap={"rdf": _RDF_URI})
+            _append(self._rdf, description)
+        prop = etree.Element(field.tag, nsmap={field.prefix: field.uri, "rdf": _RDF_URI})
+        _append(description, prop)
+        _extend(prop, words, field.container)
 
 
-def _decoded(data: bytes) -> tuple[bytes, str]:
-    """The text in UTF-8, and the codec that gives the same bytes back."""
-    if len(data) > MAX_BYTES:
-        raise XmpError(f"has more than {MAX_BYTES >> 20} MB")
-    codec = _codec(data)
-    try:
-        text = data.decode(codec)
-        if text.encode(codec) == data:
-            return text.encode(), codec
-    except UnicodeError as error:
-        raise XmpError(f"is not the {codec} that it claims to be") from error
-    raise XmpError(f"is unusual {codec}, which would not be written back as it is")
+def _etree() -> Any:
+    return optional("lxml.etree", "reading and writing keywords in XMP", "images")
 
 
 def _codec(data: bytes) -> str:
@@ -104,245 +171,69 @@ def _codec(data: bytes) -> str:
         return "utf-16-le"
     if data.startswith((b"\xfe\xff", b"\0<")):
         return "utf-16-be"
-    declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf")[:200])
+    declared = _ENCODING.match(data.removeprefix(b"\xef\xbb\xbf")[:200])
     name = declared[1].decode().lower() if declared else "utf-8"
     if name not in _CODECS:
         raise XmpError(f"has the encoding {name}, which is not supported")
     return _CODECS[name]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Parsing
-
-
-@dataclass
-class _Element:
-    """An element: where it starts, where its end tag starts (at its own start if it has none), and what is inside."""
-
-    name: str
-    start: int
-    attributes: dict[str, str]
-    stop: int = 0
-    text: list[str] = field(default_factory=list)
-    children: list["_Element"] = field(default_factory=list)
-
-    def words(self) -> str:
-        """All text inside, without space around."""
-        return "".join([*self.text, *(child.words() for child in self.children)]).strip()
-
-
-class _Reader:
-    """Finds the properties that list keywords; parts are kept of these only."""
-
-    def __init__(self, text: bytes) -> None:
-        self.rdf: _Element | None = None
-        self.about: str | None = None
-        self.found: list[tuple[str, _Element]] = []  # the short name, and the element of the property
-        self.in_attributes: list[tuple[str, _Element, str]] = []  # the same, with the element that has the attribute
-        self.prefixes: dict[str, set[str]] = {}  # by namespace
-        self._open: list[_Element] = []
-        self._inside = 0  # the depth of the property being read
-        self._parser = expat.ParserCreate("utf-8", " ")  # a declaration of another encoding does not count
-        self._parser.StartDoctypeDeclHandler = self._refuse
-        self._parser.StartNamespaceDeclHandler = self._name
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._characters
-        try:
-            self._parser.Parse(text, True)
-        except expat.ExpatError as error:
-            raise XmpError(f"is not well-formed XML: {error}") from error
-        if self.rdf is None:
-            raise XmpError("is XML without rdf:RDF, and not XMP")
-
-    def _refuse(self, *_: Any) -> None:
+def _parsed(text: str) -> Any:
+    """The root element."""
+    etree = _etree()
+    if "<!DOCTYPE" in text:
         raise XmpError("has a document type, which XMP never has")
-
-    def _name(self, prefix: str | None, uri: str) -> None:
-        self.prefixes.setdefault(uri, set()).add(prefix or "")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        element = _Element(name, self._parser.CurrentByteIndex, attributes)
-        if self._inside:
-            self._open[-1].children.append(element)
-        elif name == _RDF and self.rdf is None:
-            self.rdf = element
-        elif self._is_inside(_RDF) and name == _DESCRIPTION:
-            self._describe(element)
-        elif self._is_inside(_RDF, _DESCRIPTION) and name in _BY_FULL:
-            self.found.append((_BY_FULL[name], element))
-            self._inside = len(self._open) + 1
-        self._open.append(element)
-        if len(self._open) > MAX_DEPTH:
-            raise XmpError(f"is nested deeper than {MAX_DEPTH}")
-
-    def _is_inside(self, *names: str) -> bool:
-        return tuple(element.name for element in self._open[-len(names) :]) == names
-
-    def _describe(self, element: _Element) -> None:
-        if self.about is None:
-            self.about = element.attributes.get(_ABOUT)
-        named = ((_BY_FULL.get(name), value) for name, value in element.attributes.items())
-        self.in_attributes += [(short, element, value) for short, value in named if short is not None]
-
-    def _end(self, _: str) -> None:
-        self._open.pop().stop = self._parser.CurrentByteIndex
-        if len(self._open) < self._inside:
-            self._inside = 0
-
-    def _characters(self, text: str) -> None:
-        if self._inside:
-            self._open[-1].text.append(text)
+    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False)
+    try:
+        return etree.fromstring(text.encode(), parser)
+    except etree.XMLSyntaxError as error:
+        raise XmpError(f"is not well-formed XML: {error.msg}") from error
 
 
-class Xmp:
-    """A text of XMP and the keywords in it; `added` and `removed` say how to change it, and change nothing."""
-
-    def __init__(self, data: bytes) -> None:
-        self.text, self._codec = _decoded(data)
-        self._reader = _Reader(self.text)
-
-    def words(self, short: str) -> list[str]:
-        """The words of a field, in order, each once; [] if the field is not there."""
-        listed = [word for name, prop in self._reader.found if name == short for word in _listed(prop)]
-        listed += [value.strip() for name, _, value in self._reader.in_attributes if name == short]
-        return list(dict.fromkeys(unicodedata.normalize("NFC", word) for word in listed if word))
-
-    def has(self, short: str) -> bool:
-        return any(name == short for name, *_ in (*self._reader.found, *self._reader.in_attributes))
-
-    def edited(self, edits: Iterable[Edit]) -> bytes:
-        """The file with these edits, in its own encoding."""
-        parts, place = [], 0
-        for edit in sorted(edits):
-            parts += [self.text[place : edit.at], edit.new.encode()]
-            place = edit.at + len(edit.old.encode())
-        return b"".join([*parts, self.text[place:]]).decode().encode(self._codec, "xmlcharrefreplace")
-
-    def reverted(self, edits: Iterable[Edit]) -> bytes | None:
-        """The file before these edits were made; None if it does not hold them."""
-        back, shift = [], 0
-        for edit in sorted(edits):
-            old, new = edit.old.encode(), edit.new.encode()
-            at = edit.at + shift
-            if self.text[at : at + len(new)] != new:
-                return None
-            back.append(Edit(at, edit.new, edit.old))
-            shift += len(new) - len(old)
-        return self.edited(back)
-
-    # -- adding -------------------------------------------------------------------------------------------------------
-
-    def added(self, wanted: Words) -> list[Edit]:
-        """Edits that add words to fields, which are made where they are not there."""
-        edits, made = [], dict[str, list[str]]()
-        for short, words in wanted.items():
-            known = set(self.words(short))
-            new = [word for word in dict.fromkeys(words) if word not in known]
-            if not new:
-                continue
-            prop = next((prop for name, prop in self._reader.found if name == short), None)
-            if prop is not None:
-                edits.append(self._into(prop, new, FIELDS[short].container))
-            else:
-                edits += self._without_attribute(short)
-                made[short] = [*self.words(short), *new]
-        return [*edits, self._description(made)] if made else edits
-
-    def _into(self, prop: _Element, words: list[str], kind: str) -> Edit:
-        """Words behind those that a property has."""
-        held = next((child for child in prop.children if child.name in _CONTAINERS), None)
-        if held is None:  # text alone, which is no list
-            inner = _container(kind, [*_listed(prop), *words], f' xmlns:rdf="{_RDF_URI}"')
-            return self._filled(prop, inner, whole=True)
-        prefix = self._tag(held)[1].decode().rpartition(":")[0]
-        items = [_item(word, prefix) for word in words]
-        if not held.children:
-            return self._filled(held, "".join(items))
-        last = held.children[-1]
-        before = self.text[: last.start]
-        gap = before[len(before.rstrip()) :].decode()
-        return Edit(self._after(last), "", "".join(gap + item for item in items))
-
-    def _filled(self, element: _Element, inner: str, whole: bool = False) -> Edit:
-        """An element with more inside, in front of its end tag, or (`whole`) instead of what was inside."""
-        tag = self._tag(element)
-        if tag[2]:  # <a/> becomes <a>…</a>
-            head = tag[0][:-2].rstrip().decode()
-            return Edit(element.start, tag[0].decode(), f"{head}>{inner}</{tag[1].decode()}>")
-        first = tag.end() if whole else element.stop
-        return Edit(first, self.text[first : element.stop].decode(), inner)
-
-    def _description(self, made: dict[str, list[str]]) -> Edit:
-        """A description of the same thing, with new properties, behind all others."""
-        rdf = self._reader.rdf
-        assert rdf is not None
-        names = {FIELDS[short].prefix: FIELDS[short].uri for short in made}
-        if self._tag(rdf)[1] != b"rdf:RDF":
-            names["rdf"] = _RDF_URI
-        spaces = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
-        lines = [f'<rdf:Description rdf:about="{html.escape(self._reader.about or "")}"{spaces}>']
-        for short, words in made.items():
-            lines += [f" <{short}>", f"  {_container(FIELDS[short].container, words)}", f" </{short}>"]
-        inner = "".join(f"\n  {line}" for line in [*lines, "</rdf:Description>"])
-        if self._tag(rdf)[2]:
-            return self._filled(rdf, f"{inner}\n")
-        return Edit(len(self.text[: rdf.stop].rstrip()), "", inner)
-
-    # -- removing -----------------------------------------------------------------------------------------------------
-
-    def removed(self, unwanted: Words) -> list[Edit]:
-        """Edits that remove words from fields; a field that has no other goes too."""
-        edits = []
-        for short, words in unwanted.items():
-            gone = set(words)
-            for prop in (prop for name, prop in self._reader.found if name == short):
-                items = _items(prop)
-                leaving = [item for item in items if unicodedata.normalize("NFC", item.words()) in gone]
-                edits += [self._cut(item) for item in ([prop] if len(leaving) == len(items) > 0 else leaving)]
-            if not set(self.words(short)) - gone:
-                edits += self._without_attribute(short)
-        return edits
-
-    def _cut(self, element: _Element) -> Edit:
-        """Without an element and the space in front of it."""
-        first = len(self.text[: element.start].rstrip())
-        return Edit(first, self.text[first : self._after(element)].decode(), "")
-
-    def _without_attribute(self, short: str) -> Iterator[Edit]:
-        """Without a property that is written as an attribute."""
-        for _, element, _ in (found for found in self._reader.in_attributes if found[0] == short):
-            uri, name = FIELDS[short].uri, FIELDS[short].name
-            prefix = "|".join(map(re.escape, self._reader.prefixes[uri]))
-            pattern = rf"""\s+(?:{prefix}):{name}\s*=\s*("[^"]*"|'[^']*')"""
-            if found := re.search(pattern.encode(), self._tag(element)[0]):
-                yield Edit(element.start + found.start(), found[0].decode(), "")
-
-    def _tag(self, element: _Element) -> re.Match[bytes]:
-        tag = _TAG.match(self.text, element.start)
-        assert tag is not None  # the parser has found it well-formed
-        return tag
-
-    def _after(self, element: _Element) -> int:
-        """Where an element has ended."""
-        tag = self._tag(element)
-        return tag.end() if tag[2] else self.text.index(b">", element.stop) + 1
+def _items(prop: Any) -> list[Any]:
+    """The elements that hold one word each: those in the containers, or the property itself if it is plain text."""
+    containers = [child for child in prop if child.tag in _CONTAINERS]
+    return [item for container in containers for item in container.iterfind(_ITEM)] if containers else [prop]
 
 
-def _items(prop: _Element) -> list[_Element]:
-    """The elements that each say one word: of the containers, or the property itself if it has text alone."""
-    held = [child for child in prop.children if child.name in _CONTAINERS]
-    return [item for child in held for item in child.children if item.name == _LI] if held else [prop]
+def _listed(prop: Any) -> list[str]:
+    return [word for word in map(_text, _items(prop)) if word]
 
 
-def _listed(prop: _Element) -> list[str]:
-    return [word for word in (item.words() for item in _items(prop)) if word]
+def _text(element: Any) -> str:
+    """All text inside, without surrounding space or comments."""
+    return str(element.xpath("string()")).strip()
 
 
-def _item(word: str, prefix: str = "rdf") -> str:
-    name = f"{prefix}:li" if prefix else "li"
-    return f"<{name}>{html.escape(word, quote=False)}</{name}>"
+def _extend(prop: Any, words: list[str], kind: str) -> None:
+    """Append words to those that a property has."""
+    etree = _etree()
+    container = next((child for child in prop if child.tag in _CONTAINERS), None)
+    if container is None:  # plain text or nothing becomes a list
+        words = [*_listed(prop), *words]
+        del prop[:]
+        prop.text = None
+        container = etree.SubElement(prop, f"{{{_RDF_URI}}}{kind}", nsmap={"rdf": _RDF_URI})
+    for word in words:
+        item = etree.Element(_ITEM, nsmap={"rdf": _RDF_URI})
+        item.text = word
+        _append(container, item)
 
 
-def _container(kind: str, words: Iterable[str], spaces: str = "") -> str:
-    return f"<rdf:{kind}{spaces}>{''.join(map(_item, words))}</rdf:{kind}>"
+def _append(parent: Any, child: Any) -> None:
+    """Append an element, indented as the children before it."""
+    if len(parent):
+        child.tail, parent[-1].tail = parent[-1].tail, parent.text
+    elif parent.text:
+        child.tail, parent.text = parent.text, f"{parent.text} "
+    parent.append(child)
+
+
+def _cut(element: Any) -> None:
+    """Remove an element with the space before it."""
+    parent, previous = element.getparent(), element.getprevious()
+    if element.getnext() is None and previous is not None:
+        previous.tail = element.tail
+    elif element.getnext() is None:
+        parent.text = element.tail
+    parent.remove(element)
