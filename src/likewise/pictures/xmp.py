@@ -183,7 +183,9 @@ def _parsed(text: str) -> Any:
     etree = _etree()
     if "<!DOCTYPE" in text:
         raise XmpError("has a document type, which XMP never has")
-    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False)
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, strip_cdata=False
+    )
     try:
         return etree.fromstring(text.encode(), parser)
     except etree.XMLSyntaxError as error:
