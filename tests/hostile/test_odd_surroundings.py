@@ -54,7 +54,7 @@ def test_the_api_answers_for_byte_names(photos: Path) -> None:
     from tests.serve.conftest import talking
 
     folder = update_library(photos, extractor="pixels", labels="folders").folder
-    app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)
+    app = create_app(Index.load(folder), ServerSettings(), folder)
     with talking(app) as client:
         for address in ("/api/items?limit=20", "/api/search?row=0&k=5", "/api/index", "/"):
             assert client.get(address).status_code in (200, 404), address

@@ -78,7 +78,7 @@ def server(made_index: Path) -> Iterator[tuple[int, int]]:  # noqa: F811
     """One server for all attacks, its process and its port: what one leaves behind the next one meets."""
     command = [sys.executable, "-m", "likewise", "serve", str(made_index), "--port", "0", "--no-browser"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen([*command, "--no-rate-limit"], stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([*command], stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         threading.Thread(target=process.stderr.read, daemon=True).start()

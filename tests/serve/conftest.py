@@ -63,10 +63,9 @@ def index_folder(made_index: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def application(index_folder: Path) -> Callable[..., Any]:
-    """Make an application; the rate is not limited unless a test wants it to be."""
+    """Make an application."""
 
     def make(**settings: Any) -> Any:
-        settings.setdefault("rate_limited", False)
         return create_app(Index.load(index_folder), ServerSettings(**settings), index_folder)
 
     return make
@@ -186,7 +185,7 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, Any]]:
     """The address of a running server, and its application."""
-    app = create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)
+    app = create_app(Index.load(folder), ServerSettings(), folder)
     with running(app) as port:
         yield f"http://127.0.0.1:{port}", app
 

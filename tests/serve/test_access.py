@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
-from starlette.responses import Response
+from collections.abc import Callable
+from typing import Any
 
-from likewise.serve.access import IDLE_SECONDS, SESSION_SECONDS, AccessToken, LoginSession, LoginThrottle
+import pytest
+
+from likewise.serve.access import IDLE_SECONDS, SESSION_SECONDS, AccessToken, LoginThrottle
+from tests.serve.conftest import talking
+
+TOKEN = "a long secret"
 
 
 class Clock:
@@ -15,47 +20,64 @@ class Clock:
         return self.now
 
 
-def _sent(token: AccessToken, session: LoginSession, secure: bool = False) -> Headers:
-    response = Response()
-    token.set_cookie(response, session, secure)
-    return Headers({"cookie": response.headers["set-cookie"].partition(";")[0]})
+def _log_in(client: Any) -> str:
+    answer = client.post("/login", data={"token": TOKEN}, follow_redirects=False)
+    return str(answer.headers["set-cookie"]).partition(";")[0]
 
 
-def test_a_session_ends_when_it_is_not_used() -> None:
+def _status(client: Any, cookie: str) -> Any:
+    client.cookies.clear()
+    return client.get("/api/status", headers={"cookie": cookie})
+
+
+def test_a_session_ends_when_it_is_not_used(application: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    token = AccessToken("a long secret", clock)
-    sent = _sent(token, token.begin())
-    assert token.session(sent, False) is not None
-    clock.now += IDLE_SECONDS - 1
-    assert token.session(sent, False) is not None
-    clock.now += 1
-    assert token.session(sent, False) is None
+    monkeypatch.setattr("itsdangerous.timed.time.time", clock)
+    with talking(application(token=TOKEN)) as client:
+        cookie = _log_in(client)
+        clock.now += IDLE_SECONDS
+        assert _status(client, cookie).status_code == 200
+        clock.now += 1
+        assert _status(client, cookie).status_code == 401
 
 
 def test_a_session_in_use_goes_on_for_a_week_and_no_longer() -> None:
     clock = Clock()
-    token = AccessToken("a long secret", clock)
-    session = token.begin()
-    assert token.renewed(session) is None
-    while (found := token.session(_sent(token, session), False)) is not None:
-        session = token.renewed(found) or session
+    token, session = AccessToken(TOKEN, clock), {}
+    token.begin(session)
+    renewed = []
+    while token.admits(session):
+        renewed.append(session["renewed"])
         clock.now += 2000
     assert SESSION_SECONDS - 2000 <= clock.now - 1e9 <= SESSION_SECONDS + 2000
+    assert all(later - earlier in (0, 4000) for earlier, later in zip(renewed, renewed[1:], strict=False))
 
 
-def test_a_session_is_of_one_server_and_one_scheme() -> None:
-    one, other = AccessToken("a long secret"), AccessToken("a long secret")
-    assert other.session(_sent(one, one.begin()), False) is None
-    assert one.session(_sent(one, one.begin()), True) is None
-    assert one.session(_sent(one, one.begin(), secure=True), True) is not None
+def test_a_session_in_use_gets_a_new_cookie_once_an_hour(application: Callable[..., Any]) -> None:
+    clock = Clock()
+    app = application(token=TOKEN)
+    app.state.token._clock = clock
+    with talking(app) as client:
+        cookie = _log_in(client)
+        assert "set-cookie" not in _status(client, cookie).headers
+        clock.now += 3600
+        answer = _status(client, cookie)
+        assert f"max-age={IDLE_SECONDS}" in answer.headers["set-cookie"].lower()
 
 
-def test_a_changed_session_is_none() -> None:
-    token = AccessToken("a long secret")
-    value = _sent(token, token.begin())["cookie"]
-    for place in range(len("likewise="), len(value)):
-        changed = value[:place] + ("0" if value[place] != "0" else "1") + value[place + 1 :]
-        assert token.session(Headers({"cookie": changed}), False) is None
+def test_a_session_is_of_one_server(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as one, talking(application(token=TOKEN)) as other:
+        cookie = _log_in(one)
+        assert _status(one, cookie).status_code == 200
+        assert _status(other, cookie).status_code == 401
+
+
+def test_a_changed_session_is_refused(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        cookie = _log_in(client)
+        for place in range(len("likewise="), len(cookie) - 1, 7):  # the last character has bits that mean nothing
+            changed = cookie[:place] + ("0" if cookie[place] != "0" else "1") + cookie[place + 1 :]
+            assert _status(client, changed).status_code == 401
 
 
 def test_the_wait_doubles_up_to_a_quarter_of_an_hour_and_an_hour_forgives() -> None:

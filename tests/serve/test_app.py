@@ -20,7 +20,7 @@ def test_the_interface_is_described_without_outside_hosts(client: Any) -> None:
     assert {"/api/search", "/api/uploads", "/api/marks", "/api/learn", "/healthz", "/metrics"} <= whole["paths"].keys()
     assert "://" not in json.dumps(whole["paths"])
     page = Path(__file__).parents[2] / "src" / "likewise" / "serve" / "page"
-    for file in page.iterdir():
+    for file in page.rglob("*.*"):
         outside = re.findall(r"https?://[^\s\"']+", file.read_text())
         assert [link for link in outside if link != "http://www.w3.org/2000/svg"] == []
 

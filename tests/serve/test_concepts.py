@@ -32,7 +32,7 @@ def folder(sure_index: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def local(folder: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)) as client:
+    with talking(create_app(Index.load(folder), ServerSettings(), folder)) as client:
         yield client
 
 
@@ -120,7 +120,7 @@ def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, fol
 
 def test_others_write_no_keywords(folder: Path) -> None:
     for settings in ({"token": "a long enough secret"}, {"host": "0.0.0.0", "token": "a long enough secret"}):
-        app = create_app(Index.load(folder), ServerSettings(rate_limited=False, **settings), folder)
+        app = create_app(Index.load(folder), ServerSettings(**settings), folder)
         with talking(app) as client:
             client.headers["Authorization"] = "Bearer a long enough secret"
             made = preview(client, label="digit 3", at_most_wrong=0.1)
@@ -132,15 +132,6 @@ def test_others_write_no_keywords(folder: Path) -> None:
                 answer = client.post(f"/api/concepts/{path}", json=body)
                 assert (answer.status_code, "person at the machine" in answer.json()["detail"]) == (403, True)
     assert not list(folder.parent.rglob("*.xmp"))
-
-
-def test_steps_are_limited_as_others_are(folder: Path) -> None:
-    from likewise.serve import Limits
-
-    limits = Limits(teach_rate=0.01, teach_burst=2)
-    with talking(create_app(Index.load(folder), ServerSettings(limits=limits), folder)) as client:
-        codes = [client.post("/api/concepts", json={"label": "digit 3"}).status_code for _ in range(3)]
-    assert codes == [200, 200, 429]
 
 
 def test_suggestions_begin_with_what_stands_for_most_others(local: Any) -> None:

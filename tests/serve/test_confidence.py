@@ -18,7 +18,7 @@ from tests.serve.conftest import found, picture, talking
 def sure(sure_index: Path) -> Iterator[tuple[Any, Index]]:
     """A client of calibrated digits, and their index."""
     index = Index.load(sure_index)
-    with talking(create_app(index, ServerSettings(rate_limited=False), None)) as client:
+    with talking(create_app(index, ServerSettings(), None)) as client:
         yield client, index
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def docs(folder: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(folder), ServerSettings(rate_limited=False), folder)) as client:
+    with talking(create_app(Index.load(folder), ServerSettings(), folder)) as client:
         yield client
 
 
@@ -188,7 +188,7 @@ def sounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any
     paths = ["a.mp3", "../out.mp3", str(made / "out.mp3"), "link.mp3", "far.mp3", "note.txt", "gone.mp3"]
     index = Index.build(Cosine().fit(X), X[: len(paths)], {"path": paths})
     index.root = root
-    with talking(create_app(index, ServerSettings(rate_limited=False))) as client:
+    with talking(create_app(index, ServerSettings())) as client:
         yield root, client
 
 

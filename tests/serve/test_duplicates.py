@@ -88,7 +88,7 @@ def test_the_largest_picture_is_the_best(tmp_path: Path) -> None:
     X = np.ones((3, 4), dtype=np.float32)
     index = Index.build(Cosine().fit(X), X, {"path": ["a.png", "b.png", "c.png"]})
     index.root = tmp_path
-    with talking(create_app(index, ServerSettings(rate_limited=False))) as client:
+    with talking(create_app(index, ServerSettings())) as client:
         answer = _ready(client)
         assert (answer["total"], answer["n_extra"]) == (1, 2)
         assert [item["name"] for item in answer["groups"][0]] == ["b.png", "c.png", "a.png"]

@@ -1,4 +1,4 @@
-"""Middleware: hosts, origins, headers, rates, bodies."""
+"""Middleware: hosts, origins, headers, bodies."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from likewise.serve import Limits
-from likewise.serve.middleware import RateLimiter, bare_host, client_key
+from likewise.serve.access import bare_host, client_key
 from tests.serve.conftest import PNG, SEARCH, talking
 
 
@@ -61,46 +58,6 @@ def test_a_server_for_others_answers_to_addresses_and_to_names_it_was_given(appl
     with talking(application(host="0.0.0.0", allowed_hosts=("photos.example",))) as client:
         known = [name for name in names if client.get("/healthz", headers={"host": name}).status_code == 200]
     assert known == ["10.0.0.4:80", "[2001:db8::1]:80", "photos.example"]
-
-
-def test_a_rate_above_the_limit_is_refused_with_the_time_to_wait(application: Callable[..., Any]) -> None:
-    limits = Limits(rate=0.001, burst=5, upload_rate=0.001, upload_burst=1)
-    with talking(application(rate_limited=True, limits=limits)) as client:
-        codes = [
-            client.post("/api/uploads", content=b"x", headers={"content-type": "image/png"}).status_code
-            for _ in range(2)
-        ]
-        assert codes == [422, 429]
-        codes = [client.get("/healthz").status_code for _ in range(5)]
-        assert codes == [200, 200, 200, 429, 429]
-        assert int(client.get("/healthz").headers["retry-after"]) >= 1
-
-
-def test_marks_have_a_rate_of_their_own(application: Callable[..., Any]) -> None:
-    limits = Limits(teach_rate=0.001, teach_burst=2)
-    with talking(application(rate_limited=True, limits=limits)) as client:
-        steps = [client.post("/api/labels", json={"items": [1], "label": "a"}).status_code for _ in range(3)]
-        assert steps == [201, 201, 429]
-        assert client.get("/api/labels").status_code == 200
-
-
-@given(st.floats(0.1, 100), st.integers(1, 50), st.lists(st.floats(0, 3), max_size=60))
-def test_a_bucket_admits_no_more_than_burst_and_rate(rate: float, burst: int, pauses: list[float]) -> None:
-    now = 0.0
-    bucket = RateLimiter(rate, burst, lambda: now)
-    admitted = 0
-    for pause in pauses:
-        now += pause
-        admitted += bucket.wait("somebody") == 0
-    assert admitted <= burst + rate * now + 1e-6
-    assert bucket.wait("somebody else") == 0
-
-
-def test_buckets_forget_those_who_have_been_quiet_longest() -> None:
-    buckets = RateLimiter(1, 1, lambda: 0.0, most=10)
-    for number in range(100):
-        buckets.wait(str(number))
-    assert len(buckets._levels) == 10
 
 
 @pytest.mark.parametrize(

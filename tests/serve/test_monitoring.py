@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from likewise.serve.monitoring import start_logging
+from likewise.serve.server import start_logging
 from tests.serve.conftest import N
 
 

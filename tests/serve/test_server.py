@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from likewise.serve import Limits, ServerSettings
 from likewise.serve.server import address, secured
 from tests.serve.conftest import running
@@ -100,9 +102,17 @@ def test_a_connection_may_pause_between_requests_and_is_closed_when_idle(applica
         assert made.recv(65536) == b""
 
 
-def test_more_requests_at_once_than_allowed_are_refused(application: Callable[..., Any]) -> None:
-    with running(application(limits=Limits(requests=2))) as port, _connected(port) as one, _connected(port) as two:
+def test_more_connections_at_once_than_allowed_are_refused(application: Callable[..., Any]) -> None:
+    limits = Limits(connections=3)
+    with running(application(limits=limits), limits) as port, _connected(port) as one, _connected(port) as two:
         for stream in (one, two):
             stream.sendall(b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert b" 200 OK" in stream.recv(65536)
         assert b" 503 " in _ask(port).splitlines()[0]
+
+
+@pytest.mark.parametrize("field", [b"X: " + b"x" * 100_000, b"X: x\r\n" * 20_000])
+def test_a_head_of_many_bytes_is_refused(application: Callable[..., Any], field: bytes) -> None:
+    with running(application()) as port, _connected(port) as made:
+        made.sendall(b"GET /healthz HTTP/1.1\r\n" + field)
+        assert made.recv(65536).startswith(b"HTTP/1.1 400 ")

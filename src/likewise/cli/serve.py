@@ -47,7 +47,6 @@ def serve(
         Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are believed."),
     ] = None,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
-    no_rate_limit: Annotated[bool, Option("--no-rate-limit", help="Disable rate limiting.")] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning"],
         Option(help="debug logs every request, info changes and failures; logs are JSON on stderr."),
@@ -79,8 +78,7 @@ def serve(
     """
     from likewise.cli.photos import index_of
     from likewise.serve import ServerSettings
-    from likewise.serve.monitoring import start_logging
-    from likewise.serve.server import listening
+    from likewise.serve.server import listening, start_logging
     from likewise.serve.server import serve as run
     from likewise.words.search import text_side
 
@@ -89,7 +87,7 @@ def serve(
         raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
     shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
-    settings = ServerSettings(host, port, token, hosts, not no_rate_limit, proxies=proxies, show=shown)
+    settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown)
     listening(host, port).close()  # a port in use is said before minutes of work
     index = index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):

@@ -1,16 +1,22 @@
-"""Who may come in: the access token, the sessions it is exchanged for, and the wait after wrong ones."""
+"""Who may come in: the access token and its sessions, the wait after wrong tokens, allowed hosts and origins."""
 
-import hashlib
 import hmac
+import ipaddress
+import math
 import secrets
-import threading
+import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 from cachetools import TTLCache
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from likewise.serve.settings import ServerSettings, is_loopback
 
 IDLE_SECONDS = 12 * 3600  # a session ends when it has not been used for so long,
 SESSION_SECONDS = 7 * 86400  # and after this time in any case
@@ -20,88 +26,46 @@ _LONGEST_WAIT = 900.0
 _MOST_CLIENTS = 4096
 
 
-@dataclass(frozen=True)
-class LoginSession:
-    """A browser that has logged in; times are seconds since 1970."""
-
-    name: str
-    started: int
-    expires: int
-
-    def __str__(self) -> str:
-        return f"{self.name}.{self.started}.{self.expires}"
-
-
 class AccessToken:
     """The token of a server, in the Authorization header or exchanged for a session; without one, all are authorised.
 
-    Sessions are signed with a key of this process: they end when it does, when they expire, or at logout.
+    A session is a name in Starlette's signed cookie. It ends at logout, after a week, and with this process.
     """
 
     def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
         self._token, self._clock = token, clock
-        self._key = secrets.token_bytes(32)
-        self._ended: dict[str, int] = {}  # sessions that were logged out, until they would have expired
+        self._sessions: TTLCache[str, bool] = TTLCache(_MOST_CLIENTS, SESSION_SECONDS, clock)
 
     @property
     def required(self) -> bool:
         return self._token is not None
 
-    def matches(self, given: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Whether this is the token, compared in constant time."""
-        return self._token is None or _equal(given, self._token)
+        return self._token is None or hmac.compare_digest(_bytes(text), _bytes(self._token))
 
-    def session(self, headers: Headers, secure: bool) -> LoginSession | None:
-        """The valid session among the cookies of a request; foreign and malformed cookies are ignored."""
-        wanted = cookie_name(secure)
-        pairs = (part.partition("=") for line in headers.getlist("cookie") for part in line.split(";"))
-        found = (self._read(value.strip()) for name, _, value in pairs if name.strip() == wanted)
-        return next((session for session in found if session is not None), None)
+    def begin(self, session: MutableMapping[str, Any]) -> None:
+        """Log in: put the name of a new session into the cookie."""
+        name = secrets.token_urlsafe(16)
+        self._sessions[name] = True
+        session.update({"name": name, "renewed": int(self._clock())})
 
-    def begin(self) -> LoginSession:
-        """A new session."""
-        now = int(self._clock())
-        return LoginSession(secrets.token_urlsafe(16), now, now + IDLE_SECONDS)
+    def admits(self, session: MutableMapping[str, Any]) -> bool:
+        """Whether a session is valid; one in use is extended."""
+        if session.get("name") not in self._sessions:
+            return False
+        if self._clock() - session["renewed"] >= _RENEW_SECONDS:
+            session["renewed"] = int(self._clock())
+        return True
 
-    def renewed(self, session: LoginSession) -> LoginSession | None:
-        """The session with a later end; None if it is not yet time for that."""
-        expires = min(int(self._clock()) + IDLE_SECONDS, session.started + SESSION_SECONDS)
-        if expires - session.expires < _RENEW_SECONDS:
-            return None
-        return LoginSession(session.name, session.started, expires)
-
-    def end(self, session: LoginSession) -> None:
+    def end(self, session: MutableMapping[str, Any]) -> None:
         """Log out: the cookie is worth nothing from now on, wherever it has been copied to."""
-        now = self._clock()
-        last = session.started + SESSION_SECONDS + IDLE_SECONDS
-        self._ended = {**{name: end for name, end in self._ended.items() if end > now}, session.name: last}
-
-    def set_cookie(self, response: Response, session: LoginSession, secure: bool) -> None:
-        """Send a session to the browser, out of the reach of scripts and of other sites."""
-        seconds = max(0, session.expires - int(self._clock()))
-        value = f"{session}.{self._sign(str(session))}"
-        response.set_cookie(cookie_name(secure), value, seconds, secure=secure, httponly=True, samesite="strict")
-
-    def _read(self, value: str) -> LoginSession | None:
-        text, _, signature = value.rpartition(".")
-        if not _equal(signature, self._sign(text)):
-            return None
-        name, started, expires = text.rsplit(".", 2)
-        session = LoginSession(name, int(started), int(expires))
-        return session if session.expires > self._clock() and name not in self._ended else None
-
-    def _sign(self, text: str) -> str:
-        return hmac.new(self._key, text.encode("utf-8", "surrogateescape"), "sha256").hexdigest()
+        self._sessions.pop(session.get("name"), None)
+        session.clear()
 
 
-def cookie_name(secure: bool) -> str:
-    """Under TLS the name binds the cookie to this very host."""
-    return "__Host-likewise" if secure else "likewise"
-
-
-def _equal(given: str, expected: str) -> bool:
-    digests = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, expected))
-    return hmac.compare_digest(*digests)
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 class LoginThrottle:
@@ -111,21 +75,167 @@ class LoginThrottle:
         self._clock = clock
         # Wrong tokens of a client, and until when it has to wait; forgotten an hour after the last one.
         self._failed: TTLCache[str, tuple[int, float]] = TTLCache(_MOST_CLIENTS, 3600, clock)
-        self._lock = threading.Lock()
 
     def wait(self, client: str) -> float:
         """Seconds until the client may try again."""
-        with self._lock:
-            return max(0.0, self._failed.get(client, (0, 0.0))[1] - self._clock())
+        return max(0.0, self._failed.get(client, (0, 0.0))[1] - self._clock())
 
     def failed(self, client: str) -> None:
         """Count a wrong token."""
-        with self._lock:
-            count = self._failed.get(client, (0, 0.0))[0] + 1
-            wait = min(2.0 ** min(count - _FREE_ATTEMPTS, 30), _LONGEST_WAIT) if count >= _FREE_ATTEMPTS else 0.0
-            self._failed[client] = count, self._clock() + wait
+        count = self._failed.get(client, (0, 0.0))[0] + 1
+        wait = min(2.0 ** min(count - _FREE_ATTEMPTS, 30), _LONGEST_WAIT) if count >= _FREE_ATTEMPTS else 0.0
+        self._failed[client] = count, self._clock() + wait
 
     def succeeded(self, client: str) -> None:
         """Forget the wrong tokens of a client."""
-        with self._lock:
-            self._failed.pop(client, None)
+        self._failed.pop(client, None)
+
+
+# -- middleware --------------------------------------------------------------------------------------------------------
+
+
+def refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": detail}, status, headers)
+
+
+def too_many_attempts(wait: float) -> Response:
+    """The refusal of a client that has sent wrong tokens."""
+    seconds = math.ceil(wait)
+    return refusal(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
+
+
+def is_secure(scope: Scope) -> bool:
+    """Whether the client speaks TLS, to this server or to a named proxy."""
+    return scope.get("scheme") == "https"
+
+
+def client_of(scope: Scope) -> str:
+    return str((scope.get("client") or ("", 0))[0])
+
+
+def client_key(scope: Scope) -> str:
+    """Whose wrong tokens are counted: an address, of IPv6 the network of 64 bits that one client has to itself."""
+    client = client_of(scope)
+    if ":" not in client:
+        return client
+    try:
+        return str(ipaddress.IPv6Network((client.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return client
+
+
+class GateMiddleware:
+    """Answers a request itself if `refusal` has a response to it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self.refusal(scope, Headers(scope=scope)) if scope["type"] == "http" else None
+        await (response or self.app)(scope, receive, send)
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        raise NotImplementedError
+
+
+class SessionCookieMiddleware:
+    """Starlette's sessions; under TLS the name of the cookie binds it to this very host, and it is `Secure`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        plain, host = "likewise", "__Host-likewise"
+        keys = (secrets.token_hex(32) for _ in range(2))
+        self.plain = SessionMiddleware(app, next(keys), plain, IDLE_SECONDS, same_site="strict")
+        self.secure = SessionMiddleware(app, next(keys), host, IDLE_SECONDS, same_site="strict", https_only=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.secure if is_secure(scope) else self.plain)(scope, receive, send)
+
+
+class AccessTokenMiddleware(GateMiddleware):
+    """Answers 401 without a session or the access token, 429 to guessing; the page redirects to the login form."""
+
+    OPEN = frozenset({"/healthz", "/login", "/favicon.ico", "/static/plain.css", "/static/icon.svg"})
+
+    def __init__(self, app: ASGIApp, token: AccessToken, throttle: LoginThrottle) -> None:
+        super().__init__(app)
+        self.token, self.throttle = token, throttle
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["path"] in self.OPEN or self.token.admits(scope["session"]):
+            return None
+        scheme, _, text = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            wait = self.throttle.wait(client_key(scope))
+            if wait:
+                return too_many_attempts(wait)
+            if self.token.matches(text.strip()):
+                return None
+            self.throttle.failed(client_key(scope))
+        if scope["path"] == "/":
+            return RedirectResponse("/login", 303)
+        return refusal(401, "this server requires its access token", {"WWW-Authenticate": "Bearer"})
+
+
+class UnnamedProxyMiddleware(GateMiddleware):
+    """Refuses what a proxy forwards to a server without a token: everybody behind the proxy would come in."""
+
+    SIGNS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if not any(name in headers for name in self.SIGNS):
+            return None
+        return refusal(403, "this server is for its own machine, and a proxy forwards to it; name it with --proxy")
+
+
+class CrossOriginProtectionMiddleware(GateMiddleware):
+    """Refuses requests that change something unless they come from our own page or from a program, not a browser."""
+
+    SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+    FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")  # sent without a preflight
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["method"] in self.SAFE or self._is_same_origin(scope, headers):
+            return None
+        return refusal(403, "the request comes from another site, or from a form; send JSON or a picture")
+
+    def _is_same_origin(self, scope: Scope, headers: Headers) -> bool:
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        is_form = headers.get("content-type", "").lower().startswith(self.FORMS)
+        if is_form and scope["path"] not in ("/login", "/logout"):
+            return False
+        if site is not None:  # set by the browser; a form of a page without referrer has the origin "null"
+            return site in ("same-origin", "none")
+        return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+
+
+class AllowedHostMiddleware(TrustedHostMiddleware):
+    """Refuses foreign host names, against DNS rebinding.
+
+    An IP address cannot be rebound: a server for others answers to any, one for this machine to loopback addresses.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._for_others = not is_loopback(settings.host)
+        hostname = [socket.gethostname()] if self._for_others else []
+        super().__init__(app, ["localhost", settings.host, *hostname, *settings.allowed_hosts], www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_allowed_address(Headers(scope=scope).get("host", "")):
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _is_allowed_address(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(bare_host(host))
+        except ValueError:
+            return False
+        return self._for_others or address.is_loopback
+
+
+def bare_host(host: str) -> str:
+    """The name without its port, in lower case and without the brackets of IPv6."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

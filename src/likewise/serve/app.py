@@ -7,7 +7,8 @@ from pathlib import Path
 from likewise.errors import LikewiseError, MissingExtraError
 
 try:
-    import cachetools  # noqa: F401  (this and the next two are needed further down)
+    import cachetools  # noqa: F401  (these four are needed by other modules)
+    import itsdangerous  # noqa: F401
     import prometheus_client  # noqa: F401
     import uvicorn  # noqa: F401
     from fastapi import FastAPI, Request
@@ -21,18 +22,16 @@ from likewise.pictures.images import ImageTooCostlyError, ImageTooLargeError
 from likewise.search import Index
 from likewise.search.rank import NotFoundError
 from likewise.serve.access import AccessToken, LoginThrottle
-from likewise.serve.concepts import Concepts
+from likewise.serve.concepts import Concepts, RefusedError
 from likewise.serve.duplicates import Duplicates
-from likewise.serve.errors import RefusedError, public_text
 from likewise.serve.exporting import Exports
 from likewise.serve.map import GalleryMap
-from likewise.serve.middleware import middleware_for
-from likewise.serve.monitoring import Metrics
+from likewise.serve.jobs import SearchBatcher, public_text
+from likewise.serve.middleware import Metrics, middleware_for
 from likewise.serve.routes import routes
 from likewise.serve.session import Session
 from likewise.serve.settings import ServerSettings
-from likewise.serve.teaching_session import NothingToUndoError, TeachingLimitError, TeachingSession
-from likewise.serve.workers import SearchBatcher
+from likewise.serve.teaching import NothingToUndoError, TeachingLimitError, TeachingSession
 from likewise.words import TextSide
 
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
@@ -110,7 +109,7 @@ async def _error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
-    """What is wrong where, without the input itself, which may be infinite or no text and then has no JSON."""
+    """What is wrong where, without the input itself, which may not be JSON-serialisable."""
     assert isinstance(error, RequestValidationError)
     problems = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
     return JSONResponse({"detail": problems}, 422)

@@ -9,18 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from cachetools import LRUCache
 
+from likewise.errors import LikewiseError
 from likewise.pictures.sidecars import apply_keyword, n_writes, undo_keyword
 from likewise.pictures.undo_list import default_undo_list
 from likewise.search.rank import NotFoundError
 from likewise.serve import confidence
 from likewise.serve.catalogue import Filters
-from likewise.serve.errors import RefusedError
 from likewise.serve.session import Reference, Session
-from likewise.serve.teaching_session import TeachingSession
-from likewise.serve.workers import Job
+from likewise.serve.teaching import TeachingSession
+from likewise.serve.jobs import Job
 from likewise.teach.concepts import Concept, csv_of, pictures_of
 
 LEAST_SURE = 20
+
+
+class RefusedError(LikewiseError):
+    """Something that only the person at this machine may do."""
 
 
 class Preview(NamedTuple):

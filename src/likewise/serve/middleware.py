@@ -1,63 +1,129 @@
-"""Middleware: every request is checked and limited, and every response carries security headers."""
+"""Middleware: every request is counted, checked and limited, and every response carries security headers."""
 
 import asyncio
-import ipaddress
-import math
-import socket
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from cachetools import LRUCache
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from likewise.serve.access import AccessToken, LoginSession, LoginThrottle
-from likewise.serve.monitoring import Metrics, RequestMetricsMiddleware, client_of
-from likewise.serve.settings import Limits, ServerSettings, is_loopback
+from likewise.serve.access import (
+    AccessToken,
+    AccessTokenMiddleware,
+    AllowedHostMiddleware,
+    CrossOriginProtectionMiddleware,
+    LoginThrottle,
+    SessionCookieMiddleware,
+    UnnamedProxyMiddleware,
+    client_of,
+    is_secure,
+    refusal,
+)
+from likewise.serve.settings import Limits, ServerSettings
 
 UPLOADS = "/api/uploads"
-STEPS = frozenset(
-    {
-        "/api/marks", "/api/labels", "/api/distinct", "/api/undo", "/api/learn",
-        "/api/concepts", "/api/concepts/labels", "/api/concepts/keywords", "/api/concepts/keywords/undo",
-    }
-)  # fmt: skip
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
+log = logging.getLogger("likewise.serve")
+
+
+class Metrics:
+    """Counts and times since the server started, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        labels = ["route", "method", "status"]
+        self.requests = Counter("likewise_requests", "Requests answered.", labels, registry=registry)
+        self.seconds = Histogram(
+            "likewise_request_seconds", "Time to answer.", ["route"], buckets=BUCKETS, registry=registry
+        )
+        self.in_flight = Gauge("likewise_requests_in_flight", "Requests being answered.", registry=registry)
+        started = Gauge("likewise_start_time_seconds", "Start time of the server.", registry=registry)
+        started.set_to_current_time()
+
+    def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
+        """Show a number that is read when the metrics are requested."""
+        Gauge(name, help_text, registry=self.registry).set_function(value)
+
+    def counter(self, name: str, help_text: str, value: Callable[[], float]) -> None:
+        """Show a count that is read when the metrics are requested."""
+
+        class Callback(Collector):
+            def collect(self) -> Iterator[CounterMetricFamily]:
+                yield CounterMetricFamily(name, help_text, value())
+
+        self.registry.register(Callback())
 
 
 def middleware_for(
     settings: ServerSettings, token: AccessToken, throttle: LoginThrottle, metrics: Metrics
 ) -> list[Middleware]:
     """The middleware of a server, outermost first."""
-    limits = settings.limits
     # Only a named proxy is believed who its client is, and whether that client speaks TLS.
     proxies = [Middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))] if settings.proxies else []
-    rate_limit = [Middleware(RateLimitMiddleware, limits=limits)] if settings.rate_limited else []
-    access = [Middleware(AccessTokenMiddleware, token=token, throttle=throttle)] if settings.token else []
-    local = [Middleware(UnnamedProxyMiddleware)] if not settings.token else []
+    access = [Middleware(UnnamedProxyMiddleware)]
+    if settings.token:
+        guard = Middleware(AccessTokenMiddleware, token=token, throttle=throttle)
+        access = [Middleware(SessionCookieMiddleware), guard]
     return [
         *proxies,
         Middleware(RequestMetricsMiddleware, metrics=metrics),
         Middleware(SecurityHeadersMiddleware),
         Middleware(AllowedHostMiddleware, settings=settings),
-        *local,
-        Middleware(BusyMiddleware, most=limits.requests),
-        *rate_limit,
         *access,
         Middleware(CrossOriginProtectionMiddleware),
-        Middleware(BodyLimitMiddleware, limits=limits),
+        Middleware(BodyLimitMiddleware, limits=settings.limits),
         Middleware(TextGZipMiddleware, minimum_size=_GZIP_FROM, compresslevel=5),
     ]
 
 
+class RequestMetricsMiddleware:
+    """Counts, times and logs every request, refused ones included."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self.metrics.in_flight.track_inprogress():
+            try:
+                await self.app(scope, receive, observed)
+            finally:
+                self._record(scope, status, time.perf_counter() - began)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if route != "other" else "ANY"  # a client may send any word as a method
+        self.metrics.requests.labels(route, method, status).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        # A page of pictures is a hundred successful GETs: by default only changes and failures are logged.
+        level = logging.DEBUG if status < 400 and scope["method"] in ("GET", "HEAD") else logging.INFO
+        level = logging.WARNING if status >= 500 else level
+        if log.isEnabledFor(level):
+            facts = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(seconds * 1e3, 2)}
+            log.log(level, "request", extra={"facts": {**facts, "client": client_of(scope)}})
+
+
 class TextGZipMiddleware(GZipMiddleware):
-    """Compresses all but sound and film: they are compressed already, and parts of them are asked for by place."""
+    """Compresses all but sound and film: they are compressed already, and parts of them are requested by range."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_media = scope.get("path", "").endswith("/media")
@@ -86,230 +152,19 @@ class SecurityHeadersMiddleware:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Unless a route says otherwise, nothing is kept but the files of the page, which are asked for again.
+        # Unless a route says otherwise, nothing is cached but the files of the page, which are validated by ETag.
         is_static = scope.get("path", "").startswith("/static/")
-        fresh = (b"cache-control", b"no-cache" if is_static else b"no-store")
+        default = (b"cache-control", b"no-cache" if is_static else b"no-store")
         added = (*self.HEADERS, *(self.OVER_TLS if is_secure(scope) else ()))
 
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                cached = any(name == b"cache-control" for name, _ in headers)
-                message["headers"] = [*headers, *added, *(() if cached else (fresh,))]
+                is_set = any(name == b"cache-control" for name, _ in headers)
+                message["headers"] = [*headers, *added, *(() if is_set else (default,))]
             await send(message)
 
         await self.app(scope, receive, secured)
-
-
-class AllowedHostMiddleware(TrustedHostMiddleware):
-    """Refuses foreign host names, against DNS rebinding.
-
-    An IP address cannot be rebound: a server for others answers to any, one for this machine to loopback addresses.
-    """
-
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        self._for_others = not is_loopback(settings.host)
-        own = [socket.gethostname()] if self._for_others else []
-        super().__init__(app, ["localhost", settings.host, *own, *settings.allowed_hosts], www_redirect=False)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._is_allowed_address(Headers(scope=scope).get("host", "")):
-            await self.app(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-    def _is_allowed_address(self, host: str) -> bool:
-        try:
-            address = ipaddress.ip_address(bare_host(host))
-        except ValueError:
-            return False
-        return self._for_others or address.is_loopback
-
-
-def bare_host(host: str) -> str:
-    """The name without its port, in lower case and without the brackets of IPv6."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-def is_secure(scope: Scope) -> bool:
-    """Whether the client speaks TLS, to us or to a proxy that we believe."""
-    return scope.get("scheme") == "https"
-
-
-def client_key(scope: Scope) -> str:
-    """Whom to count requests for: an address, of IPv6 the network of 64 bits that one client has to itself."""
-    client = client_of(scope)
-    if ":" not in client:
-        return client
-    try:
-        return str(ipaddress.IPv6Network((client.partition("%")[0], 64), strict=False))
-    except ValueError:
-        return client
-
-
-class GateMiddleware:
-    """Answers a request itself if `refusal` has a response to it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self.refusal(scope, Headers(scope=scope)) if scope["type"] == "http" else None
-        await (refusal or self.app)(scope, receive, send)
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        raise NotImplementedError
-
-
-class UnnamedProxyMiddleware(GateMiddleware):
-    """Refuses what a proxy forwards to a server without a token: the world behind it would come in."""
-
-    SIGNS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if not any(name in headers for name in self.SIGNS):
-            return None
-        return _refusal(403, "this server is for its own machine, and a proxy forwards to it; name it with --proxy")
-
-
-class BusyMiddleware:
-    """Answers 503 while as many requests as allowed are being answered."""
-
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self.app, self.most, self.running = app, most, 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        if self.running >= self.most:
-            busy = _refusal(503, "too many requests at once; wait a moment", {"Retry-After": "1"})
-            await busy(scope, receive, send)
-            return
-        self.running += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self.running -= 1
-
-
-class RateLimitMiddleware(GateMiddleware):
-    """Answers 429 to a client that sends requests or uploads too fast."""
-
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        super().__init__(app)
-        self._requests = RateLimiter(limits.rate, limits.burst)
-        self._uploads = RateLimiter(limits.upload_rate, limits.upload_burst)
-        self._steps = RateLimiter(limits.teach_rate, limits.teach_burst)
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        client = client_key(scope)
-        wait = self._requests.wait(client)
-        if not wait and scope["method"] == "POST":
-            narrower = self._uploads if scope["path"] == UPLOADS else self._steps if scope["path"] in STEPS else None
-            wait = 0.0 if narrower is None else narrower.wait(client)
-        retry = {"Retry-After": str(max(1, round(wait)))}
-        return _refusal(429, "too many requests; wait a moment", retry) if wait else None
-
-
-class RateLimiter:
-    """A token bucket per client: `rate` requests per second sustained, `burst` at once."""
-
-    def __init__(
-        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic, most: int = 4096
-    ) -> None:
-        self.rate, self.burst, self._clock = rate, burst, clock
-        self._levels: LRUCache[str, tuple[float, float]] = LRUCache(most)  # forgets the client that was quiet longest
-
-    def wait(self, client: str) -> float:
-        """Seconds until the client may send its next request; 0 admits this one and counts it."""
-        now = self._clock()
-        level, then = self._levels.get(client, (self.burst, now))
-        level = min(self.burst, level + (now - then) * self.rate)
-        admitted = level >= 1
-        self._levels[client] = (level - admitted, now)
-        return 0.0 if admitted else (1 - level) / self.rate
-
-
-class AccessTokenMiddleware:
-    """Answers 401 without a session or the access token, 429 to guessing; the page redirects to the login form."""
-
-    OPEN = frozenset({"/healthz", "/login", "/favicon.ico", "/static/login.css", "/static/icon.svg"})
-
-    def __init__(self, app: ASGIApp, token: AccessToken, throttle: LoginThrottle) -> None:
-        self.app, self.token, self.throttle = app, token, throttle
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self.OPEN:
-            await self.app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        session = self.token.session(headers, is_secure(scope))
-        if session is not None:
-            await self.app(scope, receive, self._renewing(session, is_secure(scope), send))
-        else:
-            await (self._refusal(scope, headers) or self.app)(scope, receive, send)
-
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            wait = self.throttle.wait(client_key(scope))
-            if wait:
-                return too_many_attempts(wait)
-            if self.token.matches(given.strip()):
-                return None
-            self.throttle.failed(client_key(scope))
-        if scope["path"] == "/":
-            return RedirectResponse("/login", 303)
-        return _refusal(401, "this server requires its access token", {"WWW-Authenticate": "Bearer"})
-
-    def _renewing(self, session: LoginSession, secure: bool, send: Send) -> Send:
-        """`send` that extends a session in use, unless the response sets the cookie itself, as logout does."""
-        renewed = self.token.renewed(session)
-        if renewed is None:
-            return send
-        response = Response()
-        self.token.set_cookie(response, renewed, secure)
-        cookie = next(pair for pair in response.raw_headers if pair[0] == b"set-cookie")
-
-        async def renewing(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                present = message.get("headers", ())
-                own = any(name == b"set-cookie" for name, _ in present)
-                message["headers"] = [*present, *([] if own else [cookie])]
-            await send(message)
-
-        return renewing
-
-
-def too_many_attempts(wait: float) -> Response:
-    """The refusal of a client that has sent wrong tokens."""
-    seconds = math.ceil(wait)
-    return _refusal(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
-
-
-class CrossOriginProtectionMiddleware(GateMiddleware):
-    """Refuses requests that change something unless they come from our own page or from a program, not a browser."""
-
-    SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-    FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")  # sent without a preflight
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if scope["method"] in self.SAFE or self._same_origin(scope, headers):
-            return None
-        return _refusal(403, "the request comes from another site, or from a form; send JSON or a picture")
-
-    def _same_origin(self, scope: Scope, headers: Headers) -> bool:
-        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        is_form = headers.get("content-type", "").lower().startswith(self.FORMS)
-        if is_form and scope["path"] not in ("/login", "/logout"):
-            return False
-        if site is not None:  # the browser's own word; a form of a page without referrer has the origin "null"
-            return site in ("same-origin", "none")
-        return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
 
 
 class BodyLimitMiddleware:
@@ -327,7 +182,7 @@ class BodyLimitMiddleware:
         most = self.limits.upload_bytes if scope["path"] == UPLOADS else self.limits.json_bytes
         if length.isdigit() and int(length) > most:
             await _drain(receive, min(5.0, self.limits.body_seconds), 8 * self.limits.upload_bytes)
-            await _refusal(413, _too_large(most), {"Connection": "close"})(scope, receive, send)
+            await refusal(413, _too_large(most), {"Connection": "close"})(scope, receive, send)
         else:
             await self.app(scope, _limited(receive, most, self.limits.body_seconds), send)
 
@@ -339,7 +194,7 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
 
     async def read() -> Message:
         nonlocal size, complete
-        if complete:  # what follows the body only tells whether the client is still connected
+        if complete:  # messages after the body only say whether the client is still connected
             return await receive()
         try:
             async with asyncio.timeout_at(deadline):
@@ -371,7 +226,3 @@ async def _drain(receive: Receive, seconds: float, most: int) -> None:
 
 def _too_large(most: int) -> str:
     return f"the body is larger than {most:,} bytes"
-
-
-def _refusal(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"detail": detail}, status, headers)

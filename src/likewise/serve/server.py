@@ -1,16 +1,19 @@
-"""Running the application: the socket, uvicorn, the browser, a clean shutdown."""
+"""Running the application: the socket, uvicorn, the log, the browser, a clean shutdown."""
 
 import ctypes
 import errno
 import gc
+import json
 import logging
 import secrets
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +23,6 @@ import uvicorn
 from likewise.errors import LikewiseError
 from likewise.search import Index
 from likewise.serve.app import create_app
-from likewise.serve.connections import ConnectionSweep, allow_many_connections
 from likewise.serve.settings import Limits, ServerSettings
 from likewise.utils.threads import single_threaded_blas
 from likewise.words import TextSide
@@ -38,15 +40,15 @@ def secured(settings: ServerSettings) -> ServerSettings:
 def listening(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
-        made.listen(1024)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(1024)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise LikewiseError(f"port {port} of {host} is in use; choose another with --port") from error
         raise LikewiseError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
-    return made
+    return listener
 
 
 def address(settings: ServerSettings, port: int) -> str:
@@ -57,12 +59,29 @@ def address(settings: ServerSettings, port: int) -> str:
     return f"http://{host}:{port}/" + (f"login?token={quote(settings.token, safe='')}" if settings.token else "")
 
 
+class JsonFormatter(logging.Formatter):
+    """Time, level, event, and whatever the record carries as `facts`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
+        line.update(getattr(record, "facts", {}))
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def start_logging(level: str = "info") -> None:
+    """Send the log of likewise, and uvicorn's warnings, to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    for name, least in (("likewise", level.upper()), ("uvicorn", "WARNING")):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(least)
+
+
 def server_for(app: Any, limits: Limits) -> uvicorn.Server:
-    sweep = ConnectionSweep(limits)
-
-    async def swept() -> None:
-        sweep(server.server_state.connections)
-
     config = uvicorn.Config(
         app,
         http="h11",  # httptools has no limit of headers; a request costs a fifth more this way
@@ -74,8 +93,7 @@ def server_for(app: Any, limits: Limits) -> uvicorn.Server:
         timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=limits.header_bytes,
-        callback_notify=swept,
-        timeout_notify=0,  # uvicorn calls once a second then
+        limit_concurrency=limits.connections,
     )
     server = uvicorn.Server(config)
     if hasattr(app, "state"):
@@ -100,11 +118,10 @@ def serve(
 ) -> None:
     """Serve until interrupted; `ready` is called with the address when the socket listens."""
     settings = secured(settings)
-    allow_many_connections()
     _give_back_memory()
     # One BLAS thread: the products of a search are small, and requests are answered in parallel.
-    with listening(settings.host, settings.port) as made, single_threaded_blas():
-        port = made.getsockname()[1]
+    with listening(settings.host, settings.port) as listener, single_threaded_blas():
+        port = listener.getsockname()[1]
         app = create_app(index, settings, folder, side)
         if app.state.session.has_pictures:
             app.state.session.decoders.start()  # the first page asks for pictures
@@ -117,5 +134,5 @@ def serve(
             opener.daemon = True
             opener.start()
         log.info("start", extra={"facts": {"host": settings.host, "port": port, "items": len(index)}})
-        server.run(sockets=[made])
+        server.run(sockets=[listener])
         log.info("stop")

@@ -20,7 +20,7 @@ from likewise.search.conditions import columns_of, parsed
 from likewise.search.filters import where_mask
 from likewise.search.rank import NotFoundError, check_row, query_vector
 from likewise.serve.catalogue import Catalogue, Facet, Filters
-from likewise.serve.pictures import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
+from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.serve.ranking import LONGEST, Ranking, best, ranking_of
 from likewise.serve.settings import Limits
 from likewise.serve.space import Space, learned_space

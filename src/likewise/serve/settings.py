@@ -16,20 +16,11 @@ class Limits:
     picture_bytes: int = 640 * 2**20  # memory to decode a picture in,
     picture_seconds: int = 10  # and the time
     header_bytes: int = 16 * 2**10
-    header_seconds: float = 10.0  # for the head of a request to arrive
     body_seconds: float = 15.0
-    write_seconds: float = 30.0  # without a byte of a response taken
     uploads: int = 64  # uploaded pictures kept in memory
-    rate: float = 100.0  # requests per second and client, sustained
-    burst: float = 600.0  # a page of pictures is some hundred requests at once
-    upload_rate: float = 2.0
-    upload_burst: float = 20.0
-    teach_rate: float = 5.0  # marks and labels per second and client, each of up to 10,000 items
-    teach_burst: float = 100.0
     labels: int = 2000  # names that may be given on the page
-    journal_bytes: int = 64 * 2**20  # of everything that was taught
-    requests: int = 256  # answered at a time
-    connections: int = 512  # beyond, those without a request are closed, the oldest first
+    journal_bytes: int = 64 * 2**20  # of all marks and labels
+    connections: int = 512  # beyond, uvicorn answers 503
     idle_seconds: int = 30  # between two requests on a connection
 
 
@@ -41,7 +32,6 @@ class ServerSettings:
     port: int = 8000
     token: str | None = None
     allowed_hosts: tuple[str, ...] = ()
-    rate_limited: bool = True
     limits: Limits = field(default_factory=Limits)
     proxies: tuple[str, ...] = ()
     show: tuple[str, ...] = ()  # columns of a card; without any they are chosen

@@ -3,7 +3,7 @@
 from likewise.serve.routes.common import item_response
 from likewise.serve.schemas import OutlookResponse, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
-from likewise.serve.teaching_session import TeachingSession
+from likewise.serve.teaching import TeachingSession
 from likewise.teach.learning_curve import Outlook
 from likewise.teach.suggest import REASONS, Concept, Suggestion
 

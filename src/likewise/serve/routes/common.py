@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Path, Request
 from likewise.search.cards import Card, cards
 from likewise.serve.schemas import CardResponse, ItemResponse
 from likewise.serve.session import Session
-from likewise.serve.teaching_session import TeachingSession
+from likewise.serve.teaching import TeachingSession
 
 NO_STORE = {"Cache-Control": "no-store"}
 CACHED = {"Cache-Control": "private, max-age=86400"}

@@ -8,7 +8,7 @@ from likewise.serve.map import GalleryMap
 from likewise.serve.map_schemas import LassoRequest, LassoResponse, MapResponse, MapTile
 from likewise.serve.map_tiles import DEEPEST
 from likewise.serve.schemas import ERRORS
-from likewise.serve.teaching_session import MOST_LABELLED
+from likewise.serve.teaching import MOST_LABELLED
 
 Side = Literal["raw", "learned"]
 At = Annotated[int, Query(ge=0, lt=2**DEEPEST)]

@@ -16,7 +16,7 @@ import pytest
 from likewise.rivals import LDA
 from likewise.search import Index
 from likewise.serve import create_app
-from likewise.serve.workers import Job
+from likewise.serve.jobs import Job
 from tests.serve.conftest import found, talking
 
 
@@ -51,7 +51,7 @@ from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve.server import serve
 from likewise.serve.settings import ServerSettings
-from likewise.serve.workers import Job
+from likewise.serve.jobs import Job
 
 def ready(address):
     job.start(lambda: time.sleep(120))

@@ -1,4 +1,4 @@
-"""Work beside the requests: searches that arrive together share one product with the gallery; background jobs."""
+"""Background work: searches that arrive together share one product with the gallery; jobs in a thread."""
 
 import asyncio
 import logging
@@ -16,7 +16,6 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.search.rank import top_k
-from likewise.serve.errors import public_text
 from likewise.serve.space import Space
 
 log = logging.getLogger("likewise.serve")
@@ -89,6 +88,14 @@ def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list
     S = space.scores(Q)
     S[np.arange(len(rows)), rows] = -np.inf
     return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
+
+
+def public_text(text: str, folder: Path | None) -> str:
+    """A sentence for clients: the index is named as its folder is, without its place on this machine."""
+    if folder is not None:
+        for parent in {folder.absolute().parent, folder.resolve().parent} - {Path("/")}:
+            text = text.replace(f"{parent}/", "")
+    return text.replace(f"{Path.home()}/", "~/")
 
 
 class Job:
