@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_session_in_use_goes_on_for_a_week_and_no_longer() -> None:
         renewed.append(session["renewed"])
         clock.now += 2000
     assert SESSION_SECONDS - 2000 <= clock.now - 1e9 <= SESSION_SECONDS + 2000
-    assert all(later - earlier in (0, 4000) for earlier, later in zip(renewed, renewed[1:], strict=False))
+    assert all(later - earlier in (0, 4000) for earlier, later in pairwise(renewed))
 
 
 def test_a_session_in_use_gets_a_new_cookie_once_an_hour(application: Callable[..., Any]) -> None:

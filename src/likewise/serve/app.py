@@ -25,8 +25,8 @@ from likewise.serve.access import AccessToken, LoginThrottle
 from likewise.serve.concepts import Concepts, RefusedError
 from likewise.serve.duplicates import Duplicates
 from likewise.serve.exporting import Exports
-from likewise.serve.map import GalleryMap
 from likewise.serve.jobs import SearchBatcher, public_text
+from likewise.serve.map import GalleryMap
 from likewise.serve.middleware import Metrics, middleware_for
 from likewise.serve.routes import routes
 from likewise.serve.session import Session

@@ -15,9 +15,9 @@ from likewise.pictures.undo_list import default_undo_list
 from likewise.search.rank import NotFoundError
 from likewise.serve import confidence
 from likewise.serve.catalogue import Filters
+from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session
 from likewise.serve.teaching import TeachingSession
-from likewise.serve.jobs import Job
 from likewise.teach.concepts import Concept, csv_of, pictures_of
 
 LEAST_SURE = 20

@@ -12,8 +12,8 @@ from scipy.cluster.hierarchy import DisjointSet
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from likewise.serve.session import Session
 from likewise.serve.jobs import Job
+from likewise.serve.session import Session
 
 Distinct = tuple[tuple[int, ...], ...]  # sets of rows that are not the same as one another
 LOWEST = 0.9  # below, pictures are alike rather than the same

@@ -11,9 +11,9 @@ from sklearn.preprocessing import normalize
 
 from likewise.search.rank import Exact
 from likewise.serve import map_tiles
+from likewise.serve.jobs import Job
 from likewise.serve.session import Session
 from likewise.serve.space import Space
-from likewise.serve.jobs import Job
 
 POINTS = 50_000  # items that a browser draws smoothly; of more there are tiles
 _LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed beside their nearest ones

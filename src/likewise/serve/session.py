@@ -20,10 +20,10 @@ from likewise.search.conditions import columns_of, parsed
 from likewise.search.filters import where_mask
 from likewise.search.rank import NotFoundError, check_row, query_vector
 from likewise.serve.catalogue import Catalogue, Facet, Filters
-from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.serve.ranking import LONGEST, Ranking, best, ranking_of
 from likewise.serve.settings import Limits
 from likewise.serve.space import Space, learned_space
+from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.teach.taught import innermost
 from likewise.words import TextSide
 from likewise.words.search import Phrase, Wording, Words, WordScores, has_words

@@ -17,9 +17,9 @@ from likewise.errors import LikewiseError
 from likewise.search import Index
 from likewise.search.identity import ItemRef
 from likewise.search.rank import NotFoundError
+from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session
 from likewise.serve.space import learned_space
-from likewise.serve.jobs import Job
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
