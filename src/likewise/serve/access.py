@@ -60,7 +60,7 @@ class AccessToken:
 
     def end(self, session: MutableMapping[str, Any]) -> None:
         """Log out: the cookie is worth nothing from now on, wherever it has been copied to."""
-        self._sessions.pop(session.get("name"), None)
+        self._sessions.pop(session.get("name", ""), None)
         session.clear()
 
 
