@@ -253,7 +253,7 @@ def test_the_recommended_method_goes_on_from_a_checkpoint_too(run: Any, files: P
 def _visited(run: Any, *words: object) -> set[tuple[str, str]]:
     """The classes of the estimators and of the core that a command runs code of, each with its file.
 
-    Not those of `core/engine.py`: what a block of rows is belongs to the room below.
+    Not those of `learn/maths/engine.py`: what a block of rows is belongs to the room below.
     """
     import likewise
 
@@ -277,7 +277,7 @@ def _visited(run: Any, *words: object) -> set[tuple[str, str]]:
 
 
 def _is_ours(file: str) -> bool:
-    return file != "core/engine.py" and file.startswith(("slr", "anchored", "core/"))
+    return file != "learn/maths/engine.py" and file.startswith(("learn/slr", "learn/similarity", "learn/maths/"))
 
 
 ONE_CODE = [
