@@ -74,7 +74,7 @@ def test_a_small_map_is_drawn_as_pictures(browser: Any, index_folder: Path) -> N
 
 def test_a_large_map_is_drawn_in_tiles_down_to_points(browser: Any, index_folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("likewise.serve.map.POINTS", 100)
-    monkeypatch.setattr("likewise.serve.map_tiles.FEW", 40)
+    monkeypatch.setattr("likewise.serve.map.FEW", 40)
     with serving(index_folder) as (address, app), visiting(browser, address) as go:
         page = go("/#map")
         _drawn(page, app)

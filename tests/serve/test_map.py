@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from likewise.serve import map as web_map
-from likewise.serve import map_tiles
 from tests.serve.conftest import N, talking
 
 
@@ -31,7 +30,7 @@ def test_the_map_places_every_item(application: Callable[..., Any], side: str) -
 
 def test_tiles_count_every_item_once_at_every_level(application: Callable[..., Any], monkeypatch: Any) -> None:
     monkeypatch.setattr(web_map, "POINTS", 100)
-    monkeypatch.setattr(map_tiles, "FEW", 20)
+    monkeypatch.setattr(web_map, "FEW", 20)
     with talking(application()) as client:
         whole = client.get("/api/map").json()
         assert (whole["total"], whole["x"]) == (N, [])
@@ -51,5 +50,5 @@ def test_tiles_count_every_item_once_at_every_level(application: Callable[..., A
 
 def test_a_cell_has_its_most_frequent_label() -> None:
     cell, codes = np.array([5, 5, 5, 7, 9]), np.array([2, 1, 2, -1, 0])
-    found = map_tiles.usual_codes(cell, codes)
+    found = web_map.usual_codes(cell, codes)
     assert (found[5], found[7], found[9], found[0]) == (2, -1, 0, -1)

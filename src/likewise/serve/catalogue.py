@@ -1,20 +1,34 @@
-"""What the page says of each item (key, file name, folder, date, card), and the facets it can be filtered by."""
+"""Names, folders, dates, kinds and cards of the items, and the facets and columns they can be filtered by."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
+from typing import Any, Literal
 
 import numpy as np
+from typing_extensions import TypedDict
 
+from likewise.pictures.images import EXTENSIONS
 from likewise.rows.store import escape
 from likewise.search import Index
-from likewise.search.cards import card_layout
+from likewise.search.cards import card_layout, shown_value
 from likewise.search.conditions import columns_of, parsed
+from likewise.search.items import Items
 from likewise.search.rank import NotFoundError
-from likewise.serve.column_facets import ColumnFacets
-from likewise.serve.media import MediaKind, media_kind
 
+MediaKind = Literal["picture", "audio", "video", "item"]
+# What browsers play; the type comes from this table, never from the file.
+_TYPES = {
+    ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".oga": "audio/ogg", ".opus": "audio/ogg", ".wav": "audio/wav",
+    ".flac": "audio/flac", ".m4a": "audio/mp4", ".aac": "audio/aac",
+    ".mp4": "video/mp4", ".m4v": "video/mp4", ".webm": "video/webm", ".ogv": "video/ogg", ".mov": "video/quicktime",
+}  # fmt: skip
+_MOST_COLUMNS = 24
+_FEW = 60  # values that are listed
+_FEW_NUMBERS = 6  # more numbers than that are a range
+_FIRST_VALUES = 10_000  # say whether a column is worth counting
 _SAMPLE = 50  # files looked for to see whether the folder of the pictures is there
 
 
@@ -126,3 +140,119 @@ class Catalogue:
             return None
         root = str(self.index.root or Path())
         return {"root": root, "hint": "likewise serve INDEX --root NEW"}
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+class ColumnFacet(TypedDict):
+    """A column: its values with their counts if they are few; else, of numbers and dates, the least and greatest."""
+
+    name: str
+    kind: str
+    counts: dict[str, int] | None
+    low: float | int | str | None
+    high: float | int | str | None
+
+
+class ColumnFacets:
+    """The columns of an index, looked at once."""
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+
+    @cached_property
+    def _columns(self) -> list[tuple[ColumnFacet, np.ndarray | None]]:
+        """Each column, and for each item the place of its value among the values that are counted, -1 without one."""
+        metadata = self._items.metadata
+        names = [] if metadata is None else metadata.names
+        found = [self._column(name) for name in names[:_MOST_COLUMNS]]
+        return [column for column in found if column is not None]
+
+    def _column(self, name: str) -> tuple[ColumnFacet, np.ndarray | None] | None:
+        import pyarrow.compute as pc
+
+        assert self._items.metadata is not None
+        values, kind = self._items.metadata.column(name), self._items.metadata.kinds[name]
+        facet: ColumnFacet = {"name": name, "kind": kind, "counts": None, "low": None, "high": None}
+        if self._is_label(name):
+            return None  # labels have a facet of their own
+        few = _FEW_NUMBERS if kind in ("number", "date") else _FEW
+        # The first of a long column say whether it is worth counting them all.
+        if all(
+            pc.count_distinct(part).as_py() <= min(few, len(values) / 2) for part in (values[:_FIRST_VALUES], values)
+        ):
+            return self._counted(facet, values)
+        if kind in ("number", "date"):
+            ends = pc.min_max(values).as_py()
+            facet["low"], facet["high"] = shown_value(ends["min"]), shown_value(ends["max"])
+        return facet, None
+
+    def _counted(self, facet: ColumnFacet, values: Any) -> tuple[ColumnFacet, np.ndarray]:
+        encoded = values.combine_chunks().dictionary_encode()
+        texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+        order = np.argsort(np.array(texts, dtype=object), kind="stable") if texts else np.arange(0)
+        place = np.empty(len(texts), dtype=np.int64)
+        place[order] = np.arange(len(texts))
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        facet["counts"] = {texts[i]: 0 for i in order}
+        return facet, np.where(codes < 0, -1, place[codes] if len(texts) else -1)
+
+    def _is_label(self, name: str) -> bool:
+        labels = self._items.labels
+        if labels is None or self._items.metadata is None or self._items.metadata.kinds[name] != "text":
+            return False
+        values = self._items.metadata.column(name)
+        known = [None if label is None else str(label) for label in labels]
+        return bool(known[:_FIRST_VALUES] == values[:_FIRST_VALUES].to_pylist() and known == values.to_pylist())
+
+    @property
+    def names(self) -> list[str]:
+        return [facet["name"] for facet, _ in self._columns]
+
+    def counted(self, kept: dict[str, np.ndarray]) -> list[ColumnFacet]:
+        """The columns with the number of kept items of each value; `kept` has booleans for each column."""
+        found = []
+        for facet, codes in self._columns:
+            counts = facet["counts"]
+            if codes is not None and counts is not None:
+                numbers = np.bincount(codes[kept[facet["name"]] & (codes >= 0)], minlength=len(counts)).tolist()
+                facet = {**facet, "counts": dict(zip(counts, numbers, strict=True))}
+            found.append(facet)
+        return found
+
+
+def _text(value: Any) -> str:
+    """A value as a condition spells it, without the quotes of a text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(shown_value(value))
+
+
+# -- media ------------------------------------------------------------------------------------------------------------
+
+
+def media_kind(path: str | None) -> MediaKind:
+    """What a file is by its name."""
+    suffix = "" if path is None else os.path.splitext(path)[1].lower()
+    if suffix in EXTENSIONS:
+        return "picture"
+    return _TYPES[suffix].partition("/")[0] if suffix in _TYPES else "item"  # type: ignore[return-value]
+
+
+def media_file(index: Index, row: int) -> tuple[Path, str]:
+    """The file of a sound or film and its type; it must be inside the folder of the index, wherever links lead.
+
+    A picture is decoded and encoded again, so that only pixels leave the machine; these files are sent as they are.
+    """
+    path = index.image_path(row)
+    if path is None or media_kind(os.fspath(path)) not in ("audio", "video"):
+        raise NotFoundError(f"item {row} is not an audio or video file")
+    found = Path(os.path.realpath(path))
+    if index.root is None or not found.is_relative_to(os.path.realpath(index.root)) or not found.is_file():
+        raise NotFoundError(
+            f"the file of item {row} is not in the folder of the index: likewise serve INDEX --root DIR"
+        )
+    if found.suffix.lower() not in _TYPES:  # a link to something else
+        raise NotFoundError(f"item {row} is not an audio or video file")
+    return found, _TYPES[found.suffix.lower()]

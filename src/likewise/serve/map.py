@@ -1,4 +1,7 @@
-"""The map of the gallery: items as points, similar ones close to each other; redrawn after each lesson."""
+"""The map of the gallery: similar items lie close to each other; drawn again after each lesson.
+
+Of very many items the page gets tiles that count how many lie where, instead of points.
+"""
 
 import threading
 import warnings
@@ -10,13 +13,17 @@ from cachetools import LRUCache
 from sklearn.preprocessing import normalize
 
 from likewise.search.rank import Exact
-from likewise.serve import map_tiles
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
 from likewise.serve.space import Space
 
+SIDE = 65535  # the far end of either axis
+CELLS = 64  # cells of a tile on either side
+DEEPEST = 8  # a tile of level z is a 2^z-th of the side
+FEW = 1_500  # items of a tile that are shown as points
+MOST_NAMES = 200
 POINTS = 50_000  # items that a browser draws smoothly; of more there are tiles
-_LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed beside their nearest ones
+_LANDMARKS = 2000  # points placed by t-SNE, a few seconds of work; all others are placed close to their nearest ones
 _SAMPLE = 20_000  # rows that the principal components are of
 _FEWEST = 30  # below, there are no neighbourhoods to preserve
 _BLOCK = 1 << 15  # rows placed at a time
@@ -54,7 +61,7 @@ class GalleryMap:
                 "y": y,
                 "codes": [] if is_tiled else codes.tolist(),
                 "labels": labels,
-                "names": map_tiles.names(self._grid, codes, labels) if is_tiled else None,
+                "names": label_places(self._grid, codes, labels) if is_tiled else None,
             }
 
     def _begin(self) -> None:
@@ -78,7 +85,7 @@ class GalleryMap:
             self._version = space.version
 
     def _take(self, places: np.ndarray) -> None:
-        self._places, self._grid = places, np.rint(map_tiles.SIDE * places).astype(np.int32)
+        self._places, self._grid = places, np.rint(SIDE * places).astype(np.int32)
         self._tiles.clear()
 
     def tile(self, z: int, x: int, y: int) -> dict[str, Any]:
@@ -90,14 +97,14 @@ class GalleryMap:
                 self._codes = codes
                 self._tiles.clear()
             if (z, x, y) not in self._tiles:
-                self._tiles[z, x, y] = map_tiles.tile(self._grid, codes, z, x, y)
+                self._tiles[z, x, y] = density_tile(self._grid, codes, z, x, y)
             return self._tiles[z, x, y]
 
     def inside(self, line: list[tuple[int, int]]) -> np.ndarray:
         """Rows inside a closed line."""
         with self._lock:
             self._begin()
-            return map_tiles.inside(self._grid, np.array(line))
+            return rows_inside(self._grid, np.array(line))
 
 
 def quick_map(gallery: Gallery, n: int) -> np.ndarray:
@@ -112,7 +119,7 @@ def quick_map(gallery: Gallery, n: int) -> np.ndarray:
 
 
 def neighbour_map(gallery: Gallery, start: np.ndarray, seed: int = 0) -> np.ndarray:
-    """t-SNE of a sample, initialised from `start`; every other item beside its nearest ones in the sample."""
+    """t-SNE of a sample, initialised from `start`; every other item is placed close to its nearest sampled ones."""
     from sklearn.manifold import TSNE
 
     n = len(start)
@@ -127,8 +134,8 @@ def neighbour_map(gallery: Gallery, start: np.ndarray, seed: int = 0) -> np.ndar
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         placed = TSNE(2, perplexity=perplexity, init=initial, random_state=seed, max_iter=500).fit_transform(landmarks)
-    beside = [_beside_landmarks(normalize(gallery(part)), Exact(landmarks), placed) for part in _parts(n)]
-    P = np.concatenate(beside)
+    parts = (normalize(gallery(part)) for part in _parts(n))
+    P = np.concatenate([_near_landmarks(V, Exact(landmarks), placed) for V in parts])
     jitter = (0.004 * np.ptp(placed, axis=0)).astype(np.float32)  # so that points do not coincide
     return rescaled(P + rng.normal(size=P.shape).astype(np.float32) * jitter)
 
@@ -137,7 +144,7 @@ def _parts(n: int) -> list[slice]:
     return [slice(start, min(n, start + _BLOCK)) for start in range(0, n, _BLOCK)]
 
 
-def _beside_landmarks(V: np.ndarray, landmarks: Exact, placed: np.ndarray, k: int = 3) -> np.ndarray:
+def _near_landmarks(V: np.ndarray, landmarks: Exact, placed: np.ndarray, k: int = 3) -> np.ndarray:
     """Each item at the weighted mean of its k nearest landmarks."""
     top = landmarks.candidates(np.ascontiguousarray(V, np.float32), min(k, len(landmarks)))
     S = np.einsum("nkr,nr->nk", landmarks.V[top], V)
@@ -151,3 +158,65 @@ def rescaled(P: np.ndarray) -> np.ndarray:
     low, high = np.quantile(P, 0.002, axis=0), np.quantile(P, 0.998, axis=0)
     span = max(float((high - low).max()), 1e-12)
     return np.clip((P - (low + high) / 2) / span + 0.5, 0, 1).astype(np.float32)
+
+
+# -- tiles ------------------------------------------------------------------------------------------------------------
+
+
+def density_tile(places: np.ndarray, codes: np.ndarray, z: int, x: int, y: int) -> dict[str, Any]:
+    """The cells of a tile of level z in column x and row y, for places (n, 2) in 0..SIDE and label codes (n,)."""
+    shift = 16 - z
+    rows = np.flatnonzero((places[:, 0] >> shift == x) & (places[:, 1] >> shift == y))
+    inner = (places[rows] - np.array([x, y], places.dtype) * (1 << shift)) * CELLS >> shift
+    cell = inner[:, 1].astype(np.int64) * CELLS + inner[:, 0]
+    counts = np.bincount(cell, minlength=CELLS**2)
+    full = np.flatnonzero(counts)
+    return {
+        "cells": full.tolist(),
+        "counts": counts[full].tolist(),
+        "codes": usual_codes(cell, codes[rows])[full].tolist(),
+        "points": _points(rows, places[rows], codes[rows]) if len(rows) <= FEW or z == DEEPEST else None,
+    }
+
+
+def usual_codes(cell: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """The most frequent label of each cell, -1 without one."""
+    usual = np.full(CELLS**2, -1)
+    known = codes >= 0
+    if known.any():
+        width = int(codes.max()) + 1
+        pairs, times = np.unique(cell[known] * width + codes[known], return_counts=True)
+        order = np.argsort(times, kind="stable")  # the last one written is the most frequent
+        usual[pairs[order] // width] = pairs[order] % width
+    return usual
+
+
+def _points(rows: np.ndarray, places: np.ndarray, codes: np.ndarray) -> dict[str, list[int]]:
+    rows, places, codes = rows[:FEW], places[:FEW], codes[:FEW]
+    return {"rows": rows.tolist(), "x": places[:, 0].tolist(), "y": places[:, 1].tolist(), "codes": codes.tolist()}
+
+
+def label_places(places: np.ndarray, codes: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
+    """The labels of most items, and the medians of their places."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels))
+    largest = np.argsort(-counts, kind="stable")[:MOST_NAMES]
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], largest)
+    medians = []
+    for code, start in zip(largest.tolist(), starts.tolist(), strict=True):
+        if counts[code]:
+            x, y = np.median(places[order[start : start + counts[code]]], axis=0).astype(int).tolist()
+            medians.append({"text": labels[code], "count": int(counts[code]), "x": x, "y": y})
+    return medians
+
+
+def rows_inside(places: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """Rows whose place is inside a closed line (m, 2): a ray to the right crosses it an odd number of times."""
+    low, high = line.min(axis=0), line.max(axis=0)
+    rows = np.flatnonzero(((places >= low) & (places <= high)).all(axis=1))
+    px, py = places[rows].astype(np.float64).T
+    odd = np.zeros(len(rows), bool)
+    for (x1, y1), (x2, y2) in zip(line.astype(float), np.roll(line, 1, axis=0).astype(float), strict=True):
+        if y1 != y2:
+            odd ^= ((y1 > py) != (y2 > py)) & (px < (x2 - x1) * (py - y1) / (y2 - y1) + x1)
+    return rows[odd]

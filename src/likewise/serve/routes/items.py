@@ -8,8 +8,7 @@ from fastapi.responses import FileResponse
 
 from likewise.search.rank import NotFoundError
 from likewise.serve import schemas
-from likewise.serve.catalogue import Filters
-from likewise.serve.media import media_file
+from likewise.serve.catalogue import Filters, media_file
 from likewise.serve.routes.common import CACHED, IMAGE, CurrentSession, Row, item_response, item_responses
 from likewise.serve.schemas import ERRORS, ItemResponse
 from likewise.serve.session import Session

@@ -4,10 +4,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 
-from likewise.serve.map import GalleryMap
-from likewise.serve.map_schemas import LassoRequest, LassoResponse, MapResponse, MapTile
-from likewise.serve.map_tiles import DEEPEST
-from likewise.serve.schemas import ERRORS
+from likewise.serve.map import DEEPEST, GalleryMap
+from likewise.serve.schemas import ERRORS, LassoRequest, LassoResponse, MapResponse, MapTile
 from likewise.serve.teaching import MOST_LABELLED
 
 Side = Literal["raw", "learned"]
@@ -37,5 +35,5 @@ def lasso(request: Request, drawn: LassoRequest) -> LassoResponse:
 
 
 def _of(request: Request, side: Side) -> GalleryMap:
-    found: GalleryMap = request.app.state.maps[side]
-    return found
+    gallery_map: GalleryMap = request.app.state.maps[side]
+    return gallery_map
