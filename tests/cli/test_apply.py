@@ -16,7 +16,7 @@ from likewise.pictures.undo_list import default_undo_list
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve.library import update_library
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.concepts import Concept
 
 RNG = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def test_a_label_becomes_a_keyword_and_is_taken_back(run: Any, library: Path) ->
 
 
 def test_labels_of_the_page_are_applied_and_read_as_labels_again(run: Any, library: Path, tmp_path: Path) -> None:
-    Teacher(Index.load(library), Feedback(library)).label([0, 7], "my favourite!")
+    Teacher(load_index(library), Feedback(library)).label([0, 7], "my favourite!")
     done = run("apply", library, "my favourite!", "--xmp", "--csv", tmp_path / "list.csv", "--json")
     facts = json.loads(done.stdout)
     assert (facts["pictures"], facts["xmp"]["created"], facts["about_wrong"]) == (2, 2, None)
@@ -89,7 +89,7 @@ def test_a_cut_off_adds_what_belongs_and_has_no_label(run: Any, tmp_path: Path) 
     labels = np.where(np.arange(300) % 4 == 0, y[gallery].astype(str), None)
     model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
     folder = Index.build(model, X[gallery], {"label": labels}).save(tmp_path / "digits.index")
-    expected = grown(Teacher(Index.load(folder)), "3", 0.1)
+    expected = grown(Teacher(load_index(folder)), "3", 0.1)
     facts = json.loads(run("apply", folder, "3", "--at-most-wrong", "10%", "--json").stdout)
     assert facts["pictures"] == len(expected) > (labels == "3").sum()
     assert facts["about_wrong"] == round(expected.about_wrong, 1)

@@ -23,7 +23,7 @@ from likewise import SLR, load
 from likewise.cli import app, demo_digits, demo_pictures
 from likewise.learn.model_file import read_card
 from likewise.rivals import LDA, Cosine, RidgeOneHot
-from likewise.search import Index
+from likewise.teach import load_index
 
 METHODS = ["Euclid", "cosine", "LDA + cosine", "SLR-Fixed", "SLR", "SimilarityLearner"]
 
@@ -156,7 +156,7 @@ def test_the_index_holds_every_picture_once_and_labels_of_the_larger_folders(
     shown: tuple[dict[str, Any], Path], pictures: Path
 ) -> None:
     printed, folder = shown
-    index = Index.load(folder / "stamps.index")
+    index = load_index(folder / "stamps.index")
     assert printed["files"]["index"] == str(folder / "stamps.index")
     assert index.paths is not None
     assert index.labels is not None

@@ -15,6 +15,7 @@ from likewise.rows import read_table
 from likewise.search import Index
 from likewise.search.exports import query_map
 from likewise.search.stores import Layout, open_store
+from likewise.teach import load_index
 
 
 def built(files: Path, folder: Path, model: Any) -> Path:
@@ -50,7 +51,7 @@ def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_pat
     assert back.exit_code == 0, back.stderr
     assert "200 rows × 9, with label" in back.stdout
     assert "secret" not in first.output + again.output + back.output
-    index = Index.load(folder)
+    index = load_index(folder)
     with np.load(tmp_path / "rows.npz") as rows:
         where = {name: row for row, name in enumerate(rows["ids"].tolist())}
         order = [where[name] for name in index.ids]
@@ -63,7 +64,7 @@ def test_the_printed_code_searches_raw_rows_where_they_are(
     run: Any, files: Path, tmp_path: Path, server: str, matrix: bool
 ) -> None:
     folder = built(files, tmp_path / "b.index", SLR(rank=9, n_iter=1))
-    index, table = Index.load(folder), f'raw "{matrix}" 100%'
+    index, table = load_index(folder), f'raw "{matrix}" 100%'
     with open_store(server, table, vector_column="embedding") as store:
         store.create(Layout(64, "text"))
         store.upsert(index.ids, np.asarray(index.raw))
@@ -85,7 +86,7 @@ def test_the_printed_code_searches_raw_rows_where_they_are(
 def test_the_printed_calls_of_other_stores_run(run: Any, files: Path, tmp_path: Path, scheme: str) -> None:
     pytest.importorskip({"qdrant": "qdrant_client", "lancedb": "lancedb", "milvus": "milvus_lite"}[scheme])
     folder = built(files, tmp_path / "b.index", SLR(rank=9, n_iter=1))
-    index, place = Index.load(folder), str(tmp_path / "raw.db")
+    index, place = load_index(folder), str(tmp_path / "raw.db")
     with open_store(f"{scheme}:{place}", "raw") as store:
         store.create(Layout(64, "text"))
         store.upsert(index.ids[:50], np.asarray(index.raw[:50]))

@@ -11,7 +11,7 @@ import pytest
 
 from likewise.rivals import LDA, Cosine, Euclid
 from likewise.rows import FeatureStore, read_table
-from likewise.search import Index
+from likewise.teach import load_index
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_table_becomes_an_index_of_the_same_rows(run: Any, files: Path, model:
     assert result.exit_code == 0, result.stderr
     assert "200 items × 64 features → 9, 10 labels" in result.stdout
     assert "search it by --id or --row, not by picture" in result.stderr
-    loaded = Index.load(tmp_path / "t.index")
+    loaded = load_index(tmp_path / "t.index")
     np.testing.assert_allclose(loaded.raw, read_table(files / "test.npz").X, atol=1e-5)
     assert loaded.labels is not None
     assert loaded.labels[0].startswith("digit ")
@@ -67,7 +67,7 @@ def test_neighbours_are_chosen_given_or_left_out(
     result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)["neighbours"]
-    assert found == (0 if (loaded := Index.load(tmp_path / "t.index").neighbours) is None else loaded.k)
+    assert found == (0 if (loaded := load_index(tmp_path / "t.index").neighbours) is None else loaded.k)
     assert found in ((0, 5, 10, 20) if k is None else (k,))
     text = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word).stdout
     assert ("nearest neighbours" in text) == bool(found)
@@ -95,7 +95,7 @@ def test_without_a_model_items_are_ranked_by_their_cosine(run: Any, files: Path,
     result = run("index", files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", 0)
     assert result.exit_code == 0, result.stderr
     assert "no model given: items are ranked by the cosine of their features; teach it on the page" in result.stderr
-    index = Index.load(tmp_path / "t.index")
+    index = load_index(tmp_path / "t.index")
     assert type(index.model) is Cosine
     for learned, raw in zip(index.search_rows([3, 7]), index.search_rows([3, 7], raw=True), strict=True):
         np.testing.assert_allclose(learned, raw, atol=1e-5)
@@ -105,13 +105,13 @@ def test_a_feature_store_needs_no_model_either(run: Any, files: Path, tmp_path: 
     table = read_table(files / "test.npz")
     FeatureStore.write(tmp_path / "t.features", table.X, table.y)
     assert run("index", tmp_path / "t.features", "-o", tmp_path / "t.index").exit_code == 0
-    assert Index.load(tmp_path / "t.index").labels is not None
+    assert load_index(tmp_path / "t.index").labels is not None
 
 
 def test_model_and_gallery_may_be_swapped(run: Any, files: Path, model: Path, tmp_path: Path) -> None:
     for name, words in (("a", (model, files / "test.npz")), ("b", (files / "test.npz", model))):
         assert run("index", *words, "-o", tmp_path / name).exit_code == 0
-    a, b = (Index.load(tmp_path / name) for name in "ab")
+    a, b = (load_index(tmp_path / name) for name in "ab")
     np.testing.assert_array_equal(a.vectors, b.vectors)
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 import likewise
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.feedback_csv import feedback_to_csv
 
 
@@ -25,7 +25,7 @@ def index(tmp_path: Path) -> Path:
 
 
 def mark(index: Path) -> None:
-    teacher = Teacher(Index.load(index), Feedback(index))
+    teacher = Teacher(load_index(index), Feedback(index))
     teacher.mark(0, [10, 20, 30], True)
     teacher.mark(0, [1, 2], False)
     teacher.label([5, 15, 25], "five")
@@ -40,7 +40,7 @@ def test_the_lesson_is_kept_with_the_index_and_said(run: Any, index: Path) -> No
     assert "mAP" not in done.stdout  # of labels that nobody has there is none
     before, after = (run("search", str(index), "--row", "0", "--json", *more).stdout for more in (["--before"], []))
     assert json.loads(before) != json.loads(after)
-    labels = Index.load(index).labels
+    labels = load_index(index).labels
     assert labels is not None
     assert labels[15] == "five"
 
@@ -65,10 +65,10 @@ def test_the_marks_of_a_file_teach_another_index_with_the_same_items(run: Any, i
     other = Index.build(Cosine().fit(X), X[order], [f"digit {row}" for row in order]).save(tmp_path / "other.index")
     done = run("learn", str(other), "--feedback", str(tmp_path / "feedback.csv"))
     assert done.exit_code == 0, done.output
-    labels = Index.load(other).labels
+    labels = load_index(other).labels
     assert labels is not None
     named = {f"digit {row}" for row in (5, 15, 25)} & {f"digit {row}" for row in order}
-    assert {name for name, label in zip(Index.load(other).ids, labels, strict=True) if label} == named
+    assert {name for name, label in zip(load_index(other).ids, labels, strict=True) if label} == named
 
 
 def test_without_marks_or_with_a_strange_file_there_is_a_sentence(run: Any, index: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from likewise.pictures import Pixels, extract_folder
 from likewise.rivals import Cosine
 from likewise.rows import FeatureStore
 from likewise.search import Index
+from likewise.teach import load_index
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -60,7 +61,7 @@ def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos:
 
 
 def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
-    index = Index.load(photos / "photos.index")
+    index = load_index(photos / "photos.index")
     (found,) = _json(run("search", photos / "photos.index", "--row", 5, "--before", "-k", 11, "--json"))
     assert [hit["row"] for hit in found["results"]] == index.search_rows([5], 11, raw=True)[0][0].tolist()
 
@@ -181,7 +182,7 @@ def test_a_promise_that_cannot_be_kept_shows_nothing(run: Any, digits: Path) -> 
 
 
 def test_a_query_unlike_anything_known_is_said_to_be(run: Any, digits: Path) -> None:
-    last = len(Index.load(digits)) - 1
+    last = len(load_index(digits)) - 1
     assert f"row {last} is unlike anything the model learned from" in run("search", digits, "--row", last).stdout
     assert "unlike" not in run("search", digits, "--row", 0).stdout
 

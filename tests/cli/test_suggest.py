@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from likewise.cli.suggest import outlook_line
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.learning_curve import Outlook
 
 
@@ -26,7 +26,7 @@ def index(tmp_path: Path) -> Path:
 
 def mark(index: Path) -> None:
     y = load_digits(return_X_y=True)[1][:300]
-    teacher = Teacher(Index.load(index), Feedback(index))
+    teacher = Teacher(load_index(index), Feedback(index))
     teacher.mark(0, np.flatnonzero(y == 0)[1:6].tolist(), True)
     teacher.mark(0, np.flatnonzero(y != 0)[:6].tolist(), False)
     teacher.label([5, 15, 25], "five")
@@ -37,7 +37,7 @@ def test_json_has_rows_reasons_and_the_outlook_and_nothing_that_was_marked(run: 
     done = run("suggest", index, "--query", 0, "-n", 7, "--json")
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
-    teacher = Teacher(Index.load(index), Feedback(index))
+    teacher = Teacher(load_index(index), Feedback(index))
     assert [one["row"] for one in answer["suggestions"]] == [one.row for one in teacher.suggest(7, query=0)]
     assert not {one["row"] for one in answer["suggestions"]} & {m.item.value for m in teacher.said().marks}
     assert answer["suggestions"][0]["id"] == f"digit {answer['suggestions'][0]['row']}"
@@ -63,7 +63,7 @@ def test_without_marks_it_is_a_start(run: Any, index: Path) -> None:
 
 
 def test_if_all_was_labelled_there_is_a_sentence(run: Any, index: Path) -> None:
-    Teacher(Index.load(index), Feedback(index)).label(list(range(300)), "all")
+    Teacher(load_index(index), Feedback(index)).label(list(range(300)), "all")
     done = run("suggest", index, "--label", "all")
     assert "nothing to suggest: every item was marked or labelled" in done.stdout
 

@@ -30,7 +30,7 @@ from likewise.rivals import Cosine
 from likewise.rows import FeatureStore
 from likewise.search import Index
 from likewise.search.identity import ItemRef
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import opened_feedback
 from tests.hostile.runner import scratch_folder
@@ -115,7 +115,7 @@ def _bytes(name: str) -> Callable[[Path], Any]:
 
 
 def _indexed(folder: Path) -> Any:
-    index = Index.load(folder / "out")
+    index = load_index(folder / "out")
     assert index.search(index.raw[:1], 3)[1].shape == (1, 3)
     return index.raw.tobytes(), index.vectors.tobytes()
 
@@ -128,7 +128,7 @@ def _marked(folder: Path) -> None:
 
 
 def _teacher(folder: Path) -> Teacher:
-    index = Index.load(folder / "out", taught=False)
+    index = Index.load(folder / "out")
     return Teacher(index, opened_feedback(index))
 
 
@@ -136,7 +136,7 @@ def _lesson(folder: Path) -> Any:
     """The marks, which are always there, and the vectors, taught or not."""
     marks = [event.kind for event in Feedback(folder / "out").steps() if event.kind == "mark"]
     assert marks == ["mark", "mark"], "a mark is lost"
-    return Index.load(folder / "out").vectors.shape
+    return load_index(folder / "out").vectors.shape
 
 
 def _mark_and_note(folder: Path) -> None:

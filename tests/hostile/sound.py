@@ -25,7 +25,7 @@ from likewise.pictures.xmp import EMPTY, Xmp
 from likewise.rivals import LDA, Cosine
 from likewise.rows import FeatureStore, read_relevance, read_table
 from likewise.search import Index
-from likewise.teach import Teacher
+from likewise.teach import Teacher, load_index
 from likewise.teach.teacher import in_force, opened_feedback
 
 RNG = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def write_index(folder: Path, approximate: Any = False, neighbours: int = 2) -> 
 
 
 def read_index(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     index.search(X[:2], 3)
     index.search_rows([0, 1], 3, raw=True)
     assert len(index.identities.keys) == len(index)
@@ -90,12 +90,12 @@ def read_taught(folder: Path) -> None:
 @cache
 def _untaught(folder: Path) -> Index:
     """Read once: of a journal and a lesson that are damaged, the index is always the same."""
-    return Index.load(folder, taught=False)
+    return Index.load(folder)
 
 
 def write_marks(folder: Path) -> None:
     write_index(folder)
-    index = Index.load(folder)
+    index = load_index(folder)
     teacher = Teacher(index, opened_feedback(index))
     teacher.mark(0, [2, 4], right=True)
     teacher.mark(np.ones((1, 5), np.float32), [1], right=False)
@@ -107,7 +107,7 @@ def write_marks(folder: Path) -> None:
 def write_lesson(folder: Path) -> None:
     """As little as can be learned from: where it is damaged it is learned again."""
     write_index(folder, neighbours=0)
-    index = Index.load(folder)
+    index = load_index(folder)
     teacher = Teacher(index, opened_feedback(index))
     teacher.mark(0, [2], right=True)
     teacher.mark(0, [1], right=False)

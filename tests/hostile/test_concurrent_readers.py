@@ -20,6 +20,7 @@ from likewise.pictures import Pixels
 from likewise.rivals import Cosine
 from likewise.rows import FeatureStore, read_table
 from likewise.search import Index
+from likewise.teach import load_index
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 
@@ -107,7 +108,7 @@ def test_an_index_being_replaced_is_one_index_to_its_readers(scratch: Path, appr
         Index.build(Cosine(centre=True).fit(G), G, {"label": [str(n)] * n}, approximate=approximate).save(folder)
 
     def read() -> None:
-        index = Index.load(folder)
+        index = load_index(folder)
         n = len(index)
         assert index.labels is not None
         assert set(index.labels) == {str(n)}
@@ -123,6 +124,6 @@ def test_an_extractor_is_found_after_its_index_was_replaced(tmp_path: Path) -> N
     made = Pixels(4)
     store = FeatureStore.write(tmp_path / "s", made.transform(images), extractor=made)
     Index.build(Cosine().fit(store.features), store).save(tmp_path / "i")
-    loaded = Index.load(tmp_path / "i")
+    loaded = load_index(tmp_path / "i")
     Index.build(Cosine().fit(store.features), store).save(tmp_path / "i")
     np.testing.assert_array_equal(loaded.embed(images), store.features)

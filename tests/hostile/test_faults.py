@@ -25,7 +25,7 @@ from likewise.rows import FeatureStore
 from likewise.search import Index
 from likewise.search.exports import export
 from likewise.search.identity import ItemRef
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import opened_feedback
 from tests.hostile.faults import DEAD, SENTENCE, SUCCESS, WRONG, with_fault
@@ -97,7 +97,7 @@ def _taught(folder: Path) -> None:
 
 
 def _teacher(folder: Path) -> Teacher:
-    index = Index.load(folder / "out", taught=False)
+    index = Index.load(folder / "out")
     return Teacher(index, opened_feedback(index))
 
 
@@ -145,11 +145,11 @@ WAYS = {
         lambda folder: Cosine(centre=True).fit(X + 1).save(folder / "out"),
         lambda folder: load(folder / "out").mean_.tobytes(),
     ),
-    "index": Way(_index(0, 9), _index(9, 24), lambda folder: Index.load(folder / "out").raw.tobytes()),
+    "index": Way(_index(0, 9), _index(9, 24), lambda folder: load_index(folder / "out").raw.tobytes()),
     "lesson": Way(
         _taught,
         lambda folder: _teacher(folder).learn(),
-        lambda folder: (_events(folder), Index.load(folder / "out").vectors.shape),
+        lambda folder: (_events(folder), load_index(folder / "out").vectors.shape),
     ),
     "mark": Way(_taught, _sixteen, _events),
     "undo": Way(_taught, lambda folder: Feedback(folder / "out").undo(), _events),

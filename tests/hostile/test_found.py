@@ -19,7 +19,7 @@ from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.search.approximate import check_approximate
-from likewise.teach import Teacher
+from likewise.teach import Teacher, load_index
 from likewise.teach.teacher import opened_feedback
 from tests.serve.conftest import application, client, index_folder, made_index  # noqa: F401  fixtures
 
@@ -28,7 +28,7 @@ from tests.serve.conftest import application, client, index_folder, made_index  
 
 
 def _opened(folder: Path) -> Teacher:
-    index = Index.load(folder)
+    index = load_index(folder)
     return Teacher(index, opened_feedback(index))
 
 
@@ -122,9 +122,9 @@ def test_a_lesson_that_names_its_rows_by_an_array_is_learned_again(tmp_path: Pat
     teacher.mark(0, [1], right=True)
     teacher.mark(0, [2], right=False)
     teacher.learn()
-    before = np.array(Index.load(tmp_path).vectors)
+    before = np.array(load_index(tmp_path).vectors)
     (path,) = (tmp_path / "lessons").glob("*.likewise")
     tensors, card = read_tensors(path)
     card["state"]["lesson_rows_"] = {"__ndarray__": "<U1", "values": ["a", "b"]}
     write_tensors(path, tensors, card)
-    np.testing.assert_allclose(Index.load(tmp_path).vectors, before, atol=1e-5)
+    np.testing.assert_allclose(load_index(tmp_path).vectors, before, atol=1e-5)

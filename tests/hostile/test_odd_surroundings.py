@@ -18,8 +18,8 @@ from likewise.learn.model_file import write_tensors
 from likewise.paper.cells import Cell, CellJournal, Done
 from likewise.pictures.onnx import OnnxExtractor
 from likewise.rows import FeatureStore, Relevance, read_relevance, read_table
-from likewise.search import Index
 from likewise.serve.library import update_library
+from likewise.teach import load_index
 from tests.hostile.forks import in_a_fork, likewise
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def photos(tmp_path: Path) -> Path:
 
 def test_a_library_of_byte_names_is_saved_loaded_and_brought_up_to_date(photos: Path) -> None:
     built = update_library(photos, extractor="pixels", labels="folders")
-    index = Index.load(built.folder)
+    index = load_index(built.folder)
     assert index.labels is not None
     assert set(index.labels) == {"caf\\xe9", "plain"}
     assert all(path is not None and path.is_file() for path in map(index.image_path, range(len(index))))
@@ -54,7 +54,7 @@ def test_the_api_answers_for_byte_names(photos: Path) -> None:
     from tests.serve.conftest import talking
 
     folder = update_library(photos, extractor="pixels", labels="folders").folder
-    app = create_app(Index.load(folder), ServerSettings(), folder)
+    app = create_app(load_index(folder), ServerSettings(), folder)
     with talking(app) as client:
         for address in ("/api/items?limit=20", "/api/search?row=0&k=5", "/api/index", "/"):
             assert client.get(address).status_code in (200, 404), address

@@ -16,7 +16,7 @@ from likewise.pictures import Pixels, extract_folder
 from likewise.rivals import Cosine
 from likewise.rows import FeatureStore
 from likewise.search import Index
-from likewise.teach import Teacher
+from likewise.teach import Teacher, load_index
 from likewise.teach.teacher import opened_feedback
 
 FOREIGN = ("features.npy", "items.csv", "skipped.csv", "extractor.safetensors", ".work/mine", "notes/a.txt")
@@ -113,7 +113,7 @@ def test_lessons_remove_only_lessons(index: Index, tmp_path: Path) -> None:
     folder = index.save(tmp_path / "out")
     fill(folder, "lessons/letter.txt")
     os.utime(folder / "lessons" / "letter.txt", (0, 0))
-    loaded = Index.load(folder)
+    loaded = load_index(folder)
     teacher = Teacher(loaded, opened_feedback(loaded))
     for number in range(10):
         teacher.mark(number, number + 1, right=True)

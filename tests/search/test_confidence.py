@@ -6,10 +6,10 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.search.confidence import is_calibrated, marks_calibration
+from likewise.search.confidence import is_calibrated
 from likewise.teach import Teacher
 from likewise.teach.groups import Node
-from likewise.teach.lesson_card import GroupMark, Trial
+from likewise.teach.lesson_card import GroupMark, Trial, marks_calibration
 
 X, Y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(Y))
@@ -93,7 +93,7 @@ def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
     index = Index.build(Cosine(centre=True).fit(X), X)
     index.save(tmp_path / "digits.index")
     index = Index.load(tmp_path / "digits.index")
-    from likewise.teach.teacher import opened_feedback
+    from likewise.teach.teacher import load_index, opened_feedback
 
     teacher = Teacher(index, opened_feedback(index))
     query = int(np.flatnonzero(Y == 3)[0])
@@ -105,7 +105,7 @@ def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
     ids, _, P = taught.search(X[[query]], k=len(X), probability=True)
     same = Y[ids[0]] == 3
     assert P[0][same].mean() > 0.5 > P[0][~same].mean()
-    again = Index.load(tmp_path / "digits.index")
+    again = load_index(tmp_path / "digits.index")
     assert again.model.calibration_ == taught.model.calibration_
 
 

@@ -16,7 +16,7 @@ from likewise.search import Index
 from likewise.search.exports import export
 from likewise.search.filters import ItemColumns, rows_where
 from likewise.search.items import as_items
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index
 
 pytest.importorskip("pyarrow")
 X = embeddings()
@@ -37,7 +37,7 @@ def expected(scores: np.ndarray, rows: list[int], k: int) -> list[int]:
 
 
 def test_ids_labels_and_metadata_come_back_from_the_folder(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     assert index.ids.tolist() == columns()["id"]
     assert list(index.labels) == columns()["topic"]
     assert index.paths is None
@@ -47,15 +47,15 @@ def test_ids_labels_and_metadata_come_back_from_the_folder(folder: Path) -> None
 
 def test_an_index_saved_over_itself_keeps_its_metadata(tmp_path: Path) -> None:
     index = Index.build(Cosine().fit(X), X[:2], {"price": [1, 2]})
-    index = Index.load(index.save(tmp_path / "i"))  # its metadata is mapped from the version that is replaced
+    index = load_index(index.save(tmp_path / "i"))  # its metadata is mapped from the version that is replaced
     index.save(tmp_path / "i")
-    assert index.metadata.rows([1]) == Index.load(tmp_path / "i").metadata.rows([1]) == [{"price": 2}]
+    assert index.metadata.rows([1]) == load_index(tmp_path / "i").metadata.rows([1]) == [{"price": 2}]
 
 
 def test_rows_that_come_and_go_take_their_metadata_along(folder: Path) -> None:
-    index = Index.load(folder)
-    index.remove(["doc-7100", "doc-7102"])
-    index.add(X[:1], {"id": ["new"], "price": [3.5], "colour": ["red"]})
+    index = load_index(folder)
+    index = index.minus(["doc-7100", "doc-7102"])
+    index = index.plus(X[:1], {"id": ["new"], "price": [3.5], "colour": ["red"]})
     assert index.metadata.rows([0], ["title"]) == [{"title": "Title 1"}]
     last = index.metadata.rows([len(index) - 1])[0]
     assert (last["price"], last["colour"], last["title"]) == (3.5, "red", None)
@@ -68,7 +68,7 @@ def test_the_filter_is_applied_before_ranking(folder: Path, kind: str, monkeypat
         monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     if kind == "hnsw":
         pytest.importorskip("faiss")
-    index = Index.load(folder)
+    index = load_index(folder)
     if kind in ("hnsw", "smoothed"):
         options: dict[str, Any] = {"approximate": "hnsw"} if kind == "hnsw" else {"neighbours": 5}
         index = Index.build(index.model, X, index.items, **options)
@@ -86,7 +86,7 @@ def test_the_filter_is_applied_before_ranking(folder: Path, kind: str, monkeypat
 
 
 def test_search_by_rows_by_raw_features_and_with_a_mask(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     ids, _ = index.search(X[:2], 3, where=WHERE)
     mask = np.zeros(N, bool)
     mask[PASS] = True
@@ -105,7 +105,7 @@ def test_search_by_rows_by_raw_features_and_with_a_mask(folder: Path) -> None:
 
 
 def test_id_label_and_path_are_columns_and_labels_those_of_today(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     labels = [None] * N
     labels[4], labels[5] = "new", 3
     index = index.with_labels(labels)
@@ -122,7 +122,7 @@ def test_id_label_and_path_are_columns_and_labels_those_of_today(folder: Path) -
 
 
 def test_wrong_conditions_get_a_sentence(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     with pytest.raises(LikewiseError, match="no column 'prize'; the columns are id, label, title, text, topic, price"):
         index.search(X[:1], where="prize < 3")
     with pytest.raises(LikewiseError, match=rf"where has shape \(3,\) and type bool; expected {N} booleans"):
@@ -130,7 +130,7 @@ def test_wrong_conditions_get_a_sentence(folder: Path) -> None:
 
 
 def test_the_journal_names_the_ids(folder: Path) -> None:
-    teacher = Teacher(Index.load(folder), Feedback(folder))
+    teacher = Teacher(load_index(folder), Feedback(folder))
     teacher.mark("doc-7108", "doc-7111", True)
     line = json.loads((folder / "feedback.jsonl").read_text().splitlines()[-1])
     assert "doc-7108" in json.dumps(line)
@@ -140,7 +140,7 @@ def test_the_journal_names_the_ids(folder: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_an_export_has_the_ids_and_all_metadata_in_their_types(folder: Path, tmp_path: Path, ending: str) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     path = export(index, tmp_path / f"out.{ending}")
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(path) if ending == "parquet" else pa.ipc.open_file(path).read_all()

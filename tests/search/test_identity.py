@@ -14,7 +14,7 @@ from likewise.rows import store as stores
 from likewise.search import Index
 from likewise.search.identity import Identities, ItemRef
 from likewise.search.items import Items, as_items
-from likewise.teach import Feedback, Teacher
+from likewise.teach import Feedback, Teacher, load_index, save_index
 
 
 def features(content: str) -> np.ndarray:
@@ -67,15 +67,15 @@ class Folder:
 def test_over_250_random_edits_every_mark_speaks_of_the_same_picture(tmp_path: Path, seed: int) -> None:
     """An edit and a rename between two looks at the folder cannot be told from a new picture, so one is looked at."""
     folder = Folder(60, seed)
-    index_of(folder.files).save(tmp_path / "x.index")
-    teacher = Teacher(Index.load(tmp_path / "x.index"), Feedback(tmp_path / "x.index"))
+    save_index(index_of(folder.files), tmp_path / "x.index")
+    teacher = Teacher(load_index(tmp_path / "x.index"), Feedback(tmp_path / "x.index"))
     paths = teacher.index.paths.tolist()  # type: ignore[union-attr]
     for row, path in enumerate(paths):
         teacher.label(row, folder.files[path])
     for _ in range(250):
         folder.change()
-        index_of(folder.files).save(tmp_path / "x.index")
-    index = Index.load(tmp_path / "x.index")
+        save_index(index_of(folder.files), tmp_path / "x.index")
+    index = load_index(tmp_path / "x.index")
     assert index.labels is not None
     assert index.paths is not None
     there = {content.rstrip("+") for content in folder.files.values()}
@@ -89,14 +89,14 @@ def test_over_250_random_edits_every_mark_speaks_of_the_same_picture(tmp_path: P
 
 def test_a_deleted_picture_that_comes_back_has_its_marks_again(tmp_path: Path) -> None:
     files = {f"{name}.jpg": name for name in "abcdef"}
-    index_of(files).save(tmp_path / "x.index")
-    Teacher(Index.load(tmp_path / "x.index"), Feedback(tmp_path / "x.index")).label(2, "mine")
-    index_of({path: what for path, what in files.items() if what != "c"}).save(tmp_path / "x.index")
-    without = Index.load(tmp_path / "x.index")
+    save_index(index_of(files), tmp_path / "x.index")
+    Teacher(load_index(tmp_path / "x.index"), Feedback(tmp_path / "x.index")).label(2, "mine")
+    save_index(index_of({path: what for path, what in files.items() if what != "c"}), tmp_path / "x.index")
+    without = load_index(tmp_path / "x.index")
     assert without.labels is None
     assert Teacher(without, Feedback(tmp_path / "x.index")).said().parked == 1
-    index_of({**files, "zz.jpg": "c"}).save(tmp_path / "x.index")
-    assert Index.load(tmp_path / "x.index").labels.tolist() == [None, None, "mine", None, None, None, None]  # type: ignore[union-attr]
+    save_index(index_of({**files, "zz.jpg": "c"}), tmp_path / "x.index")
+    assert load_index(tmp_path / "x.index").labels.tolist() == [None, None, "mine", None, None, None, None]  # type: ignore[union-attr]
 
 
 def test_of_two_copies_the_one_of_the_same_name_is_meant(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_k_is_at_most_the_number_of_items(index: Index) -> None:
         (lambda i: i.search_rows([len(i)]), "row 597 is not in the index; expected 0 to 596"),
         (lambda i: i.search_rows(["a"]), "expected row numbers"),
         (lambda i: i.search_vectors(np.ones((1, 2))), "expected vectors of width"),
-        (lambda i: i.remove([-5]), "the index has no item with the id -5"),
-        (lambda i: i.remove(list(range(597))), "removing all 597 items would leave an empty index"),
+        (lambda i: i.minus([-5]), "the index has no item with the id -5"),
+        (lambda i: i.minus(list(range(597))), "removing all 597 items would leave an empty index"),
         (lambda i: i.embed(["a.png"]), "the index was built from numbers, not from pictures"),
         (lambda i: i.search(np.full((1, 64), np.nan)), "NaN"),
     ],
@@ -160,8 +160,8 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     _, _, G, y = digits
     index = Index.build(fitted["kernel"], G[:100], {"label": y[:100]}, approximate=approximate)
     index.search(G[:1], 1)
-    index.add(G[100:120])
-    index.remove([5, 7, 110])
+    index = index.plus(G[100:120])
+    index = index.minus([5, 7, 110])
     kept = [i for i in range(120) if i not in (5, 7, 110)]
     assert index.ids.tolist() == kept
     assert index.labels is not None
@@ -169,11 +169,11 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     fresh = Index.build(fitted["kernel"], G[kept], kept)
     if not approximate:
         np.testing.assert_array_equal(index.search(G[:40], 10)[0], fresh.search(G[:40], 10)[0])
-    index.add(G[120:121])
+    index = index.plus(G[120:121])
     assert index.ids[-1] == 120
 
 
 def test_two_items_cannot_have_one_id(index: Index) -> None:
     with pytest.raises(LikewiseError, match="the id 3 twice"):
-        index.add(index.raw[:1], [3])
+        index.plus(index.raw[:1], [3])
     assert len(index) == 597

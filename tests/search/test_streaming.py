@@ -58,8 +58,8 @@ def test_rows_that_are_not_in_memory_give_the_index_of_the_array(
 def test_an_index_of_blocks_can_be_changed(fitted: dict[str, Any], digits: Digits) -> None:
     G = digits[2].astype(np.float32)
     index = Index.build(fitted["lda"], _parts(G))
-    index.add(G[:3])
-    index.remove([0, 1])
+    index = index.plus(G[:3])
+    index = index.minus([0, 1])
     np.testing.assert_array_equal(index.raw, np.concatenate([G[2:], G[:3]]))
 
 

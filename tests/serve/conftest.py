@@ -24,6 +24,7 @@ pytest.importorskip("PIL")
 from likewise.search import Index
 from likewise.serve import Limits, ServerSettings, create_app
 from likewise.serve.server import listening, server_for
+from likewise.teach import load_index
 
 N = 400
 PNG = {"content-type": "image/png"}
@@ -66,7 +67,7 @@ def application(index_folder: Path) -> Callable[..., Any]:
     """Make an application."""
 
     def make(**settings: Any) -> Any:
-        return create_app(Index.load(index_folder), ServerSettings(**settings), index_folder)
+        return create_app(load_index(index_folder), ServerSettings(**settings), index_folder)
 
     return make
 
@@ -148,7 +149,7 @@ def plain_index(made_index: Path) -> Path:
     """The same digits without labels under the cosine of the raw features: nothing was learned yet."""
     from likewise.rivals import Cosine
 
-    index = Index.load(made_index)
+    index = load_index(made_index)
     plain = Index.build(Cosine().fit(np.asarray(index.raw)), np.asarray(index.raw), {"path": index.paths})
     plain.root, plain.extractor, plain.extractor_file = index.root, index.extractor, index.extractor_file
     return plain.save(made_index.parent / "plain.index")
@@ -159,7 +160,7 @@ def sure_index(made_index: Path) -> Path:
     """The same digits under a calibrated model that has not seen the nine; every third has a label."""
     from likewise import SimilarityLearner
 
-    index = Index.load(made_index)
+    index = load_index(made_index)
     X, y = np.asarray(index.raw), np.array([str(label) for label in index.labels])
     some = np.random.default_rng(0).permutation(N)[:160]  # writers come one after the other: any others would not do
     learned = some[y[some] != "digit 9"]
@@ -185,7 +186,7 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, Any]]:
     """The address of a running server, and its application."""
-    app = create_app(Index.load(folder), ServerSettings(), folder)
+    app = create_app(load_index(folder), ServerSettings(), folder)
     with running(app) as port:
         yield f"http://127.0.0.1:{port}", app
 

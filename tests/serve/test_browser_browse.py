@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from likewise.search import Index
+from likewise.teach import load_index
 from tests.serve.conftest import rows_in, said, serving, until, visiting
 
 IN_WINDOW = """[...document.querySelectorAll('#browse-grid .card')].map((card) => card.getBoundingClientRect())
@@ -47,7 +48,7 @@ def test_folders_and_labels_are_facets_that_combine(visit: Any, site: Any) -> No
 
 
 def test_years_and_their_months_are_a_facet(browser: Any, index_folder: Path) -> None:
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     dates = np.array([f"{2021 + row % 3}-0{1 + row % 2}-15" for row in range(len(index))], dtype=object)
     index.items = replace(index.items, dates=dates)
     index.save(index_folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from likewise.search import Index
+from likewise.teach import load_index
 from tests.serve.conftest import focused_row, query, rows_in, said, searched, serving, until, visiting
 from tests.serve.test_browser_accessible import SCREEN, violations_at_desk_and_on_a_phone
 
@@ -20,7 +20,7 @@ DONE = "document.getElementById('apply-progress').textContent"
 @pytest.fixture
 def sure_site(sure_index: Path, tmp_path: Path) -> Iterator[Any]:
     """A server of calibrated digits with pictures of its own."""
-    index = Index.load(sure_index)
+    index = load_index(sure_index)
     assert index.root is not None
     shutil.copytree(index.root, tmp_path / "digits")
     index.root = tmp_path / "digits"
@@ -75,7 +75,7 @@ def test_the_slider_ends_the_results_and_is_in_the_address(sure_visit: Any, sure
     assert page.get_attribute("#sure-slider", "aria-valuetext") == "At most 1 in 10 wrong"
     assert page.evaluate("location.hash").endswith("&sure=10")
     assert page.evaluate("document.activeElement.id") == "sure-slider"
-    (kept,) = Index.load(sure_site[1].state.session.index.folder).matches(
+    (kept,) = load_index(sure_site[1].state.session.index.folder).matches(
         sure_site[1].state.session.index.raw[5:6], 0.1
     )
     said(page, f"{len(kept.ids) - 1} pictures, about ")  # the query itself is not among them

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from likewise.search import Index
+from likewise.teach import load_index
 from tests.serve.conftest import searched, serving, until, visiting
 
 SMALL_PICTURE = r"/\/api\/items\/[^\/]+\/picture.*size=small/"
@@ -63,8 +63,8 @@ def test_the_lasso_selects_what_it_encloses(visit: Any, site: Any) -> None:
 
 
 def test_a_small_map_is_drawn_as_pictures(browser: Any, index_folder: Path) -> None:
-    index = Index.load(index_folder)
-    index.remove(index.ids[40:])
+    index = load_index(index_folder)
+    index = index.minus(index.ids[40:])
     index.save(index_folder)
     with serving(index_folder) as (address, _), visiting(browser, address) as go:
         page = go("/#map")

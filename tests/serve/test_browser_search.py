@@ -225,10 +225,10 @@ def test_text_items_are_not_called_pictures(browser: Any, tmp_path: Path, digits
 
 
 def test_a_folder_that_is_gone_is_said_in_a_sentence(browser: Any, index_folder: Path) -> None:
-    from likewise.search import Index
+    from likewise.teach import load_index
     from tests.serve.conftest import serving, visiting
 
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     index.root = index_folder / "moved away"
     index.save(index_folder)
     with serving(index_folder) as (address, _), visiting(browser, address) as go:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from likewise.search import Index
+from likewise.teach import TaughtIndex, load_index
 from tests.serve.conftest import doubtful, focused_row, query, rows_in, said, searched, serving, until, visiting
 
 COUNT = "document.getElementById('count').textContent"
@@ -271,4 +271,4 @@ def test_a_lesson_is_there_after_a_restart(browser: Any, index_folder: Path) -> 
         searched(page)
         assert rows_in(page, "grid-right")[:20] == learned
         assert page.is_visible("#save-model")
-    assert Index.load(index_folder).untaught is not None
+    assert isinstance(load_index(index_folder), TaughtIndex)

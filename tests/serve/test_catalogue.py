@@ -12,11 +12,12 @@ from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.search.rank import NotFoundError
 from likewise.serve.catalogue import Catalogue, Facet
+from likewise.teach import load_index
 from tests.serve.conftest import N, found
 
 
 def test_an_item_has_its_file_name_folder_and_label(client: Any, index_folder: Path) -> None:
-    path = Path(Index.load(index_folder).paths[7])
+    path = Path(load_index(index_folder).paths[7])
     item = client.get("/api/items/7").json()
     assert (item["name"], item["folder"], item["label"]) == (path.name, str(path.parent), str(path.parent))
     assert client.get(f"/api/items?keys={item['key']},unknown").json() == {"total": 1, "items": [item]}
@@ -67,7 +68,7 @@ def test_pages_of_results_are_one_ranking(client: Any) -> None:
 
 
 def test_most_files_missing_is_said_with_what_to_do(index_folder: Path) -> None:
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     assert Catalogue(index).missing() is None
     index.root = index_folder / "gone"
     assert Catalogue(index).missing() == {"root": str(index_folder / "gone"), "hint": "likewise serve INDEX --root NEW"}

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from likewise.pictures.keywords import keywords_of
-from likewise.search import Index
 from likewise.serve import ServerSettings, create_app
-from likewise.teach import Teacher
+from likewise.teach import Teacher, load_index
 from likewise.teach.concepts import grown
 from tests.serve.conftest import found, talking
 
@@ -23,7 +22,7 @@ from tests.serve.conftest import found, talking
 @pytest.fixture
 def folder(sure_index: Path, tmp_path: Path) -> Path:
     """A copy of the calibrated digits with their pictures."""
-    index = Index.load(sure_index)
+    index = load_index(sure_index)
     assert index.root is not None
     shutil.copytree(index.root, tmp_path / "digits")
     index.root = tmp_path / "digits"
@@ -32,7 +31,7 @@ def folder(sure_index: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def local(folder: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(folder), ServerSettings(), folder)) as client:
+    with talking(create_app(load_index(folder), ServerSettings(), folder)) as client:
         yield client
 
 
@@ -48,7 +47,7 @@ def finished(client: Any) -> dict[str, Any]:
 
 
 def test_a_preview_is_what_the_library_and_apply_choose(local: Any, folder: Path) -> None:
-    expected = grown(Teacher(Index.load(folder)), "digit 3", 0.1)
+    expected = grown(Teacher(load_index(folder)), "digit 3", 0.1)
     made = preview(local, label="digit 3", at_most_wrong=0.1)
     assert (made["items"], made["known"]) == (len(expected), 14)
     assert made["about_wrong"] == pytest.approx(expected.about_wrong)
@@ -120,7 +119,7 @@ def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, fol
 
 def test_others_write_no_keywords(folder: Path) -> None:
     for settings in ({"token": "a long enough secret"}, {"host": "0.0.0.0", "token": "a long enough secret"}):
-        app = create_app(Index.load(folder), ServerSettings(**settings), folder)
+        app = create_app(load_index(folder), ServerSettings(**settings), folder)
         with talking(app) as client:
             client.headers["Authorization"] = "Bearer a long enough secret"
             made = preview(client, label="digit 3", at_most_wrong=0.1)

@@ -11,13 +11,14 @@ import pytest
 
 from likewise.search import Index
 from likewise.serve import ServerSettings, create_app
+from likewise.teach import load_index
 from tests.serve.conftest import found, picture, talking
 
 
 @pytest.fixture
 def sure(sure_index: Path) -> Iterator[tuple[Any, Index]]:
     """A client of calibrated digits, and their index."""
-    index = Index.load(sure_index)
+    index = load_index(sure_index)
     with talking(create_app(index, ServerSettings(), None)) as client:
         yield client, index
 

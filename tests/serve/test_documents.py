@@ -18,6 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve import ServerSettings, create_app
+from likewise.teach import load_index
 from tests.documents import N, columns, embeddings, write_parquet
 from tests.serve.conftest import found, talking
 
@@ -35,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def docs(folder: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(folder), ServerSettings(), folder)) as client:
+    with talking(create_app(load_index(folder), ServerSettings(), folder)) as client:
         yield client
 
 
@@ -165,7 +166,7 @@ def test_labels_of_today_are_what_a_condition_sees(docs: Any) -> None:
 
 
 def test_the_columns_of_a_card_can_be_named(folder: Path) -> None:
-    index = Index.load(folder)
+    index = load_index(folder)
     with talking(create_app(index, ServerSettings(show=("topic", "price")), folder)) as client:
         card = client.get("/api/items?limit=1").json()["items"][0]["card"]
     assert card == {"title": "space", "text": None, "url": None, "fields": [["price", 0.0]]}

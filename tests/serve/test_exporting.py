@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from likewise.search import Index
 from likewise.serve import exporting
 from likewise.serve.exporting import unique_names
+from likewise.teach import load_index
 from tests.serve.conftest import N, found
 
 
@@ -26,7 +26,7 @@ def test_a_query_is_exported_as_csv_to_any_depth(client: Any, index_folder: Path
     made = _made(client, like=[{"row": 3}], k=300)
     lines = list(csv.DictReader(io.StringIO(client.get(f"/api/exports/{made['export']}.csv").text)))
     hits = found(client, like=[{"row": 3}], k=200)["hits"]
-    paths = Index.load(index_folder).paths
+    paths = load_index(index_folder).paths
     assert len(lines) == made["items"] == 300
     for line, hit in zip(lines, hits, strict=False):
         assert (line["id"], line["path"], line["label"]) == (str(hit["id"]), paths[hit["row"]], hit["label"])
@@ -36,7 +36,7 @@ def test_a_query_is_exported_as_csv_to_any_depth(client: Any, index_folder: Path
 def test_a_zip_has_the_files_as_they_are(client: Any, index_folder: Path) -> None:
     made = _made(client, items=[5, 9])
     answer = client.get(f"/api/exports/{made['export']}.zip")
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         assert archive.testzip() is None
         assert [archive.read(name) for name in archive.namelist()] == [

@@ -20,7 +20,7 @@ from likewise.rivals import Cosine
 from likewise.rows import FeatureStore
 from likewise.search import Index
 from likewise.serve.library import BuiltIndex, PhotoLibrary, update_library
-from likewise.teach import Feedback, Taught, Teacher
+from likewise.teach import Feedback, Taught, Teacher, load_index
 
 NAMES = ("zero", "one", "two", "three")
 EACH = 12
@@ -67,7 +67,7 @@ def never(seen: LabelFolders) -> bool:
 
 
 def names(index: Path) -> list[str]:
-    paths = Index.load(index).paths
+    paths = load_index(index).paths
     assert paths is not None
     return paths.tolist()
 
@@ -79,7 +79,7 @@ def names(index: Path) -> list[str]:
 def test_folders_of_classes_become_labels_and_are_learned(photos: Path) -> None:
     before = sorted(photos.rglob("*"))
     built = update(photos)
-    index = Index.load(photos.parent / "My photos.index")
+    index = load_index(photos.parent / "My photos.index")
     assert built.folder == photos.parent / "My photos.index"
     assert (built.written, built.learned, built.n_learned) == (True, True, 4 * EACH)
     assert built.held_out is not None
@@ -95,7 +95,7 @@ def test_folders_of_classes_become_labels_and_are_learned(photos: Path) -> None:
 def test_pictures_without_folders_are_compared_by_the_cosine(photos: Path) -> None:
     folder = flat(photos)
     built = update(folder, ask=never)
-    index = Index.load(built.folder)
+    index = load_index(built.folder)
     assert isinstance(index.model, Cosine)
     assert index.labels is None
     assert not built.learned
@@ -111,10 +111,10 @@ def test_the_question_is_asked_once(photos: Path) -> None:
 
     built = update(photos, ask=no)
     assert asked == ["4 folders with 12 pictures each"]
-    assert Index.load(built.folder).labels is None
+    assert load_index(built.folder).labels is None
     shutil.copy(next(photos.rglob("*.png")), photos / "copy.png")
     update(photos, ask=never)
-    assert Index.load(built.folder).labels is None
+    assert load_index(built.folder).labels is None
 
 
 def test_labels_may_come_from_a_file(photos: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_labels_may_come_from_a_file(photos: Path, tmp_path: Path) -> None:
     file.write_text("".join(f"{path.name},{path.name.split('-')[0]}\n" for path in folder.iterdir()))
     built = update(folder, labels=str(file))
     assert built.learned
-    assert Index.load(built.folder).source["labels"] == str(file)  # type: ignore[index]
+    assert load_index(built.folder).source["labels"] == str(file)  # type: ignore[index]
     assert not update(folder).written
 
 
@@ -144,12 +144,12 @@ def test_too_little_to_learn_from_is_said(photos: Path, keep: tuple[str, ...], s
     library.extract("folders", Pixels(size=8))
     built = library.build()
     assert said == [sentence + "pictures are compared as they are, without learning"]
-    assert isinstance(Index.load(built.folder).model, Cosine)
+    assert isinstance(load_index(built.folder).model, Cosine)
 
 
 def test_one_picture_is_a_library(tmp_path: Path) -> None:
     save(tmp_path / "Küste" / "a.png", np.arange(64))
-    assert len(Index.load(update(tmp_path / "Küste").folder)) == 1
+    assert len(load_index(update(tmp_path / "Küste").folder)) == 1
 
 
 def test_the_folder_one_is_in_has_its_index_beside_it(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_features_are_indexed_beside_themselves(photos: Path) -> None:
 
 def test_output_puts_both_elsewhere(photos: Path, tmp_path: Path) -> None:
     update(photos, output=tmp_path / "deep" / "er" / "mine.index")
-    assert Index.load(tmp_path / "deep" / "er" / "mine.index").image_path(0) == photos / "one" / "1.png"
+    assert load_index(tmp_path / "deep" / "er" / "mine.index").image_path(0) == photos / "one" / "1.png"
     assert len(FeatureStore.open(tmp_path / "deep" / "er" / "mine.features")) == 4 * EACH
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_written_if_nothing_changed(photos: Path) -> None:
 
 def test_new_pictures_come_in_deleted_ones_leave_and_the_model_stays(photos: Path) -> None:
     built = update(photos)
-    model = Index.load(built.folder).model
+    model = load_index(built.folder).model
     first, second = sorted((photos / "two").iterdir())[:2]
     first.unlink()
     second.rename(photos / "two" / "renamed.png")
@@ -203,7 +203,7 @@ def test_new_pictures_come_in_deleted_ones_leave_and_the_model_stays(photos: Pat
     assert "two/new.png" in paths
     assert "two/renamed.png" in paths
     assert f"two/{first.name}" not in paths
-    index = Index.load(built.folder)
+    index = load_index(built.folder)
     np.testing.assert_array_equal(index.model.transform(index.raw[:5]), model.transform(index.raw[:5]))
     assert index.source["n_learned"] == 4 * EACH  # type: ignore[index]
 
@@ -212,7 +212,7 @@ def test_a_picture_moved_to_another_folder_has_its_label(photos: Path) -> None:
     built = update(photos)
     (photos / "two" / "2.png").rename(photos / "one" / "2.png")
     assert not told_by(photos)[0].learned
-    index = Index.load(built.folder)
+    index = load_index(built.folder)
     assert index.labels is not None
     assert index.labels[names(built.folder).index("one/2.png")] == "one"
 
@@ -241,15 +241,15 @@ def test_refit_learns_again_without_a_change(photos: Path) -> None:
 def test_labels_may_be_dropped_and_taken_back(photos: Path) -> None:
     folder = update(photos).folder
     update(photos, labels="none")
-    assert isinstance(Index.load(folder).model, Cosine)
+    assert isinstance(load_index(folder).model, Cosine)
     assert not update(photos, ask=never).written
     assert update(photos, labels="folders").learned
-    assert isinstance(Index.load(folder).model, SimilarityLearner)
+    assert isinstance(load_index(folder).model, SimilarityLearner)
 
 
 def test_marks_and_lessons_stay_with_their_pictures(photos: Path) -> None:
     folder = update(photos, labels="none").folder
-    teacher = Teacher(Index.load(folder), Feedback(folder))
+    teacher = Teacher(load_index(folder), Feedback(folder))
     rows = [names(folder).index(f"{name}/{number}.png") for name, number in (("zero", 0), ("zero", 10), ("one", 1))]
     teacher.mark(rows[0], rows[1], True)
     teacher.mark(rows[0], rows[2], False)
@@ -257,7 +257,7 @@ def test_marks_and_lessons_stay_with_their_pictures(photos: Path) -> None:
     (photos / "zero" / "0.png").rename(photos / "a.png")
     save(photos / "0.png", np.arange(64) / 4)
     assert update(photos).written
-    index = Index.load(folder)
+    index = load_index(folder)
     assert isinstance(index.model, Taught)
     said = Teacher(index, Feedback(folder)).said()
     assert {names(folder)[row] for row in said.rows} == {"a.png", "zero/10.png", "one/1.png"}
@@ -270,7 +270,7 @@ def test_a_moved_library_goes_on(photos: Path, tmp_path: Path) -> None:
     moved = tmp_path.parent / f"{tmp_path.name}-moved" / "My photos"
     again, _ = told_by(moved)
     assert not again.learned
-    assert Index.load(again.folder).image_path(0) == moved / "one" / "1.png"
+    assert load_index(again.folder).image_path(0) == moved / "one" / "1.png"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def test_what_is_somebody_elses_is_left_alone(photos: Path, name: str) -> None:
 def test_an_index_made_by_hand_is_left_alone(photos: Path) -> None:
     Index.build(Cosine().fit(np.eye(3)), np.eye(3)).save(photos.parent / "My photos.index")
     _refused("My photos.index was made by likewise index, with a model of its own: likewise serve", photos)
-    assert len(Index.load(photos.parent / "My photos.index")) == 3
+    assert len(load_index(photos.parent / "My photos.index")) == 3
 
 
 def test_features_by_another_extractor_or_of_another_folder_are_left_alone(photos: Path) -> None:
@@ -325,7 +325,7 @@ def test_features_by_another_extractor_or_of_another_folder_are_left_alone(photo
 def test_features_made_before_are_used_with_their_own_extractor(photos: Path) -> None:
     extract_folder(photos, photos.parent / "My photos.features", Pixels(size=4), labels="none")
     built = update_library(photos, ask=never)
-    index = Index.load(built.folder)
+    index = load_index(built.folder)
     assert index.raw.shape == (4 * EACH, 48)
     assert index.labels is None
 

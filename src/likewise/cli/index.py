@@ -97,6 +97,7 @@ def index(
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
     """
     from likewise.search.exports import export as write
+    from likewise.teach import save_index
 
     if approximate not in (None, "auto", "hnsw", "ivf", "ivfpq"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf, ivfpq or auto")
@@ -109,7 +110,7 @@ def index(
     steps = _workspace(rows, output)
     built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours), steps)
     with working(f"writing {output}"):
-        built.save(output)
+        save_index(built, output)
         if steps is not None:
             rmtree(steps)
         learn_words(built)

@@ -96,10 +96,10 @@ def model_first(first: str, second: str) -> tuple[str, str]:
 
 def open_index(folder: Path, root: Path | None = None) -> Any:
     """Load an index; `root` is where its pictures are now, and is kept with it."""
-    from likewise.search import Index
     from likewise.search.storage import repoint
+    from likewise.teach import load_index
 
     expect(("index",), folder)
     if root is not None:
         repoint(folder, root)
-    return Index.load(folder)
+    return load_index(folder)

@@ -191,6 +191,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=bool)
         return np.isin(row_hashes(to_host(X)), known)
 
+    def base_part(self, V: np.ndarray) -> np.ndarray:
+        """The part of vectors that an index smooths by neighbours: all, or that of the model before a lesson."""
+        return V
+
     def _gallery_side(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 

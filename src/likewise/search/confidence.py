@@ -6,20 +6,14 @@ those of the plain scores, in whatever order the results are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from likewise.evaluate.calibration import Calibration, Evidence
 from likewise.search.rank import query_rows
-from likewise.teach.taught import innermost
 
 if TYPE_CHECKING:
-    from likewise.search.index import Index
-    from likewise.teach.lesson_card import Trial
-
-FEWEST_MARKS = 8  # of either kind: fewer say nothing
+    from likewise.search.index import BaseIndex
 
 
 class Matches(NamedTuple):
@@ -30,46 +24,39 @@ class Matches(NamedTuple):
     probabilities: np.ndarray
 
 
-def is_calibrated(index: Index) -> bool:
+def is_calibrated(index: BaseIndex) -> bool:
     """Whether probabilities and cut-offs can be had of an index."""
     return index.model.calibration_ is not None
 
 
-def probabilities(index: Index, queries: Any, rows: np.ndarray, base_rate: float | None = None) -> np.ndarray:
+def probabilities(index: BaseIndex, queries: Any, rows: np.ndarray, base_rate: float | None = None) -> np.ndarray:
     """Probability that each query, a raw row, matches its result rows, both (n, k)."""
     scores, learned = _pairs(index, queries, rows)
     return index.model.calibration.probability(scores, learned, base_rate)
 
 
-def kept(index: Index, queries: Any, rows: np.ndarray, at_most_wrong: float) -> np.ndarray:
+def kept(index: BaseIndex, queries: Any, rows: np.ndarray, at_most_wrong: float) -> np.ndarray:
     """How many of the results (n, k) of raw query rows, best first, a cut-off keeps, (n,)."""
     scores, learned = _pairs(index, queries, rows)
     calibration = index.model.calibration
     return calibration.n_results(calibration.probability(scores, learned), at_most_wrong, learned, len(index))
 
 
-def matches(index: Index, queries: Any, rows: np.ndarray, scores: np.ndarray, at_most_wrong: float) -> list[Matches]:
+def matches(
+    index: BaseIndex, queries: Any, rows: np.ndarray, scores: np.ndarray, at_most_wrong: float
+) -> list[Matches]:
     """Of the results (n, k) of raw query rows, those that a cut-off keeps."""
     P, counts = probabilities(index, queries, rows), kept(index, queries, rows, at_most_wrong)
     found = zip(rows, scores, P, counts, strict=True)
     return [Matches(index.ids[row[:n]], score[:n], p[:n]) for row, score, p, n in found]
 
 
-def marks_calibration(trials: Sequence[Trial]) -> dict[str, Any] | None:
-    """What scores mean after a lesson, by marks that were left out of it in turn; None if they are too few."""
-    scores = {right: [trial.score for trial in trials if trial.mark.right == right] for right in (True, False)}
-    if min(map(len, scores.values())) < FEWEST_MARKS:
-        return None
-    others = [score for trial in trials for score in trial.others]
-    return Calibration({0: Evidence.of_marks(scores[True], scores[False], others)}).as_dict()
-
-
-def _pairs(index: Index, queries: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(index: BaseIndex, queries: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Plain scores of queries with their result rows, and whether the model learned from either."""
     model = index.model
     X = query_rows(queries, model.n_features_in_)
-    Q, places, base = model.transform_query(X), np.unique(rows), innermost(model)
+    Q, places = model.transform_query(X), np.unique(rows)
     scores = np.stack([index.plain_vectors[found] @ q.astype(np.float32) for q, found in zip(Q, rows, strict=True)])
     is_known = np.zeros(len(index), dtype=bool)
-    is_known[places] = base.learned_from(np.asarray(index.raw[places]))
-    return scores, base.learned_from(X)[:, None] | is_known[rows]
+    is_known[places] = model.learned_from(np.asarray(index.raw[places]))
+    return scores, model.learned_from(X)[:, None] | is_known[rows]

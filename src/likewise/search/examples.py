@@ -11,9 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.search.rank import query_rows
-from likewise.teach.taught import innermost
 
 MOST = 200  # examples: the mean of more is hardly another one
 
@@ -26,14 +25,14 @@ class Examples:
     the model knows: above 1 all are unlike it; None if it cannot tell.
     """
 
-    index: Index
+    index: BaseIndex
     like: np.ndarray
     unlike: np.ndarray | None
     learned: bool
     novelty: float | None
 
     @classmethod
-    def of(cls, index: Index, like: Any, unlike: Any = ()) -> Self:
+    def of(cls, index: BaseIndex, like: Any, unlike: Any = ()) -> Self:
         """From raw rows, one example or more to be like."""
         model = index.model
         wanted = query_rows(_some(like), model.n_features_in_)
@@ -42,7 +41,7 @@ class Examples:
             index,
             model.transform_query(wanted).mean(axis=0),
             None if avoided is None else model.transform_query(avoided).mean(axis=0),
-            bool(innermost(model).learned_from(wanted).any()),
+            bool(model.learned_from(wanted).any()),
             float(model.novelty(wanted).min()) if model.knows_classes else None,
         )
 
@@ -64,7 +63,7 @@ class Examples:
     def _kinds(self, rows: np.ndarray, learned: np.ndarray | None) -> np.ndarray:
         """Whether the model learned from an example or from the row."""
         if learned is None:
-            learned = innermost(self.index.model).learned_from(np.asarray(self.index.raw[rows]))
+            learned = self.index.model.learned_from(np.asarray(self.index.raw[rows]))
         return learned | self.learned
 
 

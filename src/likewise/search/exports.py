@@ -10,7 +10,7 @@ import numpy as np
 from likewise.errors import LikewiseError, MissingExtraError, optional
 from likewise.learn.base import SimilarityModel
 from likewise.search.approximate import serialized
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.search.stores.arrow import record_batch, schema
 from likewise.search.stores.exporting import batches, layout_of, own_columns
 from likewise.utils.files import atomic_write
@@ -27,13 +27,13 @@ _KINDS = {
 _BATCH = 10_000  # rows of a row group of Parquet, or of a record batch
 
 
-def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) -> Path:
+def export(index: BaseIndex, path: str | os.PathLike[str], kind: str | None = None) -> Path:
     """Write an index or its model to `path`; the kind follows from the suffix if not given.
 
     Suffixes are .parquet, .arrow, .faiss and .npz for the vectors, and .onnx for the model.
     """
     path = Path(path)
-    writers: dict[str, Callable[[Index, Path], Path]] = {
+    writers: dict[str, Callable[[BaseIndex, Path], Path]] = {
         "parquet": to_parquet,
         "arrow": to_arrow,
         "faiss": to_faiss,
@@ -48,18 +48,18 @@ def export(index: Index, path: str | os.PathLike[str], kind: str | None = None) 
     return write(index, path)
 
 
-def to_parquet(index: Index, path: str | os.PathLike[str]) -> Path:
+def to_parquet(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
     """A Parquet file of `id`, `vector` (a list of fixed size), label, path and all metadata, written in row groups."""
     parquet = optional("pyarrow.parquet", "the Parquet export", "parquet")
     return _streamed(index, path, parquet.ParquetWriter)
 
 
-def to_arrow(index: Index, path: str | os.PathLike[str]) -> Path:
+def to_arrow(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
     """An Arrow file (IPC, also called Feather) of the same columns, which can be mapped into memory."""
     return _streamed(index, path, optional("pyarrow", "the Arrow export", "parquet").ipc.new_file)
 
 
-def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
+def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
     import pyarrow as pa
 
     own = own_columns(index)
@@ -81,7 +81,7 @@ def _streamed(index: Index, path: str | os.PathLike[str], writer: Callable[[Bina
     return atomic_write(path, write)
 
 
-def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
+def to_faiss(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
     """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers.
 
     Of an index with neighbours it holds the smoothed vectors: search it by `Index.query_vectors`.
@@ -97,7 +97,7 @@ def to_faiss(index: Index, path: str | os.PathLike[str]) -> Path:
     return atomic_write(path, faiss.serialize_index(made).tobytes())
 
 
-def to_numpy(index: Index, path: str | os.PathLike[str]) -> Path:
+def to_numpy(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
     """An .npz file with `vectors` (n, r), as the index searches them, and `ids` (n,), as text unless integers."""
     ids = index.ids if index.ids.dtype.kind == "i" else np.array([str(value) for value in index.ids])
     return atomic_write(path, lambda file: np.savez(file, vectors=index.vectors, ids=ids))

@@ -92,6 +92,12 @@ class Items:
             return None
         return (self.metadata or Columns.none()).plus(other.metadata, len(self), len(other))
 
+    def with_labels(self, labels: Any) -> Items:
+        """The same items with other labels."""
+        if labels is self.labels:
+            return self
+        return replace(self, labels=None if labels is None else as_items({"label": labels}, len(self)).labels)
+
     def labels_from(self, other: Items) -> list[Any]:
         """Labels of these items as `other` has them, own ones where it has not the item."""
         known = {} if other.labels is None else dict(zip(other.ids.tolist(), other.labels, strict=True))

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
@@ -27,8 +26,6 @@ from likewise.search.neighbors import (
     nearest_to,
 )
 from likewise.search.rank import Exact
-from likewise.teach.lifted import LiftedVectors
-from likewise.teach.taught import Taught
 
 _BLOCK = 1 << 24  # cosines computed at a time
 _WIDER = 3  # times as many candidates from an approximate engine, which searches by smoothed vectors
@@ -119,36 +116,12 @@ def smoothed_gallery(
             f"those of {type(model).__name__} are not: use neighbours=0"
         )
     if isinstance(choice, Neighbours):
-        return SmoothedGallery.of(base_part(model, V), choice, verbose)
-    return SmoothedGallery.auto(base_part(model, V), labels, verbose)
-
-
-def smoothed_as(neighbours: Neighbours | None, model: SimilarityModel, V: np.ndarray) -> SmoothedGallery | None:
-    """The vectors of another model smoothed likewise; None if they cannot be, or were not before."""
-    fits = neighbours is not None and model.symmetric and is_unit(V)
-    return smoothed_gallery(model, V, neighbours) if fits else None
-
-
-def plain_engine(index: Any) -> Approximate | None:
-    """The engine of an approximate index, which searches by smoothed vectors: candidates are ranked by plain ones."""
-    engine = index.engine if index.approximate and not isinstance(index.model, Taught) else None
-    return Approximate(index.plain_vectors, engine.kind, engine.index) if isinstance(engine, Approximate) else None
-
-
-def base_part(model: SimilarityModel, V: np.ndarray) -> np.ndarray:
-    """The vectors of a model before it was ever taught, from those after; V itself for any other model."""
-    if not isinstance(model, Taught):
-        return V
-    while isinstance(model.base, Taught):
-        model = model.base
-    V = V[:, : len(model.centre_)]
-    return np.asarray(normalize(V)) if model.cosine_ else V
+        return SmoothedGallery.of(model.base_part(V), choice, verbose)
+    return SmoothedGallery.auto(model.base_part(V), labels, verbose)
 
 
 def with_base_part(V: Any, directions: np.ndarray) -> Any:
     """V with other directions of its base part, whose lengths and the taught coordinates stay."""
-    if isinstance(V, LiftedVectors):
-        return V.with_base(directions)
     r = directions.shape[1]
     if r == V.shape[1]:
         return directions

@@ -26,12 +26,10 @@ from likewise.rows.columns import Columns
 from likewise.rows.npy import mapped
 from likewise.search.approximate import read_approximate, serialized
 from likewise.search.gallery import EXTRACTOR, write_rows
-from likewise.search.identity import Identities, ItemRef, edited
 from likewise.search.index_facts import META, read_facts, write_facts
 from likewise.search.items import Items
 from likewise.search.neighbors import Neighbours
-from likewise.search.smoothed_gallery import SmoothedGallery, base_part
-from likewise.teach.feedback import NAME, Event, Feedback
+from likewise.search.smoothed_gallery import SmoothedGallery
 from likewise.utils.files import atomic_write, locked, sync
 from likewise.utils.threads import n_cores
 
@@ -57,8 +55,13 @@ Result = TypeVar("Result")
 # Writing
 
 
-def write_index(index: Index, folder: Path) -> tuple[Path, dict[str, str]]:
-    """Write a new version of an index, make it the current one, and return its subfolder and checksums."""
+def write_index(
+    index: Index, folder: Path, on_replace: Callable[[Path, dict[str, Any]], None] | None = None
+) -> tuple[Path, dict[str, str]]:
+    """Write a new version of an index, make it the current one, and return its subfolder and checksums.
+
+    `on_replace` is called with the folder and the parts of the index that is about to be replaced, if there is one.
+    """
     _check_free(folder)
     with locked(folder):
         _remove_versions(folder, keep=_current(folder))
@@ -66,8 +69,8 @@ def write_index(index: Index, folder: Path) -> tuple[Path, dict[str, str]]:
         try:
             version.mkdir()
             files = _seal(version, _write_parts(index, version))
-            if has_feedback(folder):
-                _carry_over(folder, index)
+            if on_replace is not None and _current(folder) is not None:
+                on_replace(folder, read_index(folder, verify=False).parts)
             atomic_write(folder / _POINTER, f"{version.name}\n".encode())
         except OSError as error:
             shutil.rmtree(version, ignore_errors=True)
@@ -80,26 +83,9 @@ def write_index(index: Index, folder: Path) -> tuple[Path, dict[str, str]]:
     return version, files
 
 
-def has_feedback(folder: Path) -> bool:
-    """Whether somebody has taught the index of a folder."""
-    return (folder / NAME).exists()
-
-
 def written(folder: Path) -> float:
     """When the current version of an index was written."""
     return (folder / _POINTER).stat().st_mtime
-
-
-def _carry_over(folder: Path, new: Index) -> None:
-    """Note in the journal which files were edited since the version that is about to be replaced."""
-    if _current(folder) is None:
-        return
-    parts = read_index(folder, verify=False).parts
-    old, feedback = Identities(parts["items"], parts["raw"]), Feedback(folder)
-    feedback.adopt(old, written(folder))
-    named = {ref for event in feedback.events() for ref in (*event.items, *event.queries) if isinstance(ref, ItemRef)}
-    for before, after in edited(named, old, new.identities, feedback.aliases):
-        feedback.append(Event("edited", items=(before, after)))
 
 
 def _check_free(folder: Path) -> None:
@@ -328,7 +314,7 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
         "extractor": facts["extractor"],
         "extractor_file": version / EXTRACTOR if EXTRACTOR in facts["files"] else None,
         "approximate": facts["approximate"],
-        "smoothed": _read_smoothed(version, facts, base_part(model, vectors)),
+        "smoothed": _read_smoothed(version, facts, model.base_part(vectors)),
         "source": facts.get("source"),
     }
 

@@ -19,7 +19,7 @@ except ImportError as error:
 
 import likewise
 from likewise.pictures.images import ImageTooCostlyError, ImageTooLargeError
-from likewise.search import Index
+from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError
 from likewise.serve.access import AccessToken, LoginThrottle
 from likewise.serve.concepts import Concepts, RefusedError
@@ -42,7 +42,7 @@ _STATUS_CODES: dict[type[Exception], int] = {
 
 
 def create_app(
-    index: Index, settings: ServerSettings | None = None, folder: Path | None = None, side: TextSide | None = None
+    index: BaseIndex, settings: ServerSettings | None = None, folder: Path | None = None, side: TextSide | None = None
 ) -> FastAPI:
     """The ASGI application for an index; feedback is saved in `folder`, the folder of the index.
 
@@ -87,7 +87,7 @@ def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Met
     metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
 
 
-def _root(index: Index, settings: ServerSettings) -> str | None:
+def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
     """The folder of the pictures, for the person at this machine; others have no use for it."""
     local = not settings.for_others and settings.token is None
     return str(index.root.resolve()) if local and index.root is not None else None

@@ -12,9 +12,9 @@ from typing_extensions import TypedDict
 
 from likewise.pictures.images import EXTENSIONS
 from likewise.rows.store import escape
-from likewise.search import Index
 from likewise.search.cards import card_layout, shown_value
 from likewise.search.conditions import columns_of, parsed
+from likewise.search.index import BaseIndex
 from likewise.search.items import Items
 from likewise.search.rank import NotFoundError
 
@@ -82,7 +82,7 @@ class Catalogue:
     `show` names the columns of a card; without it they are chosen.
     """
 
-    def __init__(self, index: Index, show: Sequence[str] = ()) -> None:
+    def __init__(self, index: BaseIndex, show: Sequence[str] = ()) -> None:
         self.index = index
         self.layout = card_layout(index.items, show)
         self.columns = ColumnFacets(index.items)
@@ -240,7 +240,7 @@ def media_kind(path: str | None) -> MediaKind:
     return _TYPES[suffix].partition("/")[0] if suffix in _TYPES else "item"  # type: ignore[return-value]
 
 
-def media_file(index: Index, row: int) -> tuple[Path, str]:
+def media_file(index: BaseIndex, row: int) -> tuple[Path, str]:
     """The file of a sound or film and its type; it must be inside the folder of the index, wherever links lead.
 
     A picture is decoded and encoded again, so that only pixels leave the machine; these files are sent as they are.

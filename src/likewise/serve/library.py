@@ -28,7 +28,7 @@ from likewise.rows.store import FeatureStore, is_store, unescape
 from likewise.rows.store_files import is_ours
 from likewise.search.index import Index
 from likewise.search.storage import is_free, is_index, read_source
-from likewise.teach.taught import innermost
+from likewise.teach import save_index
 from likewise.utils.files import StrPath
 from likewise.utils.wording import plural
 
@@ -264,7 +264,7 @@ class PhotoLibrary:
             "content": content,
         }
         with self.working(f"writing {self.places.index}"):
-            built.save(self.places.index)
+            save_index(built, self.places.index)
         return BuiltIndex(self.places.index, written=True, n_learned=n_learned)
 
     def _fitted(self, n: int) -> SimilarityLearner:
@@ -280,7 +280,7 @@ class PhotoLibrary:
         now, before = Counter(_labels(self.store)), Counter(self.source.get("learned", {}))
         if _is_learnable(now) != bool(before):
             return None
-        model = Index.load(self.places.index, verify=False, taught=False).model  # lessons are kept by the folder
+        model = Index.load(self.places.index, verify=False).model  # lessons are kept by the folder
         reason = _much_changed(model, self.store, now, before) if before else None
         if reason is not None:
             self.tell(f"learning again: {reason}")
@@ -321,7 +321,7 @@ def _much_changed(model: SimilarityModel, store: FeatureStore, now: Counter[str]
     if len(others) > REFIT_SHARE * len(before):
         return f"{plural(len(others), 'label')} of {len(before):,} changed"
     labelled = np.array([bool(item.label) for item in store.items])
-    known = int(innermost(model).learned_from(_rows(store, labelled)).sum())
+    known = int(model.learned_from(_rows(store, labelled)).sum())
     relabelled = max(sum((now - before).values()), sum((before - now).values()))
     n = sum(before.values())
     changed = max(sum(now.values()) - known, n - known, relabelled)

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import uvicorn
 
 from likewise.errors import LikewiseError
-from likewise.search import Index
+from likewise.search.index import BaseIndex
 from likewise.serve.app import create_app
 from likewise.serve.settings import Limits, ServerSettings
 from likewise.utils.threads import single_threaded_blas
@@ -109,7 +109,7 @@ def _give_back_memory() -> None:
 
 
 def serve(
-    index: Index,
+    index: BaseIndex,
     folder: Path,
     settings: ServerSettings,
     browser: bool = True,

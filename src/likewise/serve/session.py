@@ -15,16 +15,16 @@ from cachetools import LRUCache, cachedmethod
 from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
 from likewise.learn.cosine import Cosine
-from likewise.search import Index
 from likewise.search.conditions import columns_of, parsed
 from likewise.search.filters import where_mask
+from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, check_row, query_vector
 from likewise.serve.catalogue import Catalogue, Facet, Filters
 from likewise.serve.ranking import LONGEST, Ranking, best, ranking_of
 from likewise.serve.settings import Limits
 from likewise.serve.space import Space, learned_space
 from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
-from likewise.teach.taught import innermost
+from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
 from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
 
@@ -95,7 +95,9 @@ class SearchResult:
 class Session:
     """One index being searched and taught."""
 
-    def __init__(self, index: Index, limits: Limits, side: TextSide | None = None, show: Sequence[str] = ()) -> None:
+    def __init__(
+        self, index: BaseIndex, limits: Limits, side: TextSide | None = None, show: Sequence[str] = ()
+    ) -> None:
         self.index = index
         self._side, self.has_words = side, side is not None or has_words(index)
         self._words: Words | None = None
@@ -139,7 +141,7 @@ class Session:
     @property
     def compares(self) -> bool:
         """Whether the learned ranking is another one than that of the raw features."""
-        return self.learned.version > 0 or not isinstance((self.index.untaught or self.index).model, Cosine)
+        return self.learned.version > 0 or not isinstance(untaught(self.index).model, Cosine)
 
     @property
     def label_facet(self) -> Facet:
@@ -345,13 +347,13 @@ class Session:
     @cached_property
     def training_rows(self) -> np.ndarray:
         """Whether the model learned from each item, as booleans."""
-        return np.asarray(innermost(self.index.model).learned_from(self.index.raw))
+        return np.asarray(self.index.model.learned_from(self.index.raw))
 
     def learned_from(self, rows: np.ndarray) -> np.ndarray:
         """Whether the model learned from each of these rows, as booleans."""
         if len(rows) > _FEW_ROWS:
             return np.asarray(self.training_rows[rows])
-        return np.asarray(innermost(self.index.model).learned_from(np.asarray(self.index.raw[rows])))
+        return np.asarray(self.index.model.learned_from(np.asarray(self.index.raw[rows])))
 
     def _query(self, space: Space, like: Sequence[Reference], unlike: Sequence[Reference]) -> np.ndarray:
         parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
-from likewise.search import Index
 from likewise.search.confidence import is_calibrated
+from likewise.search.index import BaseIndex
 from likewise.search.rank import check_one_width
 from likewise.teach.lifted import LiftedVectors
 
@@ -30,7 +30,7 @@ class Space:
     scale: np.ndarray | None = None
     query_vectors: Callable[[np.ndarray], np.ndarray] | None = None
     approximate: Nearest | None = None
-    index: Index | None = None
+    index: BaseIndex | None = None
 
     @property
     def calibrated(self) -> bool:
@@ -76,7 +76,7 @@ class Space:
         return np.concatenate([np.empty(0, np.float32), *found])
 
 
-def learned_space(index: Index, version: int = 0) -> Space:
+def learned_space(index: BaseIndex, version: int = 0) -> Space:
     """The similarity of an index; an approximate index answers unfiltered searches with its own engine."""
     G: Any = index.vectors
     G = G if isinstance(G, LiftedVectors) else np.ascontiguousarray(G, dtype=np.float32)

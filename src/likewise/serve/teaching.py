@@ -14,8 +14,8 @@ import numpy as np
 from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
-from likewise.search import Index
 from likewise.search.identity import ItemRef
+from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session
@@ -152,7 +152,7 @@ class TeachingSession:
         self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
         self.sync()
 
-    def _take_lesson(self, index: Index) -> None:
+    def _take_lesson(self, index: BaseIndex) -> None:
         """Show an index under the lesson that is in force, beside what was before it."""
         session, before, lessons = self.session, self._number, self.feedback.lessons
         self._lesson = lessons[-1] if lessons else None

@@ -3,14 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_MODULES = {"Feedback": "feedback", "Lesson": "teacher", "Taught": "taught", "Teacher": "teacher"}
+_MODULES = {
+    "Feedback": "feedback",
+    "Lesson": "teacher",
+    "Taught": "taught",
+    "TaughtIndex": "taught_index",
+    "Teacher": "teacher",
+    "load_index": "teacher",
+    "save_index": "taught_index",
+}
 
-__all__ = ["Feedback", "Lesson", "Taught", "Teacher"]
+__all__ = ["Feedback", "Lesson", "Taught", "TaughtIndex", "Teacher", "load_index", "save_index"]
 
 if TYPE_CHECKING:
     from likewise.teach.feedback import Feedback
     from likewise.teach.taught import Taught
-    from likewise.teach.teacher import Lesson, Teacher
+    from likewise.teach.taught_index import TaughtIndex, save_index
+    from likewise.teach.teacher import Lesson, Teacher, load_index
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.rows.store import escape
 from likewise.search.examples import Examples
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.search.rank import row_numbers
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import Teacher
@@ -56,7 +56,7 @@ class Concept:
         return self.rows[order[self.probabilities[order] < 1]]
 
 
-def labelled(index: Index, name: str, labels: np.ndarray | None = None) -> Concept:
+def labelled(index: BaseIndex, name: str, labels: np.ndarray | None = None) -> Concept:
     """The items of an index with a label, its own ones and those given on the page, or by `labels` of all rows."""
     known = index.labels if labels is None else labels
     names = np.array([] if known is None else ["" if label is None else str(label) for label in known])
@@ -99,7 +99,7 @@ def _said_of(teacher: Teacher, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def above(
-    index: Index,
+    index: BaseIndex,
     inside: Sequence[int],
     at_most_wrong: float,
     outside: Sequence[int] = (),
@@ -123,7 +123,7 @@ def _probabilities(concept: Concept) -> np.ndarray:
     return concept.probabilities
 
 
-def pictures_of(index: Index, concept: Concept) -> list[Path]:
+def pictures_of(index: BaseIndex, concept: Concept) -> list[Path]:
     """The pictures of a set, all below the folder of the library: an index made by others may name files elsewhere."""
     if index.paths is None:
         raise LikewiseError("keywords are for an index of pictures, and this one was built from numbers")
@@ -132,7 +132,7 @@ def pictures_of(index: Index, concept: Concept) -> list[Path]:
     return [_inside(index, row) for row in concept.rows.tolist() if index.paths[row] is not None]
 
 
-def _inside(index: Index, row: int) -> Path:
+def _inside(index: BaseIndex, row: int) -> Path:
     assert index.paths is not None
     path = PurePath(index.paths[row])
     if index.root is not None and (path.is_absolute() or ".." in path.parts):
@@ -140,7 +140,7 @@ def _inside(index: Index, row: int) -> Path:
     return (index.root or Path()) / path
 
 
-def ranked(index: Index, inside: Sequence[int], outside: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+def ranked(index: BaseIndex, inside: Sequence[int], outside: Sequence[int] = ()) -> tuple[np.ndarray, np.ndarray]:
     """All other rows and their scores, best first: like the rows `inside`, and unlike those `outside`.
 
     On an index that was taught this is the taught similarity, so that teaching a set and growing it are one.
@@ -173,12 +173,12 @@ def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Ev
     return (teacher.label(new, concept.name, who) if len(new) else None), concept.rows[other]
 
 
-def to_csv(index: Index, concept: Concept, path: StrPath) -> Path:
+def to_csv(index: BaseIndex, concept: Concept, path: StrPath) -> Path:
     """Write `csv_of` into a file."""
     return atomic_write(path, csv_of(index, concept).encode())
 
 
-def csv_of(index: Index, concept: Concept) -> str:
+def csv_of(index: BaseIndex, concept: Concept) -> str:
     """One line per item of a set: its path or id, the label and, where known, the probability.
 
     The first two columns are what `--labels FILE` reads; a name that begins like a formula has a ' in front.

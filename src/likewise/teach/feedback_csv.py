@@ -8,7 +8,7 @@ from typing import Any
 
 from likewise.errors import LikewiseError
 from likewise.search.identity import ItemRef
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.teach.feedback import Event
 
 COLUMNS = ("time", "who", "kind", "query", "item", "right", "label")
@@ -37,7 +37,7 @@ def feedback_to_csv(events: Iterable[Event]) -> str:
     return text.getvalue()
 
 
-def feedback_from_csv(path: Path, index: Index) -> tuple[list[Event], int]:
+def feedback_from_csv(path: Path, index: BaseIndex) -> tuple[list[Event], int]:
     """Marks and labels about items of an index, by their ids; and the number of lines about other items."""
     try:
         rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
@@ -51,7 +51,7 @@ def feedback_from_csv(path: Path, index: Index) -> tuple[list[Event], int]:
     return known, len(events) - len(known)
 
 
-def _event(line: dict[str, str], number: int, path: Path, row_of: dict[str, int], index: Index) -> Event | None:
+def _event(line: dict[str, str], number: int, path: Path, row_of: dict[str, int], index: BaseIndex) -> Event | None:
     values = {name: _read(line.get(name) or "") for name in COLUMNS}
     kind, who = values["kind"], values["who"]
     item = _reference(values["item"], row_of, index)
@@ -65,7 +65,7 @@ def _event(line: dict[str, str], number: int, path: Path, row_of: dict[str, int]
     return Event("mark", (query,), (item,), _RIGHT[values["right"].lower()], who=who)
 
 
-def _reference(name: str, row_of: dict[str, int], index: Index) -> ItemRef | None:
+def _reference(name: str, row_of: dict[str, int], index: BaseIndex) -> ItemRef | None:
     return index.identities.reference(row_of[name]) if name in row_of else None
 
 

@@ -4,15 +4,17 @@ moved, and items marked wrong that are still on top.
 
 from collections.abc import Collection, Sequence, Set
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from likewise.search.index import Index
+from likewise.evaluate.calibration import Calibration, Evidence
+from likewise.search.index import BaseIndex
 from likewise.teach.groups import Group, Node
 
 FIRST = 24  # results of a page
 MOST_LEFT_OUT = 60  # marks; of more a sample is left out
+FEWEST_MARKS = 8  # of either kind: fewer say nothing
 
 
 class LeftOut(NamedTuple):
@@ -101,7 +103,16 @@ def is_found(above: int, n: int) -> bool:
     return above < max(FIRST, n // 20)
 
 
-def moved(before: Index, after: Index, rows: Sequence[int], k: int = FIRST) -> int:
+def marks_calibration(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """What scores mean after a lesson, by marks that were left out of it in turn; None if they are too few."""
+    scores = {right: [trial.score for trial in trials if trial.mark.right == right] for right in (True, False)}
+    if min(map(len, scores.values())) < FEWEST_MARKS:
+        return None
+    others = [score for trial in trials for score in trial.others]
+    return Calibration({0: Evidence.of_marks(scores[True], scores[False], others)}).as_dict()
+
+
+def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIRST) -> int:
     """How many of the first k results of these rows were not among them before."""
     if not len(rows):
         return 0
@@ -109,7 +120,7 @@ def moved(before: Index, after: Index, rows: Sequence[int], k: int = FIRST) -> i
     return sum(len(set(new[i]) - set(old[i])) for i in range(len(rows)))
 
 
-def still_on_top(index: Index, wrong: Sequence[tuple[int, int]], k: int = 10) -> list[tuple[int, int]]:
+def still_on_top(index: BaseIndex, wrong: Sequence[tuple[int, int]], k: int = 10) -> list[tuple[int, int]]:
     """Pairs of a query and an item marked wrong for it, both rows, that is among the first k results all the same."""
     queries = sorted({query for query, _ in wrong})
     if not queries:

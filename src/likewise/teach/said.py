@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from likewise.search.identity import Identities, ItemRef
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.teach.feedback import Event, Feedback
 from likewise.teach.groups import Mark, Node
 
@@ -44,7 +44,7 @@ class Said:
         pairs = [(m.query.value, m.item.value) for m in self.marks if m.query.kind == "row" and not m.right]
         return [(int(str(query)), int(str(item))) for query, item in pairs]
 
-    def labels_of(self, index: Index) -> np.ndarray | None:
+    def labels_of(self, index: BaseIndex) -> np.ndarray | None:
         """The labels of an index, with those that were given or removed."""
         if not self.labels:
             return index.labels

@@ -94,6 +94,18 @@ class Taught(SimilarityModel):
         """Whether the query side of a row equals its gallery side."""
         return self.cosine_ or self.base_.symmetric
 
+    def learned_from(self, X: Any) -> np.ndarray:
+        """Whether the model before any lesson learned from each row of X."""
+        return self.base_.learned_from(X)
+
+    def base_part(self, V: np.ndarray) -> np.ndarray:
+        """The vectors of the model before any lesson, from those of this one."""
+        model: Taught = self
+        while isinstance(model.base_, Taught):
+            model = model.base_
+        V = V[:, : len(model.centre_)]
+        return np.asarray(normalize(V)) if model.cosine_ else V
+
     def lifted(self, V: np.ndarray, kernel_part: np.ndarray | None = None) -> np.ndarray:
         """The gallery side from that of the base, so that a gallery is not transformed again."""
         f = self._kernel_part(V) if kernel_part is None else kernel_part
@@ -143,13 +155,6 @@ class Taught(SimilarityModel):
         f = graph.times(above, np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
         query, gallery = graph.beside([query, f]), graph.beside([gallery, f])
         return (graph.unit(query), graph.unit(gallery)) if self.cosine_ else (query, gallery)
-
-
-def innermost(model: SimilarityModel) -> SimilarityModel:
-    """The model below all lessons."""
-    while isinstance(model, Taught):
-        model = model.base
-    return model
 
 
 def beyond(f: np.ndarray, weight: float, threshold: float) -> np.ndarray:

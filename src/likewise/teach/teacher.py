@@ -5,12 +5,14 @@ rows known not to belong. The journal in the folder of the index says what was t
 """
 
 import logging
+import os
 import secrets
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +20,8 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.base import SimilarityModel
-from likewise.search.confidence import marks_calibration
 from likewise.search.identity import ItemRef
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex, Index
 from likewise.search.rank import query_rows, row_numbers
 from likewise.search.storage import written
 from likewise.teach import lesson_card
@@ -28,12 +29,13 @@ from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import Group, Node, groups_of
 from likewise.teach.learning import GroupLearner
 from likewise.teach.learning_curve import Outlook, outlook
-from likewise.teach.lesson_card import LeftOut, agreeing
+from likewise.teach.lesson_card import LeftOut, agreeing, marks_calibration
 from likewise.teach.lesson_files import read_lesson, write_lesson
 from likewise.teach.lifted import Reached
 from likewise.teach.said import Listener, Said
 from likewise.teach.suggest import Concept, Suggestion, a_start, suggested, suggested_in_turn
-from likewise.teach.taught import Taught, innermost
+from likewise.teach.taught import Taught
+from likewise.teach.taught_index import TaughtIndex, has_feedback, untaught
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.wording import listed
 
@@ -55,7 +57,7 @@ class Lesson:
     """
 
     model: SimilarityModel
-    index: Index
+    index: TaughtIndex
     before: float | None
     after: float | None
     seconds: float
@@ -71,7 +73,7 @@ class Teacher:
 
     Parameters
     ----------
-    index : Index
+    index : Index or TaughtIndex
         The index to teach; it is not changed: each lesson brings a new one. Of an index that was taught already, the
         lessons in its journal are learned anew together; what its own model knew stays.
     feedback : Feedback or None
@@ -80,8 +82,8 @@ class Teacher:
         Seed of the held-out items and of the landmarks.
     """
 
-    def __init__(self, index: Index, feedback: Feedback | None = None, *, random_state: int = 0) -> None:
-        self.index, self.untaught = index, index.untaught or index
+    def __init__(self, index: BaseIndex, feedback: Feedback | None = None, *, random_state: int = 0) -> None:
+        self.index, self.untaught = index, untaught(index)
         self.feedback = Feedback() if feedback is None else feedback
         self._rng = np.random.default_rng(random_state)
         self._held, self._note = _held_out(self.untaught, self._rng)
@@ -185,18 +187,18 @@ class Teacher:
         counts = (len(said.marks), len(said.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def taught_by(self, said: Said) -> tuple[Index, Part]:
+    def taught_by(self, said: Said) -> tuple[TaughtIndex, Part]:
         """The index under what was said, and the taught part of its rows."""
         self.prepare()
         with single_threaded_blas():  # as in `learn`: more threads round otherwise
             return self._taught(said, self._groups(said))
 
-    def _taught(self, said: Said, groups: list[Group]) -> tuple[Index, Part]:
+    def _taught(self, said: Said, groups: list[Group]) -> tuple[TaughtIndex, Part]:
         labels = said.labels_of(self.untaught)
         if not groups:
-            return self.untaught.taught(None, labels=labels), None
+            return TaughtIndex(self.untaught, None, labels=labels), None
         model, part = self._learner.learn(groups)
-        return self.untaught.taught(model, part, labels), part
+        return TaughtIndex(self.untaught, model, part, labels), part
 
     def _groups(self, said: Said) -> list[Group]:
         given = {row: label for row, label in said.labels.items() if label is not None}
@@ -253,7 +255,7 @@ class Teacher:
         rows, numbers = self._queries([query])
         return Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
 
-    def _facts(self, said: Said, agrees: LeftOut, taught: Index) -> dict[str, Any]:
+    def _facts(self, said: Said, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
         """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
         queries = said.queries or sorted(said.labels)
         shown = queries[: lesson_card.MOST_LEFT_OUT]
@@ -273,7 +275,7 @@ class Teacher:
         shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
         return {**facts, "still_wrong": shown, "who": lesson.who}
 
-    def _keep(self, taught: Index, part: Part, facts: dict[str, Any], who: str) -> Event:
+    def _keep(self, taught: TaughtIndex, part: Part, facts: dict[str, Any], who: str) -> Event:
         """Save the taught part of the model, then the journal entry that makes it count."""
         lessons = self.feedback.lessons
         number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
@@ -301,7 +303,7 @@ class Teacher:
         kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
         return _shared(kept, self.untaught.labels)
 
-    def _score(self, index: Index, held: np.ndarray) -> float | None:
+    def _score(self, index: BaseIndex, held: np.ndarray) -> float | None:
         if not len(held):
             return None
         assert self.untaught.labels is not None
@@ -326,7 +328,7 @@ def listener(index: Index, feedback: Feedback) -> Listener:
     return Listener(index.identities, feedback, index.raw.shape[1])
 
 
-def opened_feedback(index: Index) -> Feedback:
+def opened_feedback(index: BaseIndex) -> Feedback:
     """The journal of an index that was loaded; marks that name row numbers name items from now on."""
     assert index.folder is not None
     feedback = Feedback(index.folder)
@@ -343,13 +345,20 @@ def opened_feedback(index: Index) -> Feedback:
     return feedback
 
 
-def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool = False) -> Index:
+def load_index(folder: str | os.PathLike[str], *, verify: bool = True) -> Index | TaughtIndex:
+    """Read an index under the last lesson in its journal; `verify` compares every file with its checksum."""
+    index = Index.load(folder, verify=verify)
+    return in_force(index) if has_feedback(Path(folder)) else index
+
+
+def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool = False) -> TaughtIndex:
     """An untaught index under the last lesson in its journal (or the one before), with all labels that were given."""
     feedback = opened_feedback(index) if feedback is None else feedback
     labels = listener(index, feedback).said(feedback.events()).labels_of(index)
     lessons = feedback.lessons[:-1] if but_last else feedback.lessons
     found = _recalled(index, feedback, lessons[-1]) if lessons else None
-    return index.taught(None, labels=labels) if found is None else index.taught(*found, labels)
+    model, part = found or (None, None)
+    return TaughtIndex(index, model, part, labels)
 
 
 def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, Part] | None:
@@ -376,7 +385,7 @@ def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str |
     if index.labels is None:
         return np.empty(0, np.int64), None
     there = np.flatnonzero([label is not None for label in index.labels])
-    there = there[~innermost(index.model).learned_from(index.raw[there])]
+    there = there[~index.model.learned_from(index.raw[there])]
     if not len(there):
         return there, "the model has learned from every labelled item: their mAP would say nothing about others"
     share = min(HELD_SHARE, MOST_HELD / len(there))

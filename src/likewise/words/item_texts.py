@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.words.base import tidy
 
 CAPTIONS = frozenset(("caption", "title", "description", "headline", "subject", "text"))
@@ -17,7 +17,7 @@ _CAMERA = frozenset(
 )  # what cameras and programs call every file
 
 
-def item_texts(index: Index, labels: Any = None) -> list[list[str]]:
+def item_texts(index: BaseIndex, labels: Any = None) -> list[list[str]]:
     """All texts of each item: label, own id, file and folder names, captions and keywords."""
     ids = index.ids if index.items.own_ids else [None] * len(index)
     columns = zip(_or_nothing(labels, index), ids, _or_nothing(index.paths, index), _captions(index), strict=True)
@@ -27,7 +27,7 @@ def item_texts(index: Index, labels: Any = None) -> list[list[str]]:
     ]
 
 
-def taught_texts(index: Index) -> list[list[str]]:
+def taught_texts(index: BaseIndex) -> list[list[str]]:
     """What words are learned from: label, captions and keywords of each item, and its file name if that has words."""
     columns = zip(_or_nothing(index.labels, index), _or_nothing(index.paths, index), _captions(index), strict=True)
     return [
@@ -36,11 +36,11 @@ def taught_texts(index: Index) -> list[list[str]]:
     ]
 
 
-def _or_nothing(values: Any, index: Index) -> Any:
+def _or_nothing(values: Any, index: BaseIndex) -> Any:
     return [None] * len(index) if values is None else values
 
 
-def _captions(index: Index) -> list[list[str]]:
+def _captions(index: BaseIndex) -> list[list[str]]:
     """Captions and keywords of each item."""
     known = index.items.metadata
     names = [] if known is None else [name for name in known.names if name.lower() in CAPTIONS | KEYWORDS]

