@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test test-again lint docs release sbom soak fuzz kills bench bench-scale browser exiftool clean
+.PHONY: demo pictures test test-second test-all test-again lint docs release sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -30,10 +30,23 @@ pictures:
 SCRATCH := $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -gt 4000000 ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 # One BLAS thread in each test process: two processes with two threads each only wait for each other. Bytecode is kept,
 # whatever the surroundings say, and only the plugins that are used are loaded: all that are installed take 10 s a process.
+# A test that hangs fails after five minutes.
 PYTEST := $(SCRATCH) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-  $(BIN)/python -m pytest -p xdist -p _hypothesis_pytestplugin
-test: $(VENV)/.installed-dev browser exiftool lint
-	$(PYTEST) -n $(PYTEST_WORKERS) --dist worksteal
+  $(BIN)/python -m pytest -p xdist -p _hypothesis_pytestplugin -p pytest_timeout --timeout 300 --timeout-method thread
+PARALLEL := -n $(PYTEST_WORKERS) --dist worksteal
+
+# Two tiers. `make test` runs the first one, and lint at the same time. The second one has what is marked `second`: the large
+# numbers of damaged files, kills and faults, scikit-learn's checks of every rival, Dask, the other vector databases, the
+# examples and the code on the pages of the site. `make test-all` runs both, as continuous integration does.
+test: $(VENV)/.installed-dev browser exiftool
+	@mkdir -p build; $(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
+	  $(PYTEST) $(PARALLEL) -m "not second"; tests=$$?; \
+	  wait $$lint; linted=$$?; cat build/lint.txt; exit $$((tests | linted))
+
+test-second: $(VENV)/.installed-dev browser exiftool
+	$(PYTEST) $(PARALLEL) -m second
+
+test-all: test test-second
 
 # The tests that failed, once more and one after the other: what fails then is not the machine's load.
 test-again: $(VENV)/.installed-dev
@@ -81,7 +94,7 @@ browser:
 	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
 
-# N damaged files of every kind that is read, or of one (KIND="index, hnsw"); SEED chooses others. make test reads 500 of each.
+# N damaged files of every kind that is read, or of one (KIND="index, hnsw"); SEED chooses others. make test reads 25 of each, make test-second 150.
 N ?= 20000
 SEED ?= 1
 fuzz: $(VENV)/.installed-dev

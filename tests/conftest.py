@@ -17,26 +17,6 @@ settings.register_profile("likewise", deadline=None, max_examples=30, print_blob
 settings.load_profile("likewise")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Under xdist every worker begins with modules that have slow tests, so that no long test is left for the end.
-
-    A module stays together, and so do its fixtures. xdist gives each worker an equal share of the list, in order.
-    """
-    shares: list[list[pytest.Item]] = [[] for _ in range(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))]
-    if len(shares) == 1:
-        return
-    modules: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.path, []).append(item)
-    for module in sorted(modules.values(), key=_n_slow, reverse=True):
-        min(shares, key=len).extend(module)
-    items[:] = [item for share in shares for item in share]
-
-
-def _n_slow(items: list[pytest.Item]) -> int:
-    return sum(item.get_closest_marker("slow") is not None for item in items)
-
-
 @pytest.fixture(scope="session")
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Digits in two halves: X, y to learn from and X, y to search."""

@@ -227,8 +227,14 @@ def test_classes_of_one_and_rows_fewer_than_columns_are_no_obstacle(model):
     assert np.isfinite(similarity).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", {type(model): model for model in reversed(MODELS[1:])}.values(), ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [
+        model if isinstance(model, Cosine) or type(model) is LDA else pytest.param(model, marks=pytest.mark.second)
+        for model in {type(model): model for model in reversed(MODELS[1:])}.values()
+    ],
+    ids=repr,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass(model):
     check_estimator(model)

@@ -6,6 +6,7 @@ import re
 import shlex
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -31,7 +32,14 @@ def _missing(needs: str) -> list[str]:
     return [name for name in needs.split(",") if name and find_spec(name.partition(".")[0]) is None]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if _blocks(page, "python")], ids=lambda page: page.name)
+def _tiered(page: Path) -> Any:
+    """The README belongs to the first tier, the pages of the site to the second."""
+    return page if page.name == "README.md" else pytest.param(page, marks=pytest.mark.second)
+
+
+@pytest.mark.parametrize(
+    "page", [_tiered(page) for page in PAGES if _blocks(page, "python")], ids=lambda page: page.name
+)
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
@@ -106,6 +114,7 @@ def test_the_commands_of_make_are_in_the_makefile() -> None:
             assert target in targets
 
 
+@pytest.mark.second
 def test_the_table_of_digits_is_the_one_that_the_demo_prints() -> None:
     rows = fill_pages.result("demo-digits")["table"]["rows"]
     written = {name: (float(score), float(first)) for name, score, first in rows}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from benchmarks.clicks import measured
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 
+@pytest.mark.second
 def test_a_row_has_what_was_decided_and_used() -> None:
     X, y = load_digits(return_X_y=True)
     row = measured("digits", normalize(X), y, "clicks", 0)

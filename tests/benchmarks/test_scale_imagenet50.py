@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import likewise
 
 ROOT = Path(likewise.__file__).parents[2]
 
 
+@pytest.mark.second
 def test_the_large_run_measures_both_variants() -> None:
     words = {"rows": 600, "features": 30, "classes": 5, "rank": 10, "iterations": 2, "sample": 200}
     command = [sys.executable, "-m", "benchmarks.scale_imagenet50", "--json"]

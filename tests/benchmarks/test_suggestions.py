@@ -11,6 +11,8 @@ from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Teacher
 
+pytestmark = pytest.mark.second
+
 
 @pytest.fixture(scope="module")
 def library() -> Library:

@@ -19,6 +19,8 @@ from benchmarks.teaching_photos import (
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
+pytestmark = pytest.mark.second
+
 
 @pytest.fixture(scope="module")
 def digits():

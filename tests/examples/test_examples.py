@@ -10,7 +10,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_draws(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plt = pytest.importorskip("matplotlib.pyplot")

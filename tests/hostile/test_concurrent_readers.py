@@ -63,7 +63,7 @@ def beside(write: Callable[[int], object], read: Callable[[], Any], reads: int =
         os.close(counted)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_store_being_replaced_is_one_store_to_its_readers(scratch: Path) -> None:
     folder = scratch / "s"
 
@@ -97,7 +97,7 @@ def test_rows_opened_before_a_replace_are_read_to_their_end(tmp_path: Path) -> N
         np.testing.assert_allclose(np.sort(found, axis=0), np.sort(X, axis=0))
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("approximate", [False, "hnsw"])
 def test_an_index_being_replaced_is_one_index_to_its_readers(scratch: Path, approximate: Any) -> None:
     folder = scratch / "i"

@@ -185,7 +185,7 @@ def fresh(way: Way, scratch: Path, sound: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("how", ["full disk", "die"])
 @pytest.mark.parametrize("name", WAYS)
 def test_a_fault_at_any_event_leaves_the_old_or_the_new(name: str, how: str, scratch: Path) -> None:
@@ -225,7 +225,7 @@ def mounted(folder: Path, *words: str) -> bool:
     return done.returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("name", WAYS)
 def test_a_full_disk_is_a_sentence_and_leaves_the_old(name: str, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
@@ -254,7 +254,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_old(name: str, tmp_path: Path)
         subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("name", WAYS)
 def test_a_read_only_folder_is_a_sentence_and_leaves_the_old(name: str, tmp_path: Path) -> None:
     disk = tmp_path / "disk"

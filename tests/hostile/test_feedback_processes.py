@@ -28,7 +28,7 @@ def _marking(folder: Path, who: str, confirmed: Path) -> None:
                 notes.write(f"-{undone.id}\n".encode())
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_no_confirmed_mark_is_lost_by_others_undos_starts_and_kills(tmp_path: Path) -> None:
     people = ["ann", "bob", "cat"]
     children: dict[str, int] = {}

@@ -62,7 +62,7 @@ def test_the_api_answers_for_byte_names(photos: Path) -> None:
         assert {item["label"] for item in items} == {"caf\\xe9", "plain"}
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_the_verbs_take_and_print_byte_names(photos: Path) -> None:
     beside = str(photos)
     commands = [

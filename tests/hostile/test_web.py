@@ -98,7 +98,7 @@ def served(server: tuple[int, int]) -> Iterator[Served]:
     assert served.most < GIGABYTE, f"{served.most / GIGABYTE:.2f} GB"
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_pictures_that_are_bombs(served: Served) -> None:
     bombs = [
         webp_of_a_few_bytes(),
@@ -118,7 +118,7 @@ def test_pictures_that_are_bombs(served: Served) -> None:
     assert served.upload(picture()).status_code == 201
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_heads_without_an_end(served: Served) -> None:
     def flood(_: int) -> None:
         with socket.create_connection(("127.0.0.1", served.port), timeout=30) as made, suppress(OSError):
@@ -131,7 +131,7 @@ def test_heads_without_an_end(served: Served) -> None:
     served.answers()
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_seven_hundred_connections_that_ask_for_nothing(served: Served) -> None:
     with ExitStack() as stack:
         for number in range(700):
@@ -140,7 +140,7 @@ def test_seven_hundred_connections_that_ask_for_nothing(served: Served) -> None:
         served.answers(10)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_bodies_that_do_not_come(served: Served) -> None:
     fields = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
     head = b"POST /api/search HTTP/1.1\r\n" + fields
@@ -151,7 +151,7 @@ def test_bodies_that_do_not_come(served: Served) -> None:
         served.answers(10)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_nested_and_enormous_json(served: Served) -> None:
     bodies = [b"[" * 60_000, b'{"like":' * 8_000, json.dumps({"items": [1] * 9_999, "label": "x" * 201}).encode()]
     for body in bodies * 5:

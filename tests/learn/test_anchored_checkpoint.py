@@ -117,7 +117,7 @@ def test_a_long_pass_goes_on_after_its_last_block(
     assert not (tmp_path / "c.sums").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
     first = SimilarityLearner(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y)
@@ -192,7 +192,7 @@ model.fit(folder + "/rows.npy", np.load(folder + "/y.npy")).save(folder + "/mode
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_fit_from_disk_that_was_killed_again_and_again_ends_with_the_same_model(tmp_path: Path) -> None:
     X, y = rows()
     X, y = np.tile(X, (5, 1)) + np.random.default_rng(0).standard_normal((5 * N, X.shape[1])) / 50, np.tile(y, 5)

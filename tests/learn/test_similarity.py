@@ -49,7 +49,6 @@ def test_scikit_learns_own_checks_pass_of_a_posterior():
     check_estimator(QUICK)
 
 
-@pytest.mark.slow
 def test_defaults_rank_digits_better_than_what_people_would_pick_instead(digits):
     X, y, X_test, y_test = digits
     score = {
@@ -65,7 +64,6 @@ def test_defaults_rank_digits_better_than_what_people_would_pick_instead(digits)
     assert score["linear"] > score["slr"] > raw_cosine(*digits)
 
 
-@pytest.mark.slow
 def test_the_posterior_is_a_unit_vector_and_ranks_a_closed_world_better(digits):
     X, y, X_test, y_test = digits
     cosine = SimilarityLearner(kernel="linear").fit(X, y)
@@ -121,7 +119,7 @@ def test_held_out_rows_are_whatever_scikit_learn_makes_of_cv(cv):
     assert SimilarityLearner(kernel="linear", cv=cv).fit(X, y).score(X, y) > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_unseen_classes_are_never_ranked_much_worse_than_by_the_plain_cosine(digits):
     X, y, X_test, y_test = digits
     for seen in ([0, 2, 4, 6, 8], [5, 6, 7, 8, 9]):
@@ -183,7 +181,6 @@ def wild_scales(digits):
     return X * scale, y, X_test * scale, y_test
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [noisy, class_of_one, many_small_classes, two_classes, duplicates, wild_scales], ids=lambda f: f.__name__
 )

@@ -22,8 +22,17 @@ from likewise import SLR, SimilarityLearner
 from likewise.learn.maths.solvers import AllPairs
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [SLR(), SLR(rank=None), SLR(adaptive=False), SLR(rank=2, alpha=0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [
+        SLR(),
+        *(
+            pytest.param(model, marks=pytest.mark.second)
+            for model in (SLR(rank=None), SLR(adaptive=False), SLR(rank=2, alpha=0.1))
+        ),
+    ],
+    ids=repr,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass(model):
     check_estimator(model)

@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obj
         return folder, json.loads(_run("-o", folder, "--json").stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_quick_run_writes_the_whole_report(whole: tuple[Path, dict[str, object]]) -> None:
     folder, summary = whole
     for name in ("report.md", "report.html", "cells.csv", *PICTURES):
@@ -66,7 +66,7 @@ def test_a_quick_run_writes_the_whole_report(whole: tuple[Path, dict[str, object
         assert (folder / name).stat().st_size < 300_000
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_quick_run_has_every_method_and_every_experiment(whole: tuple[Path, dict[str, object]]) -> None:
     folder, summary = whole
     names = {entry["method"]: entry for entry in summary["methods"]}  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ def test_a_quick_run_has_every_method_and_every_experiment(whole: tuple[Path, di
     }
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_the_report_answers_the_paper_s_questions(whole: tuple[Path, dict[str, object]]) -> None:
     text = (whole[0] / "report.md").read_text()
     for words in (
@@ -101,7 +101,7 @@ def test_the_report_answers_the_paper_s_questions(whole: tuple[Path, dict[str, o
     assert page.count("data:image/png;base64,") == len(PICTURES)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     """After kill -9 halfway, --resume gives the table of an undisturbed run, except for the seconds."""
     words = ("--methods", "Euclid,OASIS,SLR,SLR-C-200", "--only", "table1,figure2,figure3", "--splits", "2")

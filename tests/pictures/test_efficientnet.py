@@ -138,7 +138,7 @@ def test_the_saved_extractor_needs_no_weights(tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(load_extractor(tmp_path / "e.safetensors").transform(images), row)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_real_images_of_a_class_are_near_each_other(data_folder: Path) -> None:
     """75 images of 15 classes: mAP was 0.91 when this bound was set."""
     images, labels = real_images(data_folder, 15, 5)

@@ -211,7 +211,7 @@ extract_folder(photos, store, LLC(**{settings}), progress=progress)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_killed_and_run_again_gives_the_same_bytes(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +225,7 @@ def test_killed_and_run_again_gives_the_same_bytes(
         assert contents(tmp_path / f"{stage}.features") == contents(tmp_path / "clean.features"), stage
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_on_real_images_it_ranks_better_than_pixels(data_folder: Path) -> None:
     images, labels = real_images(data_folder, 10, 6)
     scores = []

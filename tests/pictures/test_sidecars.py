@@ -269,7 +269,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_a_thousand_sidecars_killed_at_random_are_all_right_in_the_end(tmp_path: Path) -> None:
     rng, folder, undo = random.Random(time.time_ns()), tmp_path / "photos", tmp_path / "undo.jsonl"
     folder.mkdir()

@@ -97,7 +97,7 @@ def test_the_scale_of_the_data_does_not_matter_when_it_is_rescaled():
     assert one == pytest.approx(other, abs=0.02)  # pairs are drawn by what rows hold, so other pairs are
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_its_authors_figure_is_reached_under_their_protocol(data_folder):
     """Fold 0 of in300, test queries rank the training rows; they report .798."""
     fold = loadmat(data_folder / "in300_folds.mat", squeeze_me=True, struct_as_record=False)["folds"][0]

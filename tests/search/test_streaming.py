@@ -151,7 +151,7 @@ print(peak() - before - index.vectors.nbytes)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process its peak")
 @pytest.mark.parametrize("kind", ["file", "blocks"])
 def test_raw_rows_are_never_held(tmp_path: Path, kind: str) -> None:

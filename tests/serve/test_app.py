@@ -42,7 +42,7 @@ def test_parameters_and_responses_are_declared(client: Any, path: str) -> None:
     assert "$ref" in declared["responses"]["200"]["content"]["application/json"]["schema"]
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_schemathesis_finds_no_5xx(application: Callable[..., Any]) -> None:
     schemathesis = pytest.importorskip("schemathesis")
     app = application()

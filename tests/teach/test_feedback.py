@@ -186,6 +186,7 @@ def test_threads_and_journals_of_one_folder_write_whole_lines(tmp_path: Path) ->
     assert again.damaged == 0
 
 
+@pytest.mark.second
 def test_killed_at_50_random_moments_no_confirmed_mark_is_lost(tmp_path: Path) -> None:
     confirmed = tmp_path / "confirmed"
     confirmed.write_bytes(b"")

@@ -396,7 +396,7 @@ while True:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_killed_during_a_lesson_the_old_or_the_new_one_is_there(folder: Path) -> None:
     teacher = taught(folder)
     before, events = teacher.index.vectors, teacher.events

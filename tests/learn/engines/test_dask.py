@@ -26,7 +26,7 @@ from likewise.learn.model_file import read_tensors
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.second
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def test_in_float32_too(make: Any, way: str, monkeypatch: pytest.MonkeyPatch) ->
     assert_same(anchored_of_the_array(way, np.float32, random_state=1), model, X, 2e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_classes_that_are_not_seen_too() -> None:
     X, y = rows(np.float64)
     plain, model = (SimilarityLearner(unseen_classes=True).fit(rows_, y) for rows_ in (X, _torch(X)))

@@ -257,7 +257,7 @@ print(json.dumps(peak() - before))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process its peak")
 def test_memory_stays_within_the_limit_whatever_the_number_of_rows(tmp_path: Path) -> None:
     n, path = 300_000, tmp_path / "big.npy"
@@ -283,7 +283,7 @@ model.fit(folder + "/rows.npy", y).save(folder + "/model.likewise")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.second
 @pytest.mark.parametrize("seed", range(2))
 def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: int) -> None:
     X, y = rows()

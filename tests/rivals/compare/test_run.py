@@ -268,7 +268,7 @@ def test_names_and_labels_are_unique_and_oasis_takes_fewer_steps_where_they_are_
     assert oasis.remark(dear) == f"{steps:,} steps instead of the usual 1,000,000"
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_every_method_runs_on_digits_and_the_order_is_the_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likewise.rivals.compare.methods._OASIS_STEPS", 5_000)  # a million take as long as all others
     monkeypatch.setattr(likewise.rivals, "NeuralHead", partial(likewise.rivals.NeuralHead, steps=(40, 20)))

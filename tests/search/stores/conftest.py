@@ -13,6 +13,7 @@ import pytest
 from likewise.search.stores import Layout, Rows, Store, open_store
 
 STORES = ("postgresql", "qdrant", "lancedb", "milvus")
+FIRST_TIER = ("postgresql", "qdrant")  # a server and an embedded one
 _MODULES = {"postgresql": "psycopg", "qdrant": "qdrant_client", "lancedb": "lancedb", "milvus": "milvus_lite"}
 _NUMBERS = count()
 
@@ -33,7 +34,10 @@ NAMES = [
 IDS = [*NAMES, *(f"item {row}" for row in range(N - len(NAMES)))]
 
 
-@pytest.fixture(scope="session", params=STORES)
+@pytest.fixture(
+    scope="session",
+    params=[kind if kind in FIRST_TIER else pytest.param(kind, marks=pytest.mark.second) for kind in STORES],
+)
 def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a store of each kind."""
     kind = request.param

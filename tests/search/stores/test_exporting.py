@@ -103,7 +103,7 @@ def test_other_labels_are_another_export(named: Index) -> None:
     assert fingerprint(named) == fingerprint(named.with_labels(named.labels))
 
 
-@pytest.mark.slow
+@pytest.mark.second
 def test_an_export_that_was_killed_goes_on(own_address: str, table: str, named: Index, tmp_path: Path) -> None:
     """Killed in the midst of a batch; in the end each row is there, once."""
     named.save(tmp_path / "named.index")
