@@ -25,6 +25,7 @@ from likewise.learn.maths.setting import Head, LearnedMap, Setting
 from likewise.utils.arrays import dense
 
 MOST_DIRECTIONS = 1_000
+MOST_BYTES = 10**9  # for the kernel, where nobody has said otherwise
 
 
 def class_target(size: np.ndarray) -> np.ndarray:
@@ -51,16 +52,20 @@ def class_target(size: np.ndarray) -> np.ndarray:
 class ExactKernel:
     """All rows as landmarks, in memory: the n x n kernel, and a map for each ridge."""
 
-    def __init__(self, unit: UnitRows, width: float, dtype: Any = None) -> None:
+    def __init__(self, unit: UnitRows, width: float, dtype: Any = None, memory: int = MOST_BYTES) -> None:
         engine = unit.engine
         rows = np.asarray(dense(engine.rows(slice(None))))
-        self.unit, self.features = unit, Features(rows, unit.gamma(width))
+        self.unit, self.features, self.memory = unit, Features(rows, unit.gamma(width)), memory
         self.weights = np.ones(len(rows)) if engine.weights is None else engine.weights
         self.P = class_target(unit.size)[engine.codes]
-        self._K, self.mean, self.mean_diagonal = self._centred(rows.astype(dtype or rows.dtype, copy=False))
+        self._K, self.mean, self.mean_diagonal = self._centred(dtype or rows.dtype)
 
-    def _centred(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def _holds(self, dtype: Any) -> bool:
+        return len(self.weights) ** 2 * np.dtype(dtype).itemsize <= self.memory
+
+    def _centred(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, float]:
         """√w_i K_ij √w_j centred, the mean of K's rows, and the mean diagonal."""
+        rows = self.features.landmarks.astype(dtype, copy=False)
         K = Features(rows, self.features.gamma)(rows)
         total = self.weights.sum()
         mean = np.asarray(self.weights.astype(K.dtype) @ K, dtype=np.float64) / total
@@ -81,13 +86,10 @@ class ExactKernel:
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
-        A = self._K if last else self._K.copy()
-        dtype, n = A.dtype, len(A)
-        ridge = max(setting.ridge * self.mean_diagonal, float(np.finfo(dtype).eps) * n)  # less would be rounding
-        A[np.diag_indices(n)] += dtype.type(ridge)
-        factor = _cholesky(A)
+        factor, ridge = self._factor(setting.ridge * self.mean_diagonal, last)
         roots = np.sqrt(self.weights)[:, None]
-        alpha = roots * scipy.linalg.cho_solve((factor, False), (roots * self.P).astype(dtype), check_finite=False)
+        targets = (roots * self.P).astype(factor.dtype)
+        alpha = roots * scipy.linalg.cho_solve((factor, False), targets, check_finite=False)
         # Its sum is zero but for rounding, which 1 / λ has made large in the one direction that K does not know.
         alpha -= np.outer(self.weights / self.weights.sum(), alpha.sum(axis=0))
         kept = self.features.landmarks.dtype
@@ -95,6 +97,26 @@ class ExactKernel:
         rms = float(np.sqrt(self.weights @ np.einsum("ij,ij->i", images, images) / self.weights.sum()))
         means = partial(self._class_means, alpha, factor)
         return LearnedMap(self, alpha.astype(kept), rms, lambda: images, means)
+
+    def _factor(self, ridge: float, last: bool) -> tuple[np.ndarray, float]:
+        """The upper Cholesky factor of K + λI, and λ.
+
+        Where all values of the kernel are close to one, single precision leaves K indefinite by more than λ: then K is
+        computed again in double precision, or with a larger ridge where memory does not hold that.
+        """
+        A = self._K if last else self._K.copy()
+        ridge = max(ridge, float(np.finfo(A.dtype).eps) * len(A))  # less would be rounding
+        while True:
+            A[np.diag_indices(len(A))] += A.dtype.type(ridge)
+            factor = _upper_factor(A)
+            if factor is not None:
+                return factor, ridge
+            wider = A.dtype != np.float64 and self._holds(np.float64)
+            if not wider:
+                ridge = _raised(ridge, self.weights.max())
+            dtype = np.float64 if wider else A.dtype
+            del A  # before another one is allocated
+            A = self._centred(dtype)[0]
 
     def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Projection and offset of the features themselves."""
@@ -114,12 +136,31 @@ class ExactKernel:
         return np.asarray(sums / np.maximum(self.unit.size, 1e-300)[:, None])
 
 
-def _cholesky(A: np.ndarray) -> np.ndarray:
-    """The upper factor, in place of a symmetric matrix."""
+def _upper_factor(A: np.ndarray) -> np.ndarray | None:
+    """The upper Cholesky factor, in place of a symmetric matrix; None if rounding has left it indefinite."""
     try:
         return np.asarray(scipy.linalg.cholesky(A.T, overwrite_a=True, check_finite=False))  # Aᵀ is in LAPACK's order
     except scipy.linalg.LinAlgError:
-        raise LikewiseError("the kernel of these rows has no Cholesky factor: pass a larger ridge") from None
+        return None
+
+
+def _raised(ridge: float, diagonal: float) -> float:
+    """The next larger ridge; raises if even the size of the diagonal was not enough."""
+    if not ridge <= diagonal:
+        raise LikewiseError("the kernel of these rows cannot be factored in floating point: pass kernel='linear'")
+    return 4 * ridge
+
+
+def _factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
+    """The upper Cholesky factor of A + λI and λ: the given one, or the smallest larger one that rounding needs."""
+    while True:
+        shifted = A.copy()
+        shifted[np.diag_indices(len(A))] += ridge
+        factor = _upper_factor(shifted)
+        if factor is not None:
+            return factor, ridge
+        diagonal = float(A.diagonal().max())
+        ridge = _raised(max(ridge, 1e-9 * diagonal), diagonal)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -139,7 +180,7 @@ class LandmarkKernel:
         total = unit.size.sum()
         self.mean = sums.sum(axis=0) / total
         G -= total * np.outer(self.mean, self.mean)
-        self.T = _cholesky(features.metric())  # type: ignore[arg-type]
+        self.T = _factor_raised(features.metric(), 0.0)[0]  # type: ignore[arg-type]
         left = solve_triangular(self.T, G, trans=1, overwrite_b=True, check_finite=False)
         self.FF = solve_triangular(self.T, left.T, trans=1, overwrite_b=True, check_finite=False)
         targets = class_target(unit.size)
@@ -153,9 +194,8 @@ class LandmarkKernel:
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
-        A, ridge = self.FF if last else self.FF.copy(), setting.ridge * (1.0 - float(self.mean.mean()))
-        A[np.diag_indices(len(A))] += ridge
-        L = scipy.linalg.cho_solve((_cholesky(A), False), self.FP, check_finite=False)
+        factor, ridge = _factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
+        L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)
         rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
         projection = solve_triangular(self.T, L, check_finite=False)
         return LearnedMap(

@@ -10,14 +10,13 @@ import scipy.linalg
 from sklearn.utils.extmath import randomized_svd
 
 from likewise.learn.maths.anchoring import anchored_regression
-from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel
+from likewise.learn.maths.kernel_ridge import MOST_BYTES, ExactKernel, LandmarkKernel
 from likewise.learn.maths.kernels import Features, UnitRows, sample
 from likewise.learn.maths.random_features import RandomFeatures
 from likewise.learn.maths.scaling import scaled
 from likewise.learn.maths.whitening import fixed_signs
 from likewise.utils.arrays import dense
 
-MOST_BYTES = 10**9  # for the kernel, where nobody has said otherwise
 ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
 EXACT_DIRECTIONS = 512  # columns
 _TINY = 1e-300
@@ -52,7 +51,7 @@ class Preparation:
             unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
         n = unit.engine.shape[0]
         dtype = unit.engine.dtype if n * n * unit.engine.dtype.itemsize <= self.memory else np.float32
-        return ExactKernel(unit, width, dtype)
+        return ExactKernel(unit, width, dtype, self.memory)
 
     def _few_features(self, unit: UnitRows, width: float, rng: np.random.Generator) -> Features:
         """`kernel_size` landmarks or random features, or unit rows themselves."""
