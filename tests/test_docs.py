@@ -12,8 +12,7 @@ import pytest
 import typer
 
 from likewise.cli import app
-from likewise.cli.demo_digits import digit_models, digits
-from likewise.cli.demonstration import demonstrate
+from likewise.cli.demo import _of_digits
 from tools import fill_pages
 
 ROOT = Path(__file__).parents[1]
@@ -118,9 +117,9 @@ def test_the_commands_of_make_are_in_the_makefile() -> None:
 def test_the_table_of_digits_is_the_one_that_the_demo_prints() -> None:
     rows = fill_pages.result("demo-digits")["table"]["rows"]
     written = {name: (float(score), float(first)) for name, score, first in rows}
-    runs = {run.name: run.figures for run in demonstrate(digits(0), digit_models(0), 0).runs}
-    assert written.keys() == runs.keys()
+    outcomes = {outcome.label: outcome for outcome in _of_digits(0).standing.outcomes}
+    assert written.keys() == outcomes.keys()
     for name, (score, first) in written.items():
         # Another machine's rounding may move a tie or two, not more.
-        assert runs[name]["mAP"] == pytest.approx(score, abs=2e-3)
-        assert runs[name]["P@1"] == pytest.approx(first, abs=4e-3)
+        assert outcomes[name].mean_average_precision == pytest.approx(score, abs=2e-3)
+        assert outcomes[name].precision_at_1 == pytest.approx(first, abs=4e-3)

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from typer import Option
 
 from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import AsJson, check_own_folder
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.files import atomic_write, make_folder
+from likewise.utils.wording import listed, plural
 
 if TYPE_CHECKING:
-    from likewise.cli.demonstration import Demonstration
+    from PIL.Image import Image
 
+    from likewise.rivals.compare import Outcome, Standing
+    from likewise.rows import FeatureStore
+
+STAMPS = Path("/usr/share/tuxpaint/stamps")  # where Debian's tuxpaint-stamps-default puts some 800 pictures
+METHODS = {
+    "pictures": ("cosine", "lda", "ridge", "slr", "anchored"),
+    "digits": ("cosine", "lda", "slr-fixed", "slr", "anchored"),
+}
+BEFORE, AFTER = "cosine", "SimilarityLearner"
 _MARK = ".likewise-demo"  # a folder that has it is ours: its files may be replaced
+_FILES = ("strips.png", "report.html", "demo.likewise")
+_SHOWN = 6  # queries in the picture
+_LEAST = 10  # pictures of a class: three of them are then held out, so that each has two others to find
+_VARIANT = re.compile(r"_(mirror|flip|mirror_flip)$")
 
 
 def demo(
@@ -53,30 +72,33 @@ def demo(
       likewise demo --digits --output /tmp/demo --seed 3
       likewise demo --json
     """
-    folder = _chosen(pictures, digits, open_)
+    folder = _folder(pictures, digits, open_)
     make_folder(output)  # before learning, so that a wrong path is reported at once
-    check_own_folder(output, (_MARK, "demo.likewise"), ("strips.png", "report.html", "demo.likewise", *_tables(folder)))
+    check_own_folder(output, (_MARK, "demo.likewise"), (*_FILES, *([] if folder is None else [f"{_name(folder)}.csv"])))
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
-    found = None if folder is None else _of_pictures(folder, output, seed, insisted=bool(pictures or open_))
-    with working("learning on 70 % of the digits"):
-        second = _of_digits(seed)
-    shown, others = (second, []) if found is None else (found[0], [second])
-    command = shlex.join(["likewise", *_words(folder if found else None), "--output", str(output), "--seed", str(seed)])
-    files = shown.write(output, command, others) | ({} if found is None else {"index": found[1]})
-    _emit(shown, others, files) if as_json else _show(shown, others, files)
+    store = None if folder is None else _extracted(folder, output, insisted=bool(pictures or open_))
+    runs = [] if store is None else [_of_pictures(store, seed)]
+    runs.append(_of_digits(seed))
+    words = ["demo", "--digits"] if store is None else ["demo", "--pictures", str(folder)]
+    image, caption = _strips(runs[0], seed)
+    files = _write(
+        runs, image, caption, output, shlex.join(["likewise", *words, "--output", str(output), "--seed", str(seed)])
+    )
+    if store is not None:
+        from likewise.search import Index
+
+        with working("indexing all pictures"):
+            index = Index.build(runs[0].outcome(AFTER).runs[0].model, store, neighbours="auto")
+            files["index"] = index.save(store.path.with_suffix(".index"))
+    _emit(runs, caption, files) if as_json else _show(runs, files)
     if open_:
-        _serve(files["index"], port)
+        from likewise.cli.serve import serve
+
+        serve(files["index"], port=port)
 
 
-def _tables(folder: Path | None) -> list[str]:
-    """The file of labels that is written for a folder of pictures."""
-    return [] if folder is None else [f"{folder.resolve().name or 'pictures'}.csv"]
-
-
-def _chosen(pictures: Path | None, digits: bool, open_: bool) -> Path | None:
-    """The folder of pictures to use; None for digits, with a sentence if there are just no pictures."""
-    from likewise.cli.demo_pictures import STAMPS
-
+def _folder(pictures: Path | None, digits: bool, open_: bool) -> Path | None:
+    """The folder of pictures to use; None for digits, with a note if there are no pictures."""
     if digits and (pictures or open_):
         raise LikewiseError(f"--digits and --{'pictures' if pictures else 'open'} exclude each other: expected one")
     if digits or pictures is not None or STAMPS.is_dir():
@@ -88,90 +110,204 @@ def _chosen(pictures: Path | None, digits: bool, open_: bool) -> Path | None:
     return None
 
 
-def _words(folder: Path | None) -> list[str]:
-    return ["demo", "--digits"] if folder is None else ["demo", "--pictures", str(folder)]
+# -- The data ---------------------------------------------------------------------------------------------------------
 
 
-def _of_digits(seed: int) -> Demonstration:
-    from likewise.cli.demo_digits import digit_models, digits
-    from likewise.cli.demonstration import demonstrate
+@dataclass
+class DemoRun:
+    """The comparison of methods on labelled rows, what they are called, and how to show one."""
 
-    return demonstrate(digits(seed), digit_models(seed), seed)
+    noun: str
+    standing: Standing
+    blocks: list[Any]
+    X: Any
+    y: np.ndarray
+    image: Callable[[int], Any]
+    places: tuple[int, ...]
+    about: str
+
+    def outcome(self, label: str) -> Outcome:
+        return next(outcome for outcome in self.standing.outcomes if outcome.label == label)
 
 
-def _of_pictures(folder: Path, output: Path, seed: int, insisted: bool) -> tuple[Demonstration, Path] | None:
-    """The demonstration and its index; None if what reads pictures is not installed and nobody insisted on them."""
-    from likewise.cli import demo_pictures
-    from likewise.cli.demonstration import demonstrate
+def _compared(noun: str, X: Any, y: np.ndarray, image: Any, places: tuple[int, ...], about: str, seed: int) -> DemoRun:
+    from likewise.rivals.compare import compare
+    from likewise.rivals.compare.rendering import blocks, circumstances
 
+    with working(f"learning on 70 % of the {noun}"):
+        options: dict[str, Any] = {"unseen": False, "max_rows": None, "keep_models": True}
+        comparison = compare(X, y, methods=METHODS[noun], random_state=seed, **options)
+    assert comparison.seen is not None
+    parts = [*blocks(comparison), circumstances(comparison)]
+    return DemoRun(noun, comparison.seen, parts, X, y, image, places, about)
+
+
+def _of_digits(seed: int) -> DemoRun:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)  # dark on white
+    about = (
+        "The digits of scikit-learn, 8 x 8 pixels, not preprocessed. Raw pixels find near-duplicates first and lose "
+        "the digit further down, which P@1 rewards and mAP does not."
+    )
+    # A held-out digit has about 53 others of its class: these places show the whole of a good ranking.
+    return _compared("digits", X, y, images.__getitem__, (1, 2, 3, 5, 10, 20, 30, 40, 50), about, seed)
+
+
+def _of_pictures(store: FeatureStore, seed: int) -> DemoRun:
+    """The labelled pictures; those without a label take no part."""
+    from likewise.pictures import load_image
+    from likewise.pictures.images import shrink
+
+    names = np.array([item.label for item in store.items])
+    labelled = np.flatnonzero(names != "")
+    n_classes, few = len(set(names[labelled])), len(store) - len(labelled)
+    about = (
+        f"{len(store):,} pictures became rows of {store.features.shape[1]:,} features by EfficientNet-Lite0. Their "
+        f"labels are their folders, {n_classes} of them with {_LEAST} pictures or more; {few:,} in smaller folders "
+        "have no label and take no part."
+    )
+
+    def image(row: int) -> Any:
+        return shrink(load_image(store.image_path(labelled[row]), 96), 192)
+
+    X, y = store.features[labelled], names[labelled]
+    return _compared("pictures", X, y, image, (1, 2, 3, 4, 5, 6, 7, 8), about, seed)
+
+
+def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | None:
+    """Features of the pictures below a folder, with labels; what `output` has from an earlier run is not done again.
+
+    None if the reader of pictures is not installed and the user did not ask for pictures.
+    """
+    from likewise.pictures import extract_folder
+    from likewise.pictures.folder import find_images
+    from likewise.rows import FeatureStore
+    from likewise.rows.store import escape, table_to_csv
+
+    paths = _without_variants([image.path for image in find_images(folder, [output])[0]])
+    labels = folder_labels(paths)
+    n_labels = len(set(labels) - {""})
+    if n_labels < 2:
+        raise LikewiseError(
+            f"--pictures {folder} has {plural(n_labels, 'sub-folder')} of {_LEAST} pictures or more: "
+            "expected at least two, one for each label"
+        )
+    table = output / f"{_name(folder)}.csv"
+    atomic_write(table, table_to_csv(("path", "label"), zip(map(escape, paths), map(escape, labels), strict=True)))
+    store = output / f"{_name(folder)}.features"
     try:
         with working(f"extracting features of the pictures in {folder}"):
-            store = demo_pictures.extracted(folder, output)
+            extract_folder(folder, store, labels=table)
     except MissingExtraError as error:
         if insisted:
             raise
         note(f"{error}; the demo runs on handwritten digits")
         return None
-    with working("learning on 70 % of the pictures"):
-        shown = demonstrate(demo_pictures.pictures(store, seed), demo_pictures.picture_models(seed), seed)
-    with working("indexing all pictures"):
-        return shown, demo_pictures.indexed(shown.learned.model, store)
+    return FeatureStore.open(store)
 
 
-def _serve(index: Path, port: int) -> None:
-    from likewise.cli.serve import serve
-
-    serve(index, port=port)
+def _name(folder: Path) -> str:
+    return folder.resolve().name or "pictures"
 
 
-def _show(shown: Demonstration, others: list[Demonstration], files: dict[str, Path]) -> None:
+def _without_variants(paths: Sequence[str]) -> list[str]:
+    """The paths without mirrored and flipped copies of others: the same picture would be counted twice."""
+    stems = {str(Path(path).with_suffix("")) for path in paths}
+    plain = {path: _VARIANT.sub("", str(Path(path).with_suffix(""))) for path in paths}
+    return [path for path, stem in plain.items() if stem == str(Path(path).with_suffix("")) or stem not in stems]
+
+
+def folder_labels(paths: Sequence[str]) -> list[str]:
+    """The first two folders of each path, as animals/birds; "" where fewer than ten pictures share them."""
+    labels = ["/".join(path.split("/")[:-1][:2]) for path in paths]
+    counts = Counter(labels)
+    return [label if counts[label] >= _LEAST else "" for label in labels]
+
+
+# -- The results ------------------------------------------------------------------------------------------------------
+
+
+def _write(runs: list[DemoRun], image: Image, caption: str, folder: Path, command: str) -> dict[str, Path]:
+    """Write `strips.png`, `report.html` and `demo.likewise`."""
+    from likewise.utils.reporting.pictures import write_png
+    from likewise.utils.reporting.report import Block, Code, Heading, Picture, Text, to_html
+
+    files = {name: folder / name for name in _FILES}
+    main, standing = runs[0], runs[0].standing
+    before, after = main.outcome(BEFORE), main.outcome(AFTER)
+    lead = (
+        f"{AFTER} learned a similarity from {standing.n_train:,} labelled {main.noun}. On {standing.n_test:,} others "
+        f"that it has never seen, its mean average precision is {after.mean_average_precision:.3f}; the cosine of the "
+        f"raw features reaches {before.mean_average_precision:.3f}."
+    )
+    blocks: list[Block] = [Heading("Before and after"), Picture(write_png(files["strips.png"], image), caption)]
+    for run in runs:
+        blocks += [Heading(run.noun.capitalize()), Text(run.about), *run.blocks]
+    page = to_html("likewise demo", lead, [*blocks, Heading("Reproduce"), Code(command)])
+    atomic_write(files["report.html"], page.encode("utf-8", "backslashreplace"))
+    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.mean_average_precision})
+    return files
+
+
+def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
+    """Results before and after learning, and a caption that says how the queries were chosen."""
+    from likewise.utils.reporting.pictures import Panel, choose_queries, nearest, retrieval_strips
+
+    test = run.standing.parts[0].test
+    Q, y = run.X[test], run.y[test]
+    places = [place for place in run.places if place < len(test)]
+    pair = (run.outcome(BEFORE), run.outcome(AFTER))
+    models = [outcome.runs[0].model for outcome in pair]
+    everyone, shown = np.arange(len(test)), np.array(places) - 1
+    sides = [(model.transform_query(Q), model.transform(Q)) for model in models]
+    neighbours = [nearest(*side, places[-1], own=everyone)[:, shown] for side in sides]
+    hits = [(y[rows] == y[:, None]).sum(axis=1) for rows in neighbours]
+    chosen, differing = choose_queries(hits, y, _SHOWN, seed)
+    panels = [
+        Panel(f"{when}: {o.label}", rows[chosen], f"mAP {o.mean_average_precision:.3f}", [f"#{p}" for p in places])
+        for when, o, rows in zip(("before", "after"), pair, neighbours, strict=True)
+    ]
+    gallery: Any = {j: run.image(test[j]) for panel in panels for j in np.unique(panel.found)}
+    picture = retrieval_strips([run.image(test[i]) for i in chosen], gallery, panels, y[chosen], y)
+    better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
+    ranks = f"1 to {places[-1]}" if len(places) == places[-1] else listed([*map(str, places)])
+    caption = (
+        f"All {run.noun} shown are held out: no method has learned from them. Queries are framed green, results with "
+        f"the query's label red, others blue. Results are shown at ranks {ranks}. The {len(chosen)} queries are a "
+        f"seeded random draw, {differing} of them among those where the number of hits at these ranks differs, "
+        f"whichever method is better. Of all {len(test)} held-out {run.noun}, learning gives more hits for {better}, "
+        f"fewer for {worse} and as many for {len(test) - better - worse}. mAP judges the whole ranking; at rank 1 "
+        f"alone, {BEFORE} is right for {pair[0].precision_at_1:.1%} of the {run.noun} and {AFTER} for "
+        f"{pair[1].precision_at_1:.1%}."
+    )
+    return picture, caption
+
+
+def _show(runs: list[DemoRun], files: dict[str, Path]) -> None:
     console = results()
-    for one in (shown, *others):
-        _print_figures(one)
+    for run in runs:
+        standing = run.standing
+        console.print(
+            f"{run.noun}: {len(set(run.y.tolist()))} labels; {standing.n_train:,} to learn from and "
+            f"{standing.n_test:,} held out, which rank each other",
+            soft_wrap=True,
+        )
+        figures = [(o.label, o.mean_average_precision, o.precision_at_1, o.seconds) for o in standing.outcomes]
+        rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
+        print_table(("method", "mAP", "P@1", "seconds"), rows)
     for path in files.values():
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
     if "index" in files:
-        line = shlex.join([_program(), "serve", str(files["index"])])
+        called, installed = Path(sys.argv[0]), shutil.which("likewise")
+        here = called.stem == "likewise" and (installed is None or Path(installed).resolve() != called.resolve())
+        line = shlex.join([str(called) if here else "likewise", "serve", str(files["index"])])
         console.print(f"\nTo search them, and to teach it what you mean:\n\n  {line}\n", markup=False, soft_wrap=True)
 
 
-def _print_figures(shown: Demonstration) -> None:
-    data = shown.data
-    results().print(
-        f"{data.noun}: {len(set(data.y.tolist()))} labels; {len(data.X):,} to learn from and {len(data.Q):,} held out, "
-        "which rank each other",
-        soft_wrap=True,
-    )
-    rows = [[name, *(f"{value:.3f}" for value in values)] for name, *values in shown.rows()]
-    print_table(("method", "mAP", "P@1", "seconds"), rows)
-
-
-def _program() -> str:
-    """How this program can be called again: `likewise` if the shell finds this one, else its path."""
-    called = Path(sys.argv[0])
-    found = shutil.which("likewise")
-    if called.stem != "likewise" or (found is not None and Path(found).resolve() == called.resolve()):
-        return "likewise"
-    return str(called)
-
-
-def _emit(shown: Demonstration, others: list[Demonstration], files: dict[str, Path]) -> None:
-    emit_json(
-        {
-            "data": shown.data.noun,
-            **_figures(shown),
-            "seed": shown.seed,
-            "caption": shown.caption,
-            **{other.data.noun: _figures(other) for other in others},
-            "files": {name: str(path) for name, path in files.items()},
-        }
-    )
-
-
-def _figures(shown: Demonstration) -> dict[str, Any]:
-    return {
-        "n_train": len(shown.data.X),
-        "n_test": len(shown.data.Q),
-        "n_labels": len(set(shown.data.y.tolist())),
-        "methods": [{"method": run.name, **run.figures, "seconds": run.seconds} for run in shown.runs],
-    }
+def _emit(runs: list[DemoRun], caption: str, files: dict[str, Path]) -> None:
+    main, *others = runs
+    figures = {run.noun: run.standing.to_dict() for run in others}
+    written = {name: str(path) for name, path in files.items()}
+    emit_json({"data": main.noun, "caption": caption, **main.standing.to_dict(), **figures, "files": written})

@@ -320,8 +320,7 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
     """A picture of all queries and their results: hits framed red, misses blue, unknown labels grey."""
     import numpy as np
 
-    from likewise.utils.reporting.pictures import write_png
-    from likewise.utils.reporting.strips import Panel, retrieval_strips
+    from likewise.utils.reporting.pictures import Panel, retrieval_strips, write_png
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")

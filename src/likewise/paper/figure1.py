@@ -7,9 +7,8 @@ import numpy as np
 from PIL import Image
 
 from likewise.paper.run import PaperRun, Task
-from likewise.utils.reporting.pictures import square_of_text, write_png
+from likewise.utils.reporting.pictures import Panel, choose_queries, retrieval_strips, square_of_text, write_png
 from likewise.utils.reporting.report import Block, Heading, Picture, Text
-from likewise.utils.reporting.strips import Panel, choose_queries, retrieval_strips
 from likewise.utils.wording import listed
 
 METHODS = ("FRML", "OASIS", "SLR")

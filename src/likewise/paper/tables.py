@@ -10,8 +10,8 @@ from likewise.evaluate import evaluate
 from likewise.paper.cells import Cell, Done
 from likewise.paper.methods import IN_PAPER, default_methods, fit
 from likewise.paper.run import PaperRun, Task
+from likewise.utils.reporting.pictures import nearest
 from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
-from likewise.utils.reporting.strips import nearest
 from likewise.utils.wording import listed, mean_and_deviation, plural, points
 
 EXPERIMENT = "tables"

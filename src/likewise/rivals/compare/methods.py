@@ -1,7 +1,8 @@
-"""The methods that are compared, and up to which size each of them is run."""
+"""The table of methods that `compare`, the paper and the demo share, and how a fit is timed."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ class MethodSpec:
 
     `scaled` methods get the rows under the scaling that SimilarityLearner would choose, so that none loses only
     because of the units of the columns; others choose for themselves, or are meant to see the rows as they are.
+    `light` are parameters for a small fit that only triggers compilation.
     """
 
     name: str
@@ -47,11 +49,41 @@ class MethodSpec:
     scaled: bool = False
     obstacle: Callable[[Size], str | None] = lambda size: None
     remark: Callable[[Size], str | None] = lambda size: None
+    light: dict[str, Any] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:
         """Time to fit in comparison with other methods: cheap ones run first, and the time left is estimated."""
         return _SECONDS.get(self.name, 2.0)
+
+
+@dataclass(frozen=True)
+class TimedFit:
+    """A fitted model, the settings it chose, and the time it took: wall clock and processor."""
+
+    model: Any
+    setting: dict[str, Any]
+    seconds: dict[str, float]
+
+
+def timed_fit(model: Any, X: Any, y: np.ndarray) -> TimedFit:
+    """Fit, measuring wall-clock and processor time."""
+    began, cpu = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    seconds = {"fit_seconds": time.perf_counter() - began, "fit_cpu_seconds": time.process_time() - cpu}
+    return TimedFit(model, chosen_setting(model), seconds)
+
+
+def chosen_setting(model: Any) -> dict[str, Any]:
+    """The settings that the model chose, those of a model inside it included, where they are numbers or strings."""
+    setting = getattr(model, "setting_", None)
+    if setting is None:
+        inner = getattr(model, "base_", None)
+        setting = {name: getattr(inner, f"{name}_", None) for name in getattr(inner, "_grids", ())}
+        searched = [name for name in getattr(model, "_grids", ()) if isinstance(getattr(model, name), str)]
+        setting |= {name: getattr(model, f"{name}_", None) for name in searched if getattr(model, name) == "auto"}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in setting.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, int | float | str)}
 
 
 def seen_methods() -> list[MethodSpec]:
@@ -180,7 +212,8 @@ class StoppedSLR:
     def fit(self, X: Any, y: np.ndarray) -> Self:
         """Choose on 30 % of each class, then learn from all rows."""
         grid = [{"n_iter": T} for T in ITERATIONS]
-        self.setting_ = search_grid(grid, self._candidates, X, y, self.random_state).best_params
+        codes = np.unique(y, return_inverse=True)[1]
+        self.setting_ = search_grid(grid, self._candidates, X, codes, self.random_state).best_params
         self.model_ = self._model(self.setting_).fit(X, y)
         return self
 

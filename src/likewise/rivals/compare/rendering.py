@@ -1,17 +1,16 @@
-"""A comparison as text for a terminal and as HTML."""
+"""A comparison as text for a terminal and as blocks of a report."""
 
 import io
 import platform
-from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from likewise import __version__
 from likewise.rivals.compare.results import Comparison, Contest, Outcome, Standing
-from likewise.utils.reporting import report
+from likewise.utils.reporting.report import Block, Facts, Heading, TableBlock, versions
+from likewise.utils.reporting.report import Text as Paragraph
 from likewise.utils.wording import short
 
 _TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
@@ -86,24 +85,24 @@ def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
     """The table; on a narrow terminal without kinds, and without intervals if there are deviations."""
     several = comparison.n_splits > 1
     columns = _columns(several)
-    kept = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
+    shown = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if wide else 0)
     for name in ("method", *(["kind"] if wide else [])):
         grid.add_column(name, no_wrap=True)
-    for name in (*(columns[i] for i in kept), "lead", "p"):
+    for name in (*(columns[i] for i in shown), "lead", "p"):
         grid.add_column(name, justify="left" if name == "lead" else "right", no_wrap=True)
     for outcome in standing.ranked:
         style = "bold" if outcome.ours else "dim" if outcome.failed else ""
         figures = _figures(outcome, several)
-        cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in kept)]
+        cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in shown)]
         grid.add_row(*map(Text, [*cells, *lead(standing.against_ours(outcome))]), style=style)
     return grid
 
 
 def _remarks(standing: Standing) -> list[str]:
     """Why a method has no figures, and remarks on those that have."""
-    said = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
-    return [f"{label}: {words}" for label, remarks in said for words in remarks]
+    remarks = [(o.label, [o.error] if o.failed else o.remarks) for o in standing.ranked]
+    return [f"{label}: {words}" for label, lines in remarks for words in lines]
 
 
 def _columns(several: bool) -> list[str]:
@@ -130,76 +129,54 @@ def _notes(comparison: Comparison) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# As HTML
+# For a page
 
 
-def html_page(comparison: Comparison, title: str, command: str | None) -> str:
-    """One self-contained page with the recommendation on top."""
-    parts = html_parts(comparison)
-    if command is not None:
-        parts += [report.heading("Reproduce"), report.code(command)]
-    parts.append(report.definitions(_circumstances(comparison)))
-    return report.page(title, comparison.recommendation(), parts)
-
-
-def html_parts(comparison: Comparison) -> list[str]:
+def blocks(comparison: Comparison) -> list[Block]:
     """The tables with their headings and remarks."""
-    parts: list[str] = []
+    parts: list[Block] = []
     for name, standing in comparison.standings.items():
-        parts += [
-            report.heading(_TITLES[name]),
-            report.paragraph(f"{size(comparison, standing)}."),
-            _html_table(comparison, standing),
-            *(report.paragraph(words) for words in [*_remarks(standing), *_contest_words(standing)]),
-        ]
+        parts += [Heading(_TITLES[name]), Paragraph(f"{size(comparison, standing)}."), _table(comparison, standing)]
+        parts += map(Paragraph, [*_remarks(standing), *_contest_words(standing)])
         if standing.with_neighbours:
-            parts += [report.paragraph(f"{_NEIGHBOURS}."), _html_table(comparison, standing.with_neighbours)]
-            parts += map(report.paragraph, _contest_words(standing.with_neighbours))
-        settings = _settings(standing)
+            parts += [Paragraph(f"{_NEIGHBOURS}."), _table(comparison, standing.with_neighbours)]
+            parts += map(Paragraph, _contest_words(standing.with_neighbours))
+        settings = [
+            [outcome.label, ", ".join(f"{name} {short(value)}" for name, value in outcome.runs[0].setting.items())]
+            for outcome in standing.ranked
+            if not outcome.failed and outcome.runs[0].setting
+        ]
         if settings:
-            parts += [
-                report.heading("Settings chosen on training rows"),
-                report.table(("method", "settings"), settings),
-            ]
-    parts += [report.paragraph(f"Note: {remark}.") for remark in comparison.remarks]
-    return [*parts, report.heading("How to read it"), report.paragraph(_notes(comparison))]
+            parts.append(Heading("Settings chosen on training rows"))
+            parts.append(TableBlock(("method", "settings"), settings, text_columns=2))
+    parts += [Paragraph(f"Note: {remark}.") for remark in comparison.remarks]
+    return [*parts, Heading("How to read it"), Paragraph(_notes(comparison))]
 
 
-def _html_table(comparison: Comparison, standing: Standing) -> str:
+def circumstances(comparison: Comparison) -> Facts:
+    """The data, the seed, and versions."""
+    data = f"{comparison.n_rows:,} rows, {comparison.n_columns:,} columns, {comparison.n_classes:,} classes"
+    machine = f"{platform.system()} {platform.machine()}"
+    software = versions("numpy", "scipy", "scikit-learn")
+    return Facts({"data": data, "seed": str(comparison.seed), **software, "machine": machine})
+
+
+def _table(comparison: Comparison, standing: Standing) -> TableBlock:
     several = comparison.n_splits > 1
-    rows: list[Sequence[str | float]] = []
-    for outcome in standing.ranked:
-        words = [*_figures(outcome, several)[1:], *lead(standing.against_ours(outcome))]
-        rows.append([outcome.label, outcome.kind, 100 * outcome.mean_average_precision, *words])
-    columns = ["method", "kind", *_columns(several), "lead", "p"]
+    rows = [
+        [outcome.label, outcome.kind, *_figures(outcome, several), *lead(standing.against_ours(outcome))]
+        for outcome in standing.ranked
+    ]
     ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
-    numeric = [*_columns(several), "lead", "p"]
-    return report.table(columns, rows, bar="mAP", full=100, marked=ours, digits={"mAP": 1}, numeric=numeric)
+    columns = ["method", "kind", *_columns(several), "lead", "p"]
+    return TableBlock(columns, rows, marked=ours, bar="mAP", full=100, text_columns=2)
 
 
 def _contest_words(standing: Standing) -> list[str]:
     """Ours against the best rival of each kind, in words."""
-    said = {"ahead": "is ahead of", "tie": "ties with", "behind": "is behind"}
+    verdicts = {"ahead": "is ahead of", "tie": "ties with", "behind": "is behind"}
     return [
-        f"{kind.capitalize()}: {c.one} {said[c.verdict]} {c.other}, the best rival of its kind: "
+        f"{kind.capitalize()}: {c.one} {verdicts[c.verdict]} {c.other}, the best rival of its kind: "
         f"{points(c.difference, 2)} points ({points(c.interval[0], 2)} to {points(c.interval[1], 2)}, {c.p})."
         for kind, c in standing.contests().items()
     ]
-
-
-def _settings(standing: Standing) -> list[tuple[str, str]]:
-    chosen = [(o.label, o.runs[0].setting) for o in standing.ranked if not o.failed]
-    return [(label, ", ".join(f"{k} {short(v)}" for k, v in found.items())) for label, found in chosen if found]
-
-
-def _circumstances(comparison: Comparison) -> dict[str, str]:
-    import numpy
-    import sklearn
-
-    return {
-        "data": f"{comparison.n_rows:,} rows, {comparison.n_columns:,} columns, {comparison.n_classes:,} classes",
-        "seed": str(comparison.seed),
-        "likewise": __version__,
-        "Python, numpy, scikit-learn": f"{platform.python_version()}, {numpy.__version__}, {sklearn.__version__}",
-        "machine": f"{platform.system()} {platform.machine()}",
-    }

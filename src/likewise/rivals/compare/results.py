@@ -8,9 +8,18 @@ import numpy as np
 
 from likewise.evaluate import bootstrap_interval, paired_test
 from likewise.rivals.compare.methods import KINDS
+from likewise.utils.reporting.report import Block, Code, Heading, html_of, to_html
 
 TIE_POINTS = 0.3  # of mAP × 100: a smaller difference does not matter, however significant
 TIE_P = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Row numbers to learn from and to search."""
+
+    train: np.ndarray
+    test: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +35,7 @@ class MethodRun:
     setting: dict[str, Any]
     average_precision: np.ndarray
     with_neighbours: "MethodRun | None" = None
+    model: Any = None  # the fitted model, if `keep_models`
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +140,16 @@ class Contest:
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """All methods on the same splits, with the numbers of rows that were learned from and searched."""
+    """All methods on the same splits, with the numbers of rows that were learned from and searched.
+
+    `parts` are the row numbers of each split.
+    """
 
     n_train: int
     n_test: int
     n_classes: tuple[int, int]  # learned from, searched
     outcomes: list[Outcome]
+    parts: list[Part] = field(default_factory=list, repr=False)
     _contests: dict[tuple[str, str], Contest] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -147,15 +161,15 @@ class Standing:
     def with_neighbours(self) -> "Standing | None":
         """The cosines, with each row averaged with its neighbours among the searched rows; None if there are none."""
         runs = {o.name: [run.with_neighbours for run in o.runs if run.with_neighbours] for o in self.outcomes}
-        kept = [replace(o, runs=runs[o.name], remarks=[]) for o in self.outcomes if not o.failed and runs[o.name]]
-        return replace(self, outcomes=kept) if kept else None
+        cosines = [replace(o, runs=runs[o.name], remarks=[]) for o in self.outcomes if not o.failed and runs[o.name]]
+        return replace(self, outcomes=cosines) if cosines else None
 
     def contest(self, one: Outcome, other: Outcome) -> Contest:
         """The paired test of two methods over the queries of all splits."""
         key = (one.name, other.name)
         if key not in self._contests:
-            found = paired_test(one.average_precision, other.average_precision)
-            self._contests[key] = Contest(one.label, other.label, found.difference, found.interval, found.p_value)
+            test = paired_test(one.average_precision, other.average_precision)
+            self._contests[key] = Contest(one.label, other.label, test.difference, test.interval, test.p_value)
         return self._contests[key]
 
     def against_ours(self, rival: Outcome) -> Contest | None:
@@ -274,9 +288,10 @@ class Comparison:
 
     def to_html(self, title: str = "likewise compare", command: str | None = None) -> str:
         """One self-contained page."""
-        from likewise.rivals.compare.rendering import html_page
+        from likewise.rivals.compare.rendering import blocks, circumstances
 
-        return html_page(self, title, command)
+        reproduce: list[Block] = [] if command is None else [Heading("Reproduce"), Code(command)]
+        return to_html(title, self.recommendation(), [*blocks(self), *reproduce, circumstances(self)])
 
     def __str__(self) -> str:
         from likewise.rivals.compare.rendering import as_text
@@ -284,6 +299,6 @@ class Comparison:
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        from likewise.rivals.compare.rendering import html_parts
+        from likewise.rivals.compare.rendering import blocks
 
-        return "\n".join(html_parts(self))
+        return "\n".join(map(html_of, blocks(self)))

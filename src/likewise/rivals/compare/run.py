@@ -21,17 +21,16 @@ from likewise.rivals.compare.methods import (
     own_methods,
     seen_methods,
     select,
+    timed_fit,
     unseen_methods,
 )
-from likewise.rivals.compare.results import Comparison, MethodRun, Outcome, Standing
+from likewise.rivals.compare.results import Comparison, MethodRun, Outcome, Part, Standing
 from likewise.search.neighbors import K, smoothed
 from likewise.utils.progress import Advance, progress_bar
 
 STANDARDISED = "columns are standardised first, as SimilarityLearner chooses to here"
 ROOTS = "signed roots of the columns are taken first, as SimilarityLearner chooses to here"
 Tell = Callable[[Outcome, float], None]
-# Settings that models choose; each is an attribute with an underscore.
-_CHOSEN = ("shrinkage", "alpha", "C", "temperature", "width", "scale", "weight", "scaling", "n_steps")
 
 
 def compare(
@@ -47,6 +46,7 @@ def compare(
     max_rows: int | None = 10_000,
     small: int = 3_000,
     random_state: int = 0,
+    keep_models: bool = False,
     verbose: int = 0,
 ) -> Comparison:
     """Compare how well the usual methods and SimilarityLearner rank these rows: a table with a recommendation.
@@ -73,6 +73,8 @@ def compare(
         Largest number of training rows for NCA and the support vector machine, whose cost grows with n².
     random_state : int
         Seed of the sample, the splits and every method.
+    keep_models : bool
+        Keep the fitted models, as `model` of each run, and not only their figures.
     verbose : int
         1 prints each method as it finishes, cheap ones first, with the time left, and a progress bar; on standard
         error.
@@ -80,8 +82,8 @@ def compare(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> found = compare(*load_iris(return_X_y=True), methods=["cosine", "lda"], unseen=False)
-    >>> [outcome.label for outcome in found.seen.ranked]
+    >>> comparison = compare(*load_iris(return_X_y=True), methods=["cosine", "lda"], unseen=False)
+    >>> [outcome.label for outcome in comparison.seen.ranked]
     ['LDA + cosine', 'cosine']
     """
     _check(splits, test_size, seen, unseen)
@@ -89,9 +91,9 @@ def compare(
     # One generator per purpose: the splits of one table do not depend on whether there is another.
     draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
     remarks: list[str] = []
-    X, codes = _rows(X, y, max_rows, draw, remarks)
+    X, codes, labels = _rows(X, y, max_rows, draw, remarks)
     own = own_methods(models or {})
-    job = _Job(X, codes, small, int(random_state))
+    job = _Job(X, codes, labels, small, int(random_state), keep_models)
     if seen:
         job.plan("seen", [*select(seen_methods(), methods), *own], splits, lambda: row_part(codes, test_size, by_row))
     obstacle = class_obstacle(codes)
@@ -105,8 +107,8 @@ def compare(
     with progress_bar("comparing", 100, enabled=bool(verbose)) as advance:
         standings = job.run(advance, tell if verbose else lambda *_: None)
     shape = (X.shape[0], X.shape[1], int(codes.max()) + 1)
-    found = (standings.get("seen"), standings.get("unseen"))
-    return Comparison(*shape, splits, test_size, int(random_state), *found, remarks)
+    tables = (standings.get("seen"), standings.get("unseen"))
+    return Comparison(*shape, splits, test_size, int(random_state), *tables, remarks)
 
 
 def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
@@ -118,30 +120,26 @@ def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
         raise LikewiseError("seen=False and unseen=False leave nothing to compare: at least one must be True")
 
 
-def _rows(X: Any, y: Any, max_rows: int | None, rng: np.random.Generator, remarks: list[str]) -> tuple[Any, np.ndarray]:
-    """Validated rows and class codes, sampled if there are more than `max_rows`."""
-    codes = encode_labels(y)[1]
+def _rows(
+    X: Any, y: Any, max_rows: int | None, rng: np.random.Generator, remarks: list[str]
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Validated rows, class codes and labels, sampled if there are more than `max_rows`."""
+    classes, codes = encode_labels(y)
     X = X if hasattr(X, "shape") and hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
     if X.shape[0] != len(codes):
         raise LikewiseError(f"X has {X.shape[0]} rows and y {len(codes)} labels: expected one label per row")
-    kept = sample_by_class(codes, max_rows, rng, least=4)
-    if len(kept) < len(codes):
-        remarks.append(f"{len(kept):,} of {len(codes):,} rows were drawn, by class; max_rows changes that")
-        X, codes = X[kept], np.unique(codes[kept], return_inverse=True)[1]
+    labels = classes[codes]
+    sample = sample_by_class(codes, max_rows, rng, least=4)
+    if len(sample) < len(codes):
+        remarks.append(f"{len(sample):,} of {len(codes):,} rows were drawn, by class; max_rows changes that")
+        X, labels = X[sample], labels[sample]
+        codes = np.unique(labels, return_inverse=True)[1]
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="X")
-    return X, codes
+    return X, codes, labels
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Rows to learn from and rows to search: rows of the same classes, or rows of other classes
-
-
-@dataclass(frozen=True)
-class Part:
-    """Row numbers to learn from and to search."""
-
-    train: np.ndarray
-    test: np.ndarray
 
 
 def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
@@ -184,8 +182,10 @@ class _Job:
 
     X: Any
     codes: np.ndarray
+    labels: np.ndarray  # as they were given
     small: int
     seed: int
+    keep_models: bool
     tables: dict[str, tuple[list[MethodSpec], list[Part]]] = field(default_factory=dict)
     scaled: dict[int, Any] = field(default_factory=dict)  # all rows under a scaling of a split's training rows
 
@@ -224,8 +224,8 @@ class _Job:
         return Size(len(part.train), self.X.shape[1], len(np.unique(self.codes[part.train])), self.small)
 
     def _standing(self, outcomes: list[Outcome], parts: list[Part]) -> Standing:
-        classes = [len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test)]
-        return Standing(len(parts[0].train), len(parts[0].test), (classes[0], classes[1]), outcomes)
+        learned, searched = (len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test))
+        return Standing(len(parts[0].train), len(parts[0].test), (learned, searched), outcomes, parts)
 
     def _extended(self, outcome: Outcome, method: MethodSpec, part: Part, seed: int) -> Outcome:
         """The outcome with one more split; a failure ends this method, not the comparison."""
@@ -257,22 +257,22 @@ class _Job:
         """Fit on one part and rank the other, with neighbours too if `spread` and a cosine; also its warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            began = time.perf_counter()
-            model.fit(X[part.train], self.codes[part.train])
-            seconds = time.perf_counter() - began
+            fit = timed_fit(model, X[part.train], self.labels[part.train])
             rows, codes = X[part.test], self.codes[part.test]
             G = model.transform(rows)
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
-            run = _evaluated(Q, G, codes, seconds, _setting(model))
+            run = _evaluated(Q, G, codes, fit.seconds["fit_seconds"], fit.setting)
             if spread and is_cosine(Q, G):
                 Z = smoothed(G, K)
-                run = replace(run, with_neighbours=_evaluated(Z, Z, codes, seconds, run.setting))
+                run = replace(run, with_neighbours=_evaluated(Z, Z, codes, run.seconds, run.setting))
+            if self.keep_models:
+                run = replace(run, model=model)
         return run, [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
 
 
 def _evaluated(Q: np.ndarray, G: np.ndarray, codes: np.ndarray, seconds: float, setting: dict[str, Any]) -> MethodRun:
-    found = evaluate(Q, G, codes, ks=(1,))
-    return MethodRun(found.precision[1], seconds, G.shape[1], setting, found.average_precision)
+    evaluation = evaluate(Q, G, codes, ks=(1,))
+    return MethodRun(evaluation.precision[1], seconds, G.shape[1], setting, evaluation.average_precision)
 
 
 def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
@@ -290,14 +290,6 @@ def tell(row: Outcome, left: float) -> None:
 def lasting(seconds: float) -> str:
     """A time in whole minutes, or in seconds below two minutes."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _setting(model: Any) -> dict[str, Any]:
-    """The settings that the model chose, those of a model inside it included."""
-    if hasattr(model, "setting_"):
-        return dict(model.setting_)
-    parts = [model, getattr(model, "base_", None)]
-    return {name: getattr(part, f"{name}_") for part in parts for name in _CHOSEN if hasattr(part, f"{name}_")}
 
 
 def _first_line(message: Any) -> str:
