@@ -63,13 +63,7 @@ def test_tags_are_balanced_and_text_is_escaped(page: str) -> None:
     parser = _Balanced()
     parser.feed(page)
     assert parser.open == []
-    for piece in (
-        "A &lt;title&gt;",
-        "a &lt; b",
-        "caption &quot;quoted&quot; &lt;i&gt;",
-        "&lt;one&gt;",
-        "&amp; more",
-    ):
+    for piece in ("A &lt;title&gt;", "a &lt; b", "caption &quot;quoted&quot; &lt;i&gt;", "&lt;one&gt;", "&amp; more"):
         assert piece in page
 
 
