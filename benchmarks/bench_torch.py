@@ -1,4 +1,4 @@
-"""The pass in torch compared with NumPy and with a square GEMM, in float32 and with bfloat16 tiles."""
+"""The pass in torch compared with NumPy and with a square GEMM, in float32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
     except ImportError:
         yield _row("torch is not installed", "", "", "", "")
         return
-    from likewise.learn.engines.array_api import ArrayEngine, gains_from_bfloat16
+    from likewise.learn.engines.array_api import ArrayEngine
 
     torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     X, y = clusters(n, r, 50)
@@ -36,34 +36,6 @@ def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
     )
     own = _torch_gemm(torch)
     yield _row("torch GEMM, float32, against NumPy's", own, f"{rate / 1e9:.0f} GF/s", own / rate, "")
-    has = gains_from_bfloat16()
-    some = n if has else min(n, 2000)  # without these instructions bfloat16 is emulated, and very slow
-    half = _rate(ArrayEngine(torch.from_numpy(X[:some]), y[:some], 50, tile_dtype="bfloat16"), some, r)
-    what = "torch pass, bfloat16 tiles" + ("" if has else ": no gain, this processor has no AVX512_BF16")
-    yield _row(what, half, f"GEMM {rate / 1e9:.0f} GF/s", half / rate, "≥ 1.4" if has else "")
-    yield from precision()
-
-
-def precision() -> Iterator[Row]:
-    """mAP with float32 and bfloat16 tiles on digits, real data."""
-    import torch
-    from sklearn.datasets import load_digits
-
-    from likewise import SLR
-
-    X, y = load_digits(return_X_y=True)
-    X = torch.from_numpy((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32))
-    plain, half = (
-        100 * SLR(32, n_iter=5, rows={"tile_dtype": kind}).fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
-        for kind in (None, "bfloat16")
-    )
-    yield _row(
-        "mAP on digits, bfloat16 tiles against float32",
-        f"{half:.2f} %",
-        f"{plain:.2f} %",
-        half / plain,
-        "within .2 points",
-    )
 
 
 def _rate(engine: object, n: int, r: int) -> float:

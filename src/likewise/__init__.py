@@ -14,7 +14,6 @@ _WHERE = {
     "fit_map": "learn.embedding_map",
     "from_parquet": "rows.parquet",
     "load": "learn.base",
-    "merge": "learn.engines.running_sums",
     "open_rows": "learn.engines.opening",
 }
 
@@ -28,7 +27,6 @@ __all__ = [
     "fit_map",
     "from_parquet",
     "load",
-    "merge",
     "open_rows",
 ]
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from likewise.learn.base import SimilarityModel, load
     from likewise.learn.embedding_map import fit_map
     from likewise.learn.engines.opening import open_rows
-    from likewise.learn.engines.running_sums import merge
     from likewise.learn.pair_lda import PairLDA
     from likewise.learn.similarity import SimilarityLearner
     from likewise.learn.slr import SLR

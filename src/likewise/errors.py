@@ -19,10 +19,6 @@ class MissingExtraError(LikewiseError, ImportError):
         super().__init__(f"{what} needs the extra '{extra}': pip install 'likewise[{extra}]'")
 
 
-class UnavailableError(LikewiseError, AttributeError):
-    """A method that the parameters of a model rule out: `hasattr` says no, as for scikit-learn's own estimators."""
-
-
 def optional(module: str, what: str, extra: str) -> Any:
     """A module of an extra; where it is not installed, the error says which extra `what` needs."""
     try:

@@ -146,12 +146,12 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     X, y = rows()
     model = SimilarityLearner(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
     one_row = X.copy()
-    one_row[int(np.argsort(y, kind="stable")[5])] *= -1  # another row is another order, too
+    one_row[int(np.argsort(y, kind="stable")[5])] *= -1
     for other_X, other_y, message in [
         (X[:-1], y[:-1], "shape of X was"),
         (X, np.where(np.arange(N) == 3, (y + 1) % 9, y), "labels was"),
         (-X, y, "sampled rows of X was"),
-        (one_row, y, "sampled rows of X was"),
+        (one_row, y, "the rows of X were others"),
     ]:
         with pytest.raises(LikewiseError, match=f"belongs to another fit: {message}"):
             model.fit(other_X, other_y)

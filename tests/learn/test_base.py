@@ -84,7 +84,7 @@ def test_flat_parameters_have_the_names_of_before():
     assert flat_parameters(model) == {"a": 1, "memory_limit": "1GB", "ridge": None}
 
 
-@pytest.mark.parametrize("old", [{"memory_limit": "2GB"}, {"device": "cpu"}, {"tile_dtype": "bfloat16"}], ids=str)
+@pytest.mark.parametrize("old", [{"memory_limit": "2GB"}, {"device": "cpu"}], ids=str)
 def test_slr_takes_its_old_keywords(old):
     with pytest.warns(FutureWarning, match="of SLR moved"):
         assert SLR(**old).rows == old
@@ -93,10 +93,9 @@ def test_slr_takes_its_old_keywords(old):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ({"memory": "1GB"}, "rows has the unknown option 'memory': expected memory_limit, device or tile_dtype"),
+        ({"memory": "1GB"}, "rows has the unknown option 'memory': expected memory_limit or device"),
         ({"memory_limit": "much"}, "memory_limit='much': expected bytes"),
         ({"device": 3.5}, "device=3.5: expected a torch device such as 'cuda', or None"),
-        ({"tile_dtype": "float8"}, "tile_dtype='float8': expected 'bfloat16', or None for the precision of X"),
         ("1GB", "The 'rows' parameter of SLR must be an instance of 'dict' or None"),
     ],
     ids=str,

@@ -62,13 +62,13 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     X, y = rows()
     model = SLR(rank=6, n_iter=2, checkpoint=tmp_path / "c").fit(X, y)
     one_row = X.copy()
-    one_row[int(np.argsort(y, kind="stable")[5])] *= 3  # another row is another order, too
+    one_row[int(np.argsort(y, kind="stable")[5])] *= 3
     relabelled = np.where(np.arange(N) == 3, (y + 1) % 9, y)
     for other_X, other_y, message in [
         (X[:-1], y[:-1], "shape of X was"),
         (X, relabelled, "labels was"),
         (-X, y, "sampled rows of X was"),
-        (one_row, y, "sampled rows of X was"),
+        (one_row, y, "the rows of X were others"),
     ]:
         with pytest.raises(LikewiseError, match=message):
             model.fit(other_X, other_y)

@@ -14,15 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
-from likewise.learn.engines.opening import (
-    MOST_HASHES,
-    Rows,
-    checked_options,
-    memory_limit_of,
-    memory_rows,
-    open_rows,
-    where,
-)
+from likewise.learn.engines.opening import Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
 from likewise.learn.maths.novelty import KnownClasses
 from likewise.learn.model_file import load_model, model_class, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
@@ -30,6 +22,7 @@ from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
 
+MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
 _WIDE = 1_000_000  # columns from which one row of zeros is kept sparse
 
 
@@ -145,13 +138,13 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         options = checked_options(getattr(self, "rows", None))
         if not isinstance(X, Rows) and where(X, options) == "memory":
             rows = memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
-            self._remember(rows.hashes)
+            self._remember(rows)
             return rows
         if isinstance(X, Rows) and (y is not None or sample_weight is not None):
             raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
         rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
         self.n_features_in_ = rows.n_features
-        self._remember(rows.hashes)
+        self._remember(rows)
         if rows.feature_names is not None:
             self.feature_names_in_ = rows.feature_names
         elif hasattr(self, "feature_names_in_"):
@@ -177,14 +170,18 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_magnitude(X)
         return X, y
 
-    def _remember(self, hashes: np.ndarray | None) -> None:
-        """Keep the hashes of the rows learned from, unless they are too many."""
-        self.training_rows_ = None if hashes is None or len(hashes) > MOST_HASHES else np.unique(hashes)
+    def _remember(self, rows: Rows) -> None:
+        """Keep hashes of the rows learned from, unless they are too many or on a cluster."""
+        self.training_rows_ = None
+        if rows.where != "dask" and rows.n_rows <= MOST_HASHES:
+            engine: Any = rows.engine
+            blocks = [engine.X] if rows.where == "memory" else (block.rows for block in engine.blocks())
+            self.training_rows_ = np.unique(np.concatenate([row_hashes(to_host(block)) for block in blocks]))
 
     def learned_from(self, X: Any) -> np.ndarray:
-        """Whether `fit` learned from each row of X: what a model says of such rows, it may know by heart.
+        """Whether `fit` learned from each row of X, so that its scores are optimistic.
 
-        All False for models whose rows are not known: on a cluster, more than a million, or of an earlier version.
+        All False for a model of more than a million rows, or of rows on a cluster.
         """
         known = getattr(self, "training_rows_", None)
         if known is None:
@@ -250,9 +247,8 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register_model(cls)
-        for name in ("fit", "partial_fit", "solve"):
-            if callable(cls.__dict__.get(name)):  # one that some parameters rule out learns by `solve`
-                setattr(cls, name, _learning(cls.__dict__[name]))
+        if "fit" in cls.__dict__:
+            cls.fit = _learning(cls.__dict__["fit"])
 
     @classmethod
     def _subclass(cls, name: str) -> type | None:

@@ -113,7 +113,7 @@ def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, 
         **{name: _plain(value) for name, value in flat_parameters(model).items() if name not in _NOT_COMPARED},
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
-        "labels": _digest(np.sort(np.bincount(engine.codes, engine.weights))),  # their order hangs on the rows
+        "labels": _digest(np.bincount(engine.codes, engine.weights)),
         "sampled rows of X": _digest(dense(sampled)),
         "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
     }

@@ -5,16 +5,13 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import asdict, fields
 from numbers import Integral
-from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from likewise.errors import LikewiseError
 from likewise.evaluate.calibration import Calibration
-from likewise.learn.anchored_blocks import RANDOM_FEATURES, AnchoredSums, block_features, block_setting, feature_seed
 from likewise.learn.anchored_checkpoint import AnchoredCheckpoint, Choice
 from likewise.learn.base import SimilarityModel, moved_parameters
 from likewise.learn.choose.candidates import choose_setting
@@ -22,21 +19,18 @@ from likewise.learn.choose.holdout import CVResults, given_splits, row_splits
 from likewise.learn.choose.search import ANCHORED, FIXED, SCALINGS, WIDTHS, Options, checked_fixed
 from likewise.learn.choose.unseen import choose_shrinkage_map
 from likewise.learn.engines.opening import Rows
-from likewise.learn.engines.running_sums import has_two_classes, warn_of_fit
 from likewise.learn.maths.kernels import Features, UnitRows, sample, scaling_of
-from likewise.learn.maths.labels import generator, has_one_label_per_row
+from likewise.learn.maths.labels import generator
 from likewise.learn.maths.novelty import MOST_ROWS as KNOWN_ROWS
 from likewise.learn.maths.novelty import KnownClasses
 from likewise.learn.maths.preparation import Preparation
-from likewise.learn.maths.random_features import RandomFeatures
 from likewise.learn.maths.scaling import Scaling
 from likewise.learn.maths.setting import Head, MappedSide, Setting
 from likewise.learn.maths.unseen import ShrinkageMap
-from likewise.learn.model_file import save_model
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.progress import progress_bar
-from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, offered_if, validate_data
+from likewise.utils.validation import Interval, StrOptions
 
 MOST_CHOOSING = 20_000  # rows, of those that are not in memory: more cost time and change no choice
 MOST_CLASSES = 1_000  # to choose the settings on: work grows with their square, and more change no choice
@@ -54,9 +48,8 @@ class SimilarityLearner(SimilarityModel):
 
     Parameters
     ----------
-    kernel : {"auto", "linear", "rbf", "random"}, default="auto"
-        "auto" takes the RBF kernel if held-out rows are ranked better with it. "random" approximates it by random
-        features, drawn without any row: it ranks worse than "rbf" and better than "linear", and blocks add up.
+    kernel : {"auto", "linear", "rbf"}, default="auto"
+        "auto" takes the RBF kernel if held-out rows are ranked better with it.
     unseen_classes : bool, default=False
         True learns for classes that `fit` does not see: a map that contains the plain cosine, chosen on held-out ones.
     output : {"cosine", "posterior"}, default="cosine"
@@ -66,7 +59,6 @@ class SimilarityLearner(SimilarityModel):
     kernel_size : int or None, default=None
         Landmarks of the kernel. None is all rows where their n x n kernel fits into the memory limit (15,800 in 1 GB),
         else as many as do (5,000). A number thins them for faster queries; such a map is anchored like a linear one.
-        Of random features it is their number, 2,000 if None.
     raw_width : int or None, default=256
         Most columns of the raw part beside the learned one: its leading directions, half whitened. None keeps all.
     scaling : {"auto", "unit", "roots", "standard"}, default="auto"
@@ -76,9 +68,8 @@ class SimilarityLearner(SimilarityModel):
         Leading directions of the unit rows to learn in. None is all, but 1,000 for sparse X above 4,096 x 4,096.
     fixed : dict or None, default=None
         Settings to fix instead of choosing them: "ridge" λ, "geometry" ("one-hot" or "lda"), "pull" κ, "confidence" s,
-        "width" γ in units of 1 / mean squared distance, or "gamma" γ itself for kernel="random", "temperature" τ of
-        the posterior, "raw_weight" of the raw cosine in the score. Geometry, pull and confidence are for anchored maps:
-        a kernel then has 1,500 landmarks.
+        "width" γ in units of 1 / mean squared distance, "temperature" τ of the posterior, "raw_weight" of the raw
+        cosine in the score. Geometry, pull and confidence are for anchored maps: a kernel then has 1,500 landmarks.
     cv : int, splitter, iterable or None, default=None
         Held-out rows as in scikit-learn; None is 30 % of each class, up to four times if that is less than 300 rows.
     rows : dict or None, default=None
@@ -98,8 +89,7 @@ class SimilarityLearner(SimilarityModel):
     held_out_ : dict or None
         What it is worth: "mAP" of the held-out "rows" that chose the settings, in so many "splits", each by a map
         "learned_from" so many others, 3,000 at most; "raw" is the plain cosine's. None if nothing could be held out.
-    projection_, offset_, landmarks_, frequencies_, gamma_, shift_, factor_, … : the map, the kernel before it, how rows
-        are scaled.
+    projection_, offset_, landmarks_, gamma_, shift_, factor_, … : the map, the kernel before it, how rows are scaled.
     classes_, n_samples_, n_features_in_
 
     Examples
@@ -113,12 +103,11 @@ class SimilarityLearner(SimilarityModel):
     """
 
     reduction_: Any = None  # files of earlier versions have none of these
-    shift_ = factor_ = raw_directions_ = held_out_ = frequencies_ = reduction_
+    shift_ = factor_ = raw_directions_ = held_out_ = reduction_
     roots_: bool = False
-    _running_sums: ClassVar[type] = AnchoredSums
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "kernel": [StrOptions({*WIDTHS, "random"})],
+        "kernel": [StrOptions(set(WIDTHS))],
         "unseen_classes": ["boolean"],
         "output": [StrOptions({"cosine", "posterior"})],
         "n_landmarks": [_AT_LEAST_ONE, None],
@@ -134,7 +123,7 @@ class SimilarityLearner(SimilarityModel):
         "verbose": ["verbose"],
     }
 
-    @moved_parameters(rows=("memory_limit", "device"), fixed=tuple(name for name in FIXED if name != "gamma"))
+    @moved_parameters(rows=("memory_limit", "device"), fixed=tuple(FIXED))
     def __init__(
         self,
         kernel: str = "auto",
@@ -175,10 +164,7 @@ class SimilarityLearner(SimilarityModel):
         learned from sums over blocks of rows, computed where the rows are.
         """
         self._validate_params()
-        AnchoredSums.drop(self)
         options = Options(self.kernel, self.scaling, self.output == "posterior", checked_fixed(self.fixed))
-        if "gamma" in options.fixed and self.kernel != "random":
-            raise LikewiseError(f"fixed={{'gamma': …}} is for kernel='random', not {self.kernel!r}: pass 'width'")
         rows = self._open_rows(X, y, sample_weight)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, options.first_scaling), self.whitening_width)
@@ -191,8 +177,6 @@ class SimilarityLearner(SimilarityModel):
         unit = unit.under(choice.setting["scaling"])
         self._learn(rows, unit, choice, saved)
         self.setting_, self.cv_results_, self.held_out_ = choice.setting, choice.results.as_dict(), choice.held_out
-        if "gamma" in options.fixed:
-            self.setting_["width"] = self.gamma_ * unit.mean_square_distance
         self.calibration_ = choice.calibration
         self._keep_known(rows)
         self.centre_, self.n_samples_, self.reduction_ = unit.mean, rows.n_rows, unit.reduction
@@ -235,11 +219,7 @@ class SimilarityLearner(SimilarityModel):
     def _preparation(self, rows: Rows, seed: int) -> Preparation:
         anchored = self.kernel_size is None and any(name in (self.fixed or {}) for name in ANCHORED)
         size = 1500 if anchored else self.kernel_size
-        if self.kernel != "random":
-            return Preparation(size, self.n_landmarks, seed, rows.memory_limit, self.raw_width)
-        random = {"random_seed": feature_seed(self, seed), "gamma": (self.fixed or {}).get("gamma")}
-        size = self.kernel_size or RANDOM_FEATURES
-        return Preparation(size, self.n_landmarks, seed, rows.memory_limit, self.raw_width, **random)
+        return Preparation(size, self.n_landmarks, seed, rows.memory_limit, self.raw_width)
 
     def _choosing_rows(self, rows: Rows) -> int:
         """Rows to choose on: all in memory; else some ten numbers for each feature and kernel column are held."""
@@ -263,78 +243,6 @@ class SimilarityLearner(SimilarityModel):
         if sums is not None:
             sums.remove()
 
-    # -- blocks of rows -----------------------------------------------------------------------------------------------
-
-    @offered_if(block_setting)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, solve: bool = True) -> Self:
-        """Add a block of rows, and learn from all blocks so far; `solve=False` only adds it, which is cheap.
-
-        The model is that of all rows, to rounding, in whatever blocks they came; `merge` adds up two models. Settings
-        are those of `fixed` (see `for_blocks`): nothing is held out, so there is no calibration and no novelty.
-        """
-        self._validate_params()
-        warn_of_fit(self)
-        X, y = validate_data(self, X, y, reset=not hasattr(self, "gram_"), **NUMERIC_ROWS)
-        if not has_one_label_per_row(y):
-            raise LikewiseError("unlabelled rows, or several labels per row: partial_fit takes one label per row")
-        features = block_features(self, X.shape[1])
-        raw, before = bool(self.fixed["raw_weight"]), AnchoredSums.of(self)  # type: ignore[index]
-        sums = AnchoredSums.of_block(X, y, sample_weight, self._block_scaling, features, raw)
-        (sums if before is None else before.plus(sums)).store(self)
-        self.frequencies_ = getattr(features, "frequencies", None)
-        return self.solve() if solve else self
-
-    def solve(self) -> Self:
-        """Learn from the blocks so far; as long as they have one class there is nothing to learn."""
-        sums = AnchoredSums.of(self)
-        if not has_two_classes(sums):
-            return self
-        assert sums is not None
-        setting = block_setting(self, len(sums.classes))
-        learned = sums.regression(block_features(self, len(sums.unit_sum))).learned(setting)
-        head = setting.head(learned, sums.raw_directions(self.raw_width) if setting.beside else None)
-        self._keep(learned.features, *learned.kept, head)
-        self.setting_, self.cv_results_, self.held_out_ = asdict(setting), CVResults().as_dict(), None
-        self.setting_["width"] = self.gamma_ * sums.mean_square_distance
-        self.training_rows_ = self.known_scale_ = None
-        self.centre_, self.reduction_, self.shift_, self.factor_ = sums.mean, None, None, None
-        self.roots_ = self._block_scaling.roots
-        self._made = self._side
-        return self
-
-    def for_blocks(self) -> Self:
-        """An unfitted model with the settings that this one chose, without adapting: one for `partial_fit`."""
-        check_is_fitted(self)
-        setting = Setting(**self.setting_)
-        linear = not setting.width
-        if self.unseen_classes or setting.scaling == "standard" or not (linear or self.kernel == "random"):
-            raise LikewiseError(
-                f"for_blocks: kernel={self.kernel!r}, scaling={setting.scaling!r} and unseen_classes="
-                f"{self.unseen_classes} do not add up over blocks: fit known classes with kernel='linear' or 'random' "
-                "and scaling='unit' or 'roots'"
-            )
-        fixed = {"ridge": setting.ridge, "geometry": "lda" if setting.lda else "one-hot", "pull": 0.0}
-        fixed |= {"raw_weight": setting.beside} if linear else {"raw_weight": setting.beside, "gamma": self.gamma_}
-        return cast(Self, clone(self)).set_params(
-            kernel="linear" if linear else "random", scaling=setting.scaling, fixed=fixed, output="cosine",
-            checkpoint=None, whitening_width=None,
-        )  # fmt: skip
-
-    @property
-    def _block_scaling(self) -> Scaling:
-        return Scaling(roots=self.scaling == "roots")
-
-    def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
-        """Write the model to one file, with its sums if it has any: `partial_fit` continues after `load`."""
-        return save_model(self, path, metrics) if hasattr(self, "gram_") else super().save(path, metrics)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "projection_")
-
-    def _check_loaded(self) -> None:
-        if hasattr(self, "projection_") or not hasattr(self, "gram_"):  # else saved between two blocks
-            super()._check_loaded()
-
     # -- what is kept -------------------------------------------------------------------------------------------------
 
     def _keep_known(self, rows: Rows) -> None:
@@ -348,7 +256,6 @@ class SimilarityLearner(SimilarityModel):
     def _keep(self, features: Features, projection: np.ndarray, offset: np.ndarray, head: Head) -> None:
         """What the sides need, as arrays and plain values."""
         self.landmarks_, self.gamma_ = features.landmarks, features.gamma
-        self.frequencies_ = getattr(features, "frequencies", None)
         self.projection_, self.offset_ = np.ascontiguousarray(projection), offset
         self.class_means_ = None if head.means is None else np.ascontiguousarray(head.means)
         self.raw_directions_ = None if head.directions is None else np.ascontiguousarray(head.directions)
@@ -358,8 +265,6 @@ class SimilarityLearner(SimilarityModel):
     def _side(self) -> MappedSide:
         head = Head(**self.head_, means=self.class_means_, directions=self.raw_directions_)
         scaling, features = Scaling(self.shift_, self.factor_, self.roots_), Features(self.landmarks_, self.gamma_)
-        if self.frequencies_ is not None:
-            features = RandomFeatures(None, self.gamma_, self.frequencies_)
         return MappedSide(scaling, self.reduction_, features, self.projection_, self.offset_, self.centre_, head)
 
     def _gallery_side(self, X: Any) -> np.ndarray:

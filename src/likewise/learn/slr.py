@@ -4,7 +4,6 @@ import os
 import warnings
 from dataclasses import fields
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,16 +12,14 @@ from sklearn.preprocessing import normalize
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, moved_parameters, project
 from likewise.learn.checkpoints import Checkpoint
-from likewise.learn.engines.running_sums import Sums, SumsEngine, check_partial
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.learn.maths.solvers import Solution, solve
 from likewise.learn.maths.steps import SavedIterations, SolverOptions
-from likewise.learn.model_file import save_model
 from likewise.learn.supervision.fitting import fit_pairs
 from likewise.utils.arrays import in_memory
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_is_fitted, validate_data
+from likewise.utils.validation import Interval, StrOptions, check_is_fitted
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 
@@ -97,8 +94,6 @@ class SLR(SimilarityModel):
     True
     """
 
-    _running_sums: ClassVar[type] = Sums
-
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "adaptive": ["boolean"],
         "n_iter": [_COUNT],
@@ -117,7 +112,7 @@ class SLR(SimilarityModel):
         "verbose": ["verbose"],
     }
 
-    @moved_parameters(rows=("memory_limit", "device", "tile_dtype"))
+    @moved_parameters(rows=("memory_limit", "device"))
     def __init__(
         self,
         rank: int | None = 100,
@@ -159,8 +154,6 @@ class SLR(SimilarityModel):
         gallery : (n_g, d_g) rows that the queries are compared with; X itself if None
         """
         target = self._target()
-        if hasattr(self, "gram_"):  # blocks of `partial_fit` before
-            Sums.drop(self)
         if self.prior is not None or gallery is not None or not has_one_label_per_row(y):
             return self._fit_pairs(X, y, sample_weight, gallery, target)
         rows = self._open(in_memory(X) if self.compress == "gaussian" else X, y, sample_weight)
@@ -196,27 +189,6 @@ class SLR(SimilarityModel):
             warnings.warn(InterruptedFitWarning(self.n_iter_), stacklevel=4)
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, solve: bool = True) -> Self:
-        """Add a block of rows, and learn from all blocks so far; `solve=False` only adds it, which is cheap.
-
-        With `adaptive=False` the model is that of `fit` on all rows, to rounding. With `adaptive=True` this holds for
-        up to `compress_size` (5,000 if None) rows; beyond, as many are kept, drawn evenly, and represent the others.
-        """
-        self._target()
-        check_partial(self, y)
-        X, y = validate_data(self, X, y, reset=not hasattr(self, "gram_"), **NUMERIC_ROWS)
-        Sums.with_block(self, X, y, sample_weight).store(self)
-        return self.solve() if solve else self
-
-    def solve(self) -> Self:
-        """Learn from the blocks so far; as long as they have one class there is nothing to learn."""
-        engine = SumsEngine.of(self)
-        return self if engine is None else self._learn(engine, self._target())
-
-    def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
-        """Write the model to one file, with its sums if it has any: `partial_fit` continues after `load`."""
-        return save_model(self, path, metrics) if hasattr(self, "gram_") else super().save(path, metrics)
-
     def query_map(self) -> np.ndarray:
         """M itself, (d_q, d_g): Q @ M searches a gallery of raw rows by inner product."""
         check_is_fitted(self)
@@ -233,13 +205,6 @@ class SLR(SimilarityModel):
         if getattr(self, "n_gallery_features_", self.n_features_in_) == self.n_features_in_:
             return self._validated(X)
         return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
-    def _check_loaded(self) -> None:
-        if hasattr(self, "components_") or not hasattr(self, "gram_"):  # else saved between two blocks
-            super()._check_loaded()
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         widths = self.query_components_.shape[1], self.components_.shape[1]

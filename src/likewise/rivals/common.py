@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel, project
+from likewise.learn.base import MOST_HASHES, SimilarityModel, project
 from likewise.learn.choose.holdout import Params, Prepare, Sides, search_grid
 from likewise.learn.maths.kernels import Features, mean_square_distance
-from likewise.learn.maths.labels import encode_labels, generator, in_content_order, sample_rows
-from likewise.utils.arrays import dense
+from likewise.learn.maths.labels import encode_labels, generator, sample_rows
+from likewise.utils.arrays import dense, row_hashes
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions
 
@@ -84,9 +84,7 @@ class Baseline(SimilarityModel):
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
         self.n_samples_ = X.shape[0]
-        X, codes, _, order = in_content_order(X, codes, len(self.classes_))
-        self._remember(order.hashes)
-        self._ranks = order.ranks  # the code of each of the classes
+        self.training_rows_ = np.unique(row_hashes(X)) if len(codes) <= MOST_HASHES else None
         return _checked_dense(X), codes
 
     def _rows(self, X: Any) -> Any:

@@ -51,7 +51,7 @@ class _Posterior(Baseline):
         rows = self._rows(X)
         best = self._keep(self._best(self._candidates, rows, codes))
         weights, bias, features = self._scorer(rows, codes)(*list(best.values())[:-1])
-        self._take(_ClassScores(weights[self._ranks], bias[self._ranks], features))  # columns as in `classes_`
+        self._take(_ClassScores(weights, bias, features))
         return self
 
     def _take(self, scores: _ClassScores) -> None:

@@ -125,24 +125,17 @@ def check_magnitude(X: Any, name: str = "X") -> None:
         )
 
 
-def row_hashes(X: Any, exact: bool = False) -> np.ndarray:
-    """A 64-bit hash of each row, by which it can be recognised, sparse or dense: in single precision unless `exact`."""
-    bits = _exact_bits if exact and X.dtype == np.float64 else _bits
+def row_hashes(X: Any) -> np.ndarray:
+    """A 64-bit hash of each row in single precision, by which it can be recognised, sparse or dense."""
     factors = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * 2 + 1
     if sp.issparse(X):
         X = sp.csr_array(X)
-        X = sp.csr_array((bits(X.data), X.indices, X.indptr), shape=X.shape)
+        X = sp.csr_array((_bits(X.data), X.indices, X.indptr), shape=X.shape)
         return np.asarray(X @ factors)
-    return np.concatenate([bits(X[part]) @ factors for part in gen_batches(len(X), 4096)]) if len(X) else factors[:0]
+    return np.concatenate([_bits(X[part]) @ factors for part in gen_batches(len(X), 4096)]) if len(X) else factors[:0]
 
 
 def _bits(values: Any) -> np.ndarray:
     """The bits of numbers in single precision as integers; a negative zero is a zero."""
     with np.errstate(over="ignore"):  # 1e300 is infinity there
         return (np.asarray(values, dtype=np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
-
-
-def _exact_bits(values: Any) -> np.ndarray:
-    """The bits of float64 as integers; those of whole numbers end in zeros, so that the upper half is added in."""
-    bits = (np.asarray(values) + 0.0).view(np.uint64)
-    return bits + (bits >> np.uint64(32)) * np.uint64(0x9E3779B97F4A7C15)

@@ -1,8 +1,7 @@
 """What we use of scikit-learn's validation, private parts included: a release that moves them is met here alone."""
 
 from collections.abc import Callable
-from functools import partial, update_wrapper, wraps
-from types import MethodType
+from functools import wraps
 from typing import Any, TypeVar
 
 from sklearn.utils import validation
@@ -14,7 +13,7 @@ from likewise.errors import LikewiseError
 
 __all__ = [
     "NUMERIC_ROWS", "Interval", "StrOptions", "check_X_y", "check_array", "check_is_fitted", "check_sample_weight",
-    "feature_names", "offered_if", "validate_data",
+    "feature_names", "validate_data",
 ]  # fmt: skip
 
 NUMERIC_ROWS = {"accept_sparse": "csr", "dtype": ["float64", "float32"], "order": "C"}
@@ -43,25 +42,3 @@ check_array = _in_a_sentence(validation.check_array)
 check_X_y = _in_a_sentence(validation.check_X_y)
 check_sample_weight = _in_a_sentence(validation._check_sample_weight)
 validate_data = _in_a_sentence(validation.validate_data)
-
-
-class OfferedIf:
-    """A method that a model has only with some parameters: `check(model)` raises an `UnavailableError` for others.
-
-    scikit-learn's `available_if` does the same, but hides the reason behind "has no attribute".
-    """
-
-    def __init__(self, check: Callable[[Any], object], method: Callable[..., Any]) -> None:
-        self._check, self._method = check, method
-        update_wrapper(self, method)  # type: ignore[arg-type]
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self._method
-        self._check(model)
-        return MethodType(self._method, model)
-
-
-def offered_if(check: Callable[[Any], object]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a method by `OfferedIf`."""
-    return partial(OfferedIf, check)

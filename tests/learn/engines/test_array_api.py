@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import subprocess
 import sys
@@ -117,27 +116,6 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
             SLR(rows={"device": "cuda"}).fit(X, y)
 
 
-def test_bfloat16_tiles_are_close_and_say_where_they_gain_nothing(caplog, digits):
-    pytest.importorskip("torch")
-    X, y, Q, y_q = (part.astype(np.float32) for part in digits)
-    scale = np.linalg.norm(X, axis=1).mean()
-    plain = SLR(16, n_iter=4).fit(X / scale, y)
-    array_api.gains_from_bfloat16.cache_clear()
-    half = SLR(16, n_iter=4, rows={"tile_dtype": "bfloat16"}).fit(X / scale, y)
-    assert abs(half.score(Q / scale, y_q) - plain.score(Q / scale, y_q)) < 0.002
-    assert np.abs(half.components_ - plain.components_).max() > 0  # it is really another precision
-    assert ("gains nothing here" in caplog.text) == (not array_api.gains_from_bfloat16())
-
-
-def test_a_graphics_card_is_not_told_about_the_processor(monkeypatch, caplog):
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(array_api, "gains_from_bfloat16", lambda: True)
-    X, y = rows()
-    with caplog.at_level(logging.WARNING, logger="likewise"):
-        ArrayEngine(torch.from_numpy(X), y, 9, tile_dtype="bfloat16")
-    assert caplog.text == ""
-
-
 @libraries
 def test_both_sides_of_a_foreign_array_are_numpy(make):
     X, y = rows()
@@ -193,14 +171,10 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make):
 def test_devices_and_tiles_are_for_dense_arrays_in_memory():
     pytest.importorskip("torch")
     X, y = rows()
-    with pytest.raises(
-        LikewiseError, match="X is csr_array: device and tile_dtype are for dense arrays and torch tensors"
-    ):
+    with pytest.raises(LikewiseError, match="X is csr_array: device is for dense arrays and torch tensors"):
         SLR(rows={"device": "cpu"}).fit(sp.csr_array(X), y)
-    with pytest.raises(LikewiseError, match="device and tile_dtype are for arrays in memory"):
+    with pytest.raises(LikewiseError, match="device is for arrays in memory"):
         SLR(rows={"device": "cpu"}).fit([X], y)
-    with pytest.raises(LikewiseError, match="tile_dtype='bfloat16' is for torch"):
-        SLR(rows={"tile_dtype": "bfloat16"}).fit(_strict(X), y)
     with pytest.raises(LikewiseError, match="device='cpu' is for torch"):
         SLR(rows={"device": "cpu"}).fit(_strict(X), y)
 

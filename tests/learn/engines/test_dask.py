@@ -177,15 +177,6 @@ def test_a_worker_that_joins_in_a_fit_gets_its_share_and_four_agree(monkeypatch:
         assert_same(slr_of_the_array("landmarks"), model, X)
 
 
-def test_blocks_go_to_new_workers_from_those_that_hold_the_most() -> None:
-    from likewise.learn.engines.dask import _moves
-
-    held = ["a"] * 5 + ["b"] * 3 + [None]  # the last one is being made again
-    assert list(_moves(held, {"a": 1, "b": 1, "c": 1, "gone": 0}, ["c"])) == [("c", 0), ("c", 1), ("c", 2)]
-    assert list(_moves(["a"], {"a": 1, "c": 1}, ["c"])) == []
-    assert list(_moves([None, None], {"c": 2}, ["c"])) == []
-
-
 def test_an_anchored_fit_that_was_stopped_goes_on_there(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

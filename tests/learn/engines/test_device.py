@@ -131,7 +131,7 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
     model = SimilarityLearner(**options, rows={"device": "cpu"}).fit(X, y)
     assert 0 < max(moved) <= max(150 * X.shape[1], 60 * 60)  # a block, and the basis of the kernel
     assert_same(SimilarityLearner(**options).fit(X, y), model, X, 2e-5)
-    with pytest.raises(LikewiseError, match="device and tile_dtype are for arrays in memory"):
+    with pytest.raises(LikewiseError, match="device is for arrays in memory"):
         SimilarityLearner(rows={"device": "cpu"}).fit([X], y)
     with pytest.raises(LikewiseError, match="whitening_width is for arrays in memory"):
         SimilarityLearner(whitening_width=2).fit([X], y)

@@ -132,10 +132,9 @@ def test_what_cannot_be_opened_is_refused_in_words(tmp_path: Path) -> None:
     for given_, y, options, message in [
         (tmp_path / "x.npy", None, {}, "y is None, and X brings no labels of its own: give one label per row"),
         (tmp_path / "x.npy", Y[:, None], {}, r"y has shape \(90, 1\): expected one label per row"),
-        (tmp_path / "x.npy", Y, {"device": "cpu"}, "X is NpyFile: device and tile_dtype are for arrays in memory"),
+        (tmp_path / "x.npy", Y, {"device": "cpu"}, "X is NpyFile: device is for arrays in memory"),
         (tmp_path / "none.npz", None, {}, r"none\.npz does not exist"),
         (X, Y, {"memory_limit": "much"}, "memory_limit='much': expected bytes"),
-        (X, Y, {"tile_dtype": "float8"}, "tile_dtype='float8': expected 'bfloat16'"),
         (X, Y, {"device": 7}, "device=7: expected a torch device such as 'cuda', or None"),
         (X, None, {}, "requires y to be passed, but the target y is None"),
         (np.where(X > 0, X, np.nan), Y, {}, "contains NaN"),

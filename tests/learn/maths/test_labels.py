@@ -19,7 +19,6 @@ from likewise.learn.maths.labels import (
     draw_landmarks,
     encode_labels,
     has_one_label_per_row,
-    in_content_order,
     indicator,
     is_unlabelled,
     label_runs,
@@ -200,41 +199,6 @@ def test_random_rows_are_sorted_and_distinct():
     np.testing.assert_array_equal(sample_rows(5, 9, np.random.default_rng(0)), np.arange(5))
 
 
-def _arranged(X, y, weights=None):
-    classes, codes = np.unique(y, return_inverse=True)
-    return in_content_order(X, codes, len(classes), weights)
-
-
-@given(st.integers(0, 50))
-def test_the_order_of_rows_and_the_names_of_labels_leave_no_trace(seed):
-    rng = np.random.default_rng(seed)
-    X, y = rng.integers(0, 3, (12, 2)).astype(float), rng.integers(0, 4, 12)  # duplicates within and between classes
-    weights = rng.integers(1, 3, 12).astype(float)
-    order, names = rng.permutation(12), rng.permutation(4)
-    one, other = _arranged(X, y, weights), _arranged(X[order], names[y][order], weights[order])
-    for mine, its in zip(one[:3], other[:3], strict=True):
-        np.testing.assert_array_equal(mine, its)
-
-
-def test_content_order_is_by_class_and_without_rows_of_weight_zero():
-    X, y = np.arange(10.0).reshape(5, 2), np.array(["b", "a", "b", "a", "b"])
-    rows, codes, weights, order = _arranged(X, y, np.array([1.0, 2.0, 0.0, 3.0, 4.0]))
-    assert np.all(np.diff(codes) >= 0)
-    assert sorted(order.rows.tolist()) == [0, 1, 3, 4]
-    np.testing.assert_array_equal(rows, X[order.rows])
-    np.testing.assert_array_equal(weights, np.array([1.0, 2.0, 0.0, 3.0, 4.0])[order.rows])
-
-
-def test_single_and_double_precision_have_one_order_and_rows_that_differ_beyond_it_are_told_apart():
-    X = np.random.default_rng(0).standard_normal((20, 3))
-    y = np.arange(20) % 2
-    np.testing.assert_array_equal(_arranged(X, y)[3].rows, _arranged(X.astype(np.float32), y)[3].rows)
-    X[1] = X[3] + 1e-12
-    swapped = np.arange(20)
-    swapped[[1, 3]] = [3, 1]
-    np.testing.assert_array_equal(_arranged(X, y)[0], _arranged(X[swapped], y)[0])
-
-
 @pytest.mark.parametrize(
     ("y", "kind"),
     [([date(2020, 1, 1), date(2021, 1, 1)], "date"), ([b"a", 1.0], "bytes"), (np.ones(2, complex), "complex")],
@@ -248,12 +212,3 @@ def test_labels_that_no_file_can_hold_are_refused_at_once(y, kind):
 def test_weights_beyond_floating_point_are_refused(weights):
     with pytest.raises(LikewiseError, match=r"sample_weight has values from .* expected zero, or between 1e-12"):
         row_weights(weights, np.eye(4), np.array([0, 0, 1, 1]))
-
-
-def test_classes_of_zeros_alone_are_told_apart_by_their_sizes():
-    X, y = np.zeros((4, 2)), np.array([0, 0, 1, 2])
-    for renamed in (y, (y + 1) % 3, (y + 2) % 3):
-        assert (
-            _arranged(np.vstack([X, np.eye(2)]), np.append(renamed, [3, 3]))[1].tolist()
-            == _arranged(np.vstack([X, np.eye(2)]), np.append(y, [3, 3]))[1].tolist()
-        )

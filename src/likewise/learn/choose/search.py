@@ -23,12 +23,7 @@ from likewise.utils.validation import Interval, StrOptions
 
 SCALINGS = ("unit", "roots", "standard")
 WIDTHS = {"auto": (0.0, 2.0, 1.0, 4.0), "linear": (0.0,), "rbf": (2.0, 1.0, 4.0)}  # of a kernel at full resolution
-FEW_LANDMARK_WIDTHS = {
-    "auto": (0.0, 0.5, 1.0, 2.0),
-    "linear": (0.0,),
-    "rbf": (0.5, 1.0, 2.0),
-    "random": (0.5, 1.0, 2.0),
-}
+FEW_LANDMARK_WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 FEW_RIDGES = (0.01, 0.1, 1.0)
 KERNEL_RIDGES = (0.1, 0.01, 0.3)
@@ -46,7 +41,6 @@ FIXED = {
     "pull": Interval(Real, 0, None, closed="left"),
     "confidence": Interval(Real, 0, None, closed="left"),
     "width": Interval(Real, 0, None, closed="left"),
-    "gamma": Interval(Real, 0, None, closed="neither"),
     "temperature": Interval(Real, 0, None, closed="neither"),
     "raw_weight": Interval(Real, 0, None, closed="left"),
 }
@@ -77,8 +71,6 @@ class Options:
 
     def widths(self, full_resolution: bool) -> tuple[float, ...]:
         """Widths of the kernel to try, the most likely one first; 0 is the linear map."""
-        if "gamma" in self.fixed:
-            return (1.0,)  # whatever the mean squared distance
         if "width" in self.fixed:
             return (self.fixed["width"],)
         return (WIDTHS if full_resolution else FEW_LANDMARK_WIDTHS)[self.kernel]
@@ -95,7 +87,7 @@ class Options:
 
     def settings(self) -> dict[str, Any]:
         """The settings that are not to be chosen, by the names of `Setting`."""
-        elsewhere = ("width", "gamma", "geometry", "raw_weight")
+        elsewhere = ("width", "geometry", "raw_weight")
         given = {name: value for name, value in self.fixed.items() if name not in elsewhere}
         if "geometry" in self.fixed:
             given["lda"] = self.fixed["geometry"] == "lda"

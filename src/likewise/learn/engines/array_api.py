@@ -4,10 +4,7 @@ Blocks of rows are moved to the device and their d x r sums back; the data set s
 taken on the host in float64, so that an engine's result differs from NumPy's by the rounding of its products alone.
 """
 
-import logging
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +18,8 @@ from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, encode_labels, row_weights
 from likewise.learn.maths.passes import Gallery, Swept, deviation
 from likewise.learn.maths.whitening import WhiteningMap, check_room, whiten_gram
-from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, row_hashes, to_host
+from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import Arrays, added
-
-log = logging.getLogger("likewise")
 
 # Rows and columns of a tile. On a processor it stays in the cache; a graphics card wants more work at a time.
 TILE, DEVICE_TILE = (512, 1024), (8192, 8192)
@@ -34,17 +29,11 @@ _BLOCK = 8192  # rows of a block where nothing is tiled
 class ArrayEngine(BlockedEngine):
     """Labelled rows in an array of another library; a NumPy array is taken as a torch tensor.
 
-    Passes run on `device`, None being where X is. `tile_dtype` "bfloat16" is for torch, and for tiles of scores alone.
+    Passes run on `device`, None being where X is.
     """
 
     def __init__(
-        self,
-        X: Any,
-        codes: np.ndarray,
-        n_classes: int,
-        weights: np.ndarray | None = None,
-        device: Any = None,
-        tile_dtype: str | None = None,
+        self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None, device: Any = None
     ) -> None:
         X = _torch().from_numpy(X) if isinstance(X, np.ndarray) else X
         self.xp, self._X = namespace(X), X.detach() if is_torch(X) else X
@@ -52,8 +41,7 @@ class ArrayEngine(BlockedEngine):
         self._float = X.dtype if X.dtype in (self.xp.float32, self.xp.float64) else self.xp.float32
         super().__init__(X.shape[1], np.dtype(str(self._float).split(".")[-1]), codes, n_classes, weights)
         tile = TILE if "cpu" in str(where).lower() else DEVICE_TILE
-        tile_dtype = self._float if tile_dtype is None else self._bfloat16(tile_dtype, where)
-        self.device = Device(self.xp, where, self._float, tile_dtype, tile)
+        self.device = Device(self.xp, where, self._float, tile)
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening through the Gram matrix, its products in float64 where the device has it."""
@@ -68,10 +56,6 @@ class ArrayEngine(BlockedEngine):
         for block in gen_batches(self.shape[0], _BLOCK):
             weights = None if self.weights is None else self.weights[block]
             yield RowBlock(self._rows(block), self.codes[block], weights)
-
-    def hashes(self) -> np.ndarray:
-        blocks = (to_host(self._X[block, :]) for block in gen_batches(self._X.shape[0], _BLOCK))
-        return np.concatenate([row_hashes(np.asarray(rows)) for rows in blocks])
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
@@ -151,7 +135,6 @@ class ArrayEngine(BlockedEngine):
 
     def _squares(self, E: Any, weights: Any) -> Any:
         """Sum of squares, by row and weighted over the columns where anything has a weight."""
-        E = self.xp.astype(E, self._float, copy=False)
         if weights is None and self.weights is None:
             flat = self.xp.reshape(E, (-1,))
             return flat @ flat
@@ -182,18 +165,11 @@ class ArrayEngine(BlockedEngine):
             total = total + to_host(rows.T @ (rows if w is None else rows * w[:, None])).astype(np.float64)
         return total
 
-    def _bfloat16(self, asked: str, where: Any) -> Any:
-        if not is_torch(self._X):
-            raise LikewiseError(f"tile_dtype={asked!r} is for torch: {self.xp.__name__} does not have it")
-        if "cpu" in str(where) and not gains_from_bfloat16():
-            log.warning("tile_dtype='bfloat16' gains nothing here: this processor has no instructions for it")
-        return self.xp.bfloat16
-
 
 def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Distinct labels, the class of each row and weights or None, for an array that an `ArrayEngine` takes."""
     if not isinstance(X, np.ndarray) and not is_foreign(X):
-        raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for dense arrays and torch tensors")
+        raise LikewiseError(f"X is {type(X).__name__}: device is for dense arrays and torch tensors")
     if is_torch(X):
         check_dense(X)
     if len(X.shape) != 2 or 0 in X.shape:
@@ -203,14 +179,6 @@ def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.nda
         raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
     return classes, codes, row_weights(to_host(sample_weight), codes, codes)
-
-
-@cache
-def gains_from_bfloat16() -> bool:
-    """Whether the processor multiplies bfloat16 by itself (AVX512_BF16, AMX, or ARM's bf16)."""
-    info = Path("/proc/cpuinfo")
-    words = set(info.read_text().split()) if info.exists() else set()
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def _device(X: Any, asked: Any) -> Any:
@@ -227,4 +195,4 @@ def _device(X: Any, asked: Any) -> Any:
 
 
 def _torch() -> Any:
-    return optional("torch", "device and tile_dtype", "torch")
+    return optional("torch", "device", "torch")

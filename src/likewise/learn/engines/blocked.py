@@ -8,7 +8,7 @@ import numpy as np
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.engines.tasks import ClassSums, GramSum, ProjectedGram, Projection, Sweep, class_squares
 from likewise.learn.maths.engine import Against, Columns, Maker, Task
-from likewise.learn.maths.labels import ContentOrder, LabelTarget, class_starts
+from likewise.learn.maths.labels import LabelTarget, class_starts
 from likewise.learn.maths.passes import Swept
 from likewise.learn.maths.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.utils.threads import Arrays
@@ -25,23 +25,11 @@ class BlockedEngine:
     ) -> None:
         self.row_codes, self.row_weights = codes, weights
         order, self.n_classes = np.argsort(codes, kind="stable"), n_classes
-        self._visit(order if weights is None else order[weights[order] > 0])
+        self.order = order if weights is None else order[weights[order] > 0]
+        self.codes, self.weights = codes[self.order], None if weights is None else weights[self.order]
+        self.starts = class_starts(self.codes, n_classes)
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None
-
-    def _visit(self, order: np.ndarray) -> None:
-        self.order, self.codes = order, self.row_codes[order]
-        self.weights = None if self.row_weights is None else self.row_weights[order]
-        self.starts = class_starts(self.codes, self.n_classes)
-
-    def arrange(self, order: ContentOrder) -> None:
-        """Number classes anew, and rows by class in this order; blocks are read in their own."""
-        self.row_codes = order.ranks[self.row_codes]
-        self._visit(order.rows)
-
-    def hashes(self) -> np.ndarray:
-        """A hash of each row, in the rows' own order."""
-        raise NotImplementedError
 
     def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
         """None: what is computed from rows is computed again in each pass."""

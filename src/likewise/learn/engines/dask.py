@@ -7,8 +7,7 @@ result does not depend on who was faster.
 
 import os
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -22,10 +21,8 @@ from likewise.errors import LikewiseError, optional
 from likewise.learn.engines.blocked import BlockedEngine
 from likewise.learn.engines.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
-from likewise.learn.maths.labels import ContentOrder
 from likewise.learn.maths.passes import Gallery
 from likewise.rows.sources import NpyFile, check_finite, working_dtype
-from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, added, single_threaded_blas
 
 _FAN_IN = 8  # sums that one task adds
@@ -42,14 +39,12 @@ class DaskEngine(BlockedEngine):
         X = whole_rows(X)
         super().__init__(X.shape[1], working_dtype(X.dtype), codes, n_classes, weights)
         self._parts, self._blocks = self._labelled(X)
-        self._workers = set(self.client.nthreads())
 
     @property
     def n_blocks(self) -> int:
         return len(self._blocks)
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
-        self._welcome()
         sent, size = self._sent(task), blocks_at_a_time(task)
         groups = (self._blocks[i : i + size] for i in range(0, len(self._blocks), size))
         return self._added([self._submit(_sums, sent, *blocks) for blocks in groups])
@@ -64,25 +59,9 @@ class DaskEngine(BlockedEngine):
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
-        self._welcome()
         sent, groups = self._sent(task), columns.groups
         parts = [self._submit(_against, sent, group, block) for block in self._blocks for group in groups]
         return self._added(parts, len(groups))
-
-    def hashes(self) -> np.ndarray:
-        """A hash of each row, computed where it is; zero for one of weight zero."""
-        found = self.gathered([self._submit(_hashes, block) for block in self._blocks])
-        hashes = np.zeros(len(self.row_codes), dtype=np.uint64)
-        for part, of_block in zip(self._parts, found, strict=True):
-            places = self._places(part)
-            hashes[part][places >= 0] = of_block[places[places >= 0]]
-        return hashes
-
-    def arrange(self, order: ContentOrder) -> None:
-        """The same, and in the blocks on the workers."""
-        super().arrange(order)
-        sent = self._sent(order.ranks)
-        self._blocks = [self._submit(_recoded, sent, block) for block in self._blocks]
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in X, ascending: only these reach the client."""
@@ -110,21 +89,6 @@ class DaskEngine(BlockedEngine):
             parts.append(slice(a, b))
             blocks.append(prepare(chunk, self.row_codes[a:b], weights, self.dtype, a))
         return parts, self.client.compute(blocks, retries=2)
-
-    def _welcome(self) -> None:
-        """Give workers that have come since the last pass their share of the blocks.
-
-        Dask itself would leave them where they are. A copy is a task like any other, made again if that worker goes.
-        """
-        threads = self.client.nthreads()
-        new, self._workers = threads.keys() - self._workers, set(threads)
-        if not new:
-            return
-        holders = self.client.who_has(self._blocks)
-        held = [next(iter(holders.get(block.key) or ()), None) for block in self._blocks]
-        for worker, number in _moves(held, threads, new):
-            place = {"workers": [worker], "allow_other_workers": True, "pure": False}
-            self._blocks[number] = self.client.submit(_same, self._blocks[number], **place)
 
     def _places(self, part: slice) -> np.ndarray:
         """Where each row of a chunk is in its block, which is sorted by label; -1 for one of weight zero."""
@@ -184,21 +148,6 @@ def blocks_at_a_time(task: Task) -> int:
     return min(max(1, getattr(task, "result_bytes", 0) // _BLOCK_BYTES), _BLOCKS_A_THREAD)
 
 
-def _moves(held: list[str | None], threads: dict[str, int], new: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Which blocks go to which new worker, from those that hold the most per thread; `held` says who holds each."""
-    count = Counter(held)
-    share = len(held) / max(sum(threads.values()), 1)
-    for worker in sorted(new):
-        for _ in range(int(share * threads[worker])):
-            most = max((w for w in count if w in threads), key=lambda w: count[w] / threads[w], default=worker)
-            if most == worker:
-                break
-            number = held.index(most)
-            yield worker, number
-            held[number] = worker
-            count.update({worker: 1, most: -1})
-
-
 # -- What runs on a worker --------------------------------------------------------------------------------------------
 
 
@@ -210,17 +159,6 @@ def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: n
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _hashes(block: RowBlock) -> np.ndarray:
-    return row_hashes(block.rows)
-
-
-def _recoded(ranks: np.ndarray, block: RowBlock) -> RowBlock:
-    """A block with its classes numbered anew, and sorted by them."""
-    codes = ranks[block.codes]
-    order = np.argsort(codes, kind="stable")
-    return RowBlock(block.rows[order], codes[order], None if block.weights is None else block.weights[order])
 
 
 def _sums(task: Task, *blocks: RowBlock) -> Arrays:

@@ -34,7 +34,6 @@ class Device:
     xp: Any  # namespace of the library
     where: Any  # its device
     dtype: Any  # of products, float32 or float64
-    tile_dtype: Any  # of tiles of scores; their sums are in `dtype`
     tile: tuple[int, int]  # rows and columns of a tile
 
     @property
@@ -73,20 +72,20 @@ class Device:
     def columns(self, gallery: Gallery) -> DeviceColumns:
         """The columns of a pass, brought here."""
         weights = None if gallery.weights is None else self.put(gallery.weights)
-        Q, back = (self.put(part, self.tile_dtype) for part in (gallery.G, gallery.back))
+        Q, back = (self.put(part) for part in (gallery.G, gallery.back))
         return DeviceColumns(self, Q, back, weights, gallery.starts)
 
     def tiles(
         self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget
     ) -> Iterator[tuple[slice, Any]]:
         """S - clamp(S), tile by tile of the columns; rows and columns are sorted by label."""
-        P, runs, m = self.xp.astype(P, self.tile_dtype, copy=False), label_runs(codes), columns.Q.shape[0]
+        runs, m = label_runs(codes), columns.Q.shape[0]
         for first in range(0, m, self.tile[1]):
             tile = slice(first, min(first + self.tile[1], m))
             yield tile, self._clamped(P @ columns.Q[tile, :].T, runs, columns.starts, first, target)
 
     def summed(self, E: Any, columns: DeviceColumns, tile: slice) -> Any:
-        return self.xp.astype(E @ columns.back[tile, :], self.dtype, copy=False)
+        return E @ columns.back[tile, :]
 
     def _clamped(self, S: Any, runs: Runs, starts: np.ndarray, first: int, target: LabelTarget) -> Any:
         """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""

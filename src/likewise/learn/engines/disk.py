@@ -16,7 +16,6 @@ from likewise.learn.engines.tasks import block_columns, block_sums, labelled_blo
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.passes import Gallery
 from likewise.rows.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
-from likewise.utils.arrays import row_hashes
 from likewise.utils.threads import Arrays, accumulated, added
 
 DEFAULT_LIMIT = 1_000_000_000
@@ -98,9 +97,6 @@ class DiskEngine(BlockedEngine):
             if len(block.codes):
                 yield block
         self._checked = True
-
-    def hashes(self) -> np.ndarray:
-        return np.concatenate([row_hashes(rows) for _, rows in self.source.blocks(self.budget.block_rows)])
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         return self._summed(lambda block: block_sums(task, block), getattr(task, "kept", None))

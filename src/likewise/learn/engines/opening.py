@@ -13,7 +13,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine
-from likewise.learn.maths.labels import content_order, encode_labels, in_content_order, row_weights
+from likewise.learn.maths.labels import encode_labels, row_weights
 from likewise.rows.parquet import ParquetRows
 from likewise.rows.reading import read_table
 from likewise.rows.sources import BlockStream, NpyFile
@@ -22,8 +22,7 @@ from likewise.rows.table import Table, tidy_labels
 from likewise.utils.arrays import is_foreign, to_host
 from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
 
-MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
-_OPTIONS = ("memory_limit", "device", "tile_dtype")
+_OPTIONS = ("memory_limit", "device")
 Labels = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 """Distinct labels sorted, the class of each row, and weights or None."""
 
@@ -35,13 +34,12 @@ class Rows:
     Attributes
     ----------
     engine : the rows, sorted by label, and the sums over them that a fit asks for.
-    classes : the distinct labels, sorted; the engine numbers them in an order of its own.
+    classes : the distinct labels, sorted.
     where : "memory", "disk", "dask" or "array", an array of another library or bound for a device.
+    given_codes : the class of each row in the order in which they were given.
+    given_rows : the number, as given, of each row of the engine in label order.
     feature_names : names of the columns, if X was a data frame.
     memory_limit : bytes that work on the rows may take.
-    given_codes : the class of each row in the order in which they were given, as a place in `classes`.
-    given_rows : the number, as given, of each row of the engine in label order.
-    hashes : of the rows as given, by which they are recognised; None where reading them all would cost too much.
     """
 
     engine: Engine
@@ -49,7 +47,6 @@ class Rows:
     where: str
     given_codes: np.ndarray
     given_rows: np.ndarray
-    hashes: np.ndarray | None = None
     feature_names: np.ndarray | None = None
     memory_limit: int = DEFAULT_LIMIT
 
@@ -64,13 +61,7 @@ class Rows:
 
 
 def open_rows(
-    X: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    *,
-    memory_limit: int | str | None = None,
-    device: Any = None,
-    tile_dtype: str | None = None,
+    X: Any, y: Any = None, sample_weight: Any = None, *, memory_limit: int | str | None = None, device: Any = None
 ) -> Rows:
     """Open rows and labels where they are.
 
@@ -83,7 +74,6 @@ def open_rows(
     sample_weight : (n,) a row of weight w counts as w rows
     memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
     device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
-    tile_dtype : "bfloat16" computes tiles of scores in it, in torch; None is the precision of X
 
     Examples
     --------
@@ -95,7 +85,7 @@ def open_rows(
     >>> SLR(rank=2).fit(rows).n_features_in_
     4
     """
-    options = checked_options({"memory_limit": memory_limit, "device": device, "tile_dtype": tile_dtype})
+    options = checked_options({"memory_limit": memory_limit, "device": device})
     own, (X, y) = y is None, _with_labels(X, y)
     place, limit = where(X, options), memory_limit_of(options)
     if place in ("disk", "dask"):
@@ -103,9 +93,9 @@ def open_rows(
     if place == "array":
         from likewise.learn.engines.array_api import ArrayEngine, array_labels
 
-        labels = array_labels(X, y, sample_weight)
-        engine = ArrayEngine(X, labels[1], len(labels[0]), labels[2], device, tile_dtype)
-        return _distant(engine, place, labels, limit)
+        classes, codes, weights = array_labels(X, y, sample_weight)
+        engine = ArrayEngine(X, codes, len(classes), weights, device)
+        return Rows(engine, classes, place, codes, engine.order, memory_limit=limit)
     names = feature_names(X)
     X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
     return memory_rows(X, y, sample_weight, names, limit)
@@ -115,23 +105,13 @@ def memory_rows(
     X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int = DEFAULT_LIMIT
 ) -> Rows:
     """Rows that scikit-learn has checked."""
-    classes, given = encode_labels(y)
-    weights = row_weights(sample_weight, X, given)
-    X, codes, weights, order = in_content_order(X, given, len(classes), weights)
-    engine = MemoryEngine(X, codes, len(classes), weights)
-    return Rows(engine, classes, "memory", given, order.rows, order.hashes, names, limit)
-
-
-def _distant(engine: Any, place: str, labels: Labels, limit: int) -> Rows:
-    """Rows that stay where they are, on an engine, with classes and rows in the order of their content.
-
-    More than a million of them are left in the order of the names and of the rows as they came.
-    """
-    classes, codes, weights = labels
-    hashes = engine.hashes() if len(codes) <= MOST_HASHES else None
-    if hashes is not None:
-        engine.arrange(content_order([hashes], codes, len(classes), weights))
-    return Rows(engine, classes, place, codes, engine.order, hashes, memory_limit=limit)
+    classes, codes = encode_labels(y)
+    weights = row_weights(sample_weight, X, codes)
+    order = np.argsort(codes, kind="stable")
+    order = order if weights is None else order[weights[order] > 0]
+    # Sorted once: a block of rows is then a slice, not a copy.
+    engine = MemoryEngine(X[order], codes[order], len(classes), None if weights is None else weights[order])
+    return Rows(engine, classes, "memory", codes, order, names, limit)
 
 
 def memory_limit_of(options: Mapping[str, Any]) -> int:
@@ -143,7 +123,7 @@ def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
     """Where rows are, or would be after `open_rows` with these options: see `Rows.where`."""
     if is_out_of_core(X):
         return "dask" if _is_dask(X) else "disk"
-    on_device = any((options or {}).get(name) is not None for name in ("device", "tile_dtype"))
+    on_device = (options or {}).get("device") is not None
     return "array" if on_device or (not _is_numpy(X) and is_foreign(X)) else "memory"
 
 
@@ -162,14 +142,12 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """The options of `open_rows`, by name, each of them valid."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     for name in given.keys() - set(_OPTIONS):
-        raise LikewiseError(f"rows has the unknown option {name!r}: expected {', '.join(_OPTIONS[:-1])} or tile_dtype")
+        raise LikewiseError(f"rows has the unknown option {name!r}: expected {' or '.join(_OPTIONS)}")
     if "memory_limit" in given:
         in_bytes(given["memory_limit"])
-    device, tile_dtype = given.get("device"), given.get("tile_dtype")
+    device = given.get("device")
     if not (device is None or isinstance(device, str) or type(device).__module__ == "torch"):
         raise LikewiseError(f"device={device!r}: expected a torch device such as 'cuda', or None")
-    if tile_dtype not in (None, "bfloat16"):
-        raise LikewiseError(f"tile_dtype={tile_dtype!r}: expected 'bfloat16', or None for the precision of X")
     return given
 
 
@@ -198,16 +176,17 @@ def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
 
 def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any], own: bool) -> Rows:
     """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
-    if "device" in options or "tile_dtype" in options:
-        raise LikewiseError(f"X is {type(X).__name__}: device and tile_dtype are for arrays in memory")
+    if "device" in options:
+        raise LikewiseError(f"X is {type(X).__name__}: device is for arrays in memory")
     source, labels = _labelled_source(X, y, sample_weight, own)
     (classes, codes, weights), limit = labels, memory_limit_of(options)
     if _is_dask(source):
         from likewise.learn.engines.dask import DaskEngine
 
-        return _distant(DaskEngine(source, codes, len(classes), weights), "dask", labels, limit)
+        cluster = DaskEngine(source, codes, len(classes), weights)
+        return Rows(cluster, classes, "dask", codes, cluster.order, memory_limit=limit)
     engine = DiskEngine(source, codes, len(classes), weights, options.get("memory_limit"))
-    return _distant(engine, "disk", labels, limit)
+    return Rows(engine, classes, "disk", codes, engine.order, memory_limit=limit)
 
 
 def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any, Labels]:

@@ -3,14 +3,14 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import dense, is_foreign, like, row_hashes, to_host, wide
+from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
@@ -142,56 +142,6 @@ class LabelTarget:
                 scores *= scores.dtype.type(self.same_weight[c])
             S[block] += 2 * scores
         return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
-
-
-# -- An order that hangs on what rows hold -----------------------------------------------------------------------------
-
-
-class ContentOrder(NamedTuple):
-    """Row numbers by class, without rows of weight zero, the new number of each class, and hashes of all rows."""
-
-    rows: np.ndarray
-    ranks: np.ndarray
-    hashes: np.ndarray
-
-
-def content_order(
-    hashes: Sequence[np.ndarray], codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
-) -> ContentOrder:
-    """An order of rows and classes by hashes of the rows, the first of them first: what is drawn by place then hangs
-    on what rows hold.
-
-    Classes come by their smallest hash, then by all of them and their weights; two that still tie hold the same rows,
-    and any order of these gives the same result. So neither the order in which rows come nor the names of labels
-    change what is learned.
-    """
-    w = np.zeros(len(codes)) if weights is None else weights
-    order = np.lexsort((w, *hashes[::-1], codes))
-    order = order if weights is None else order[weights[order] > 0]
-    present, starts = np.unique(codes[order], return_index=True)
-    all_of = np.add.reduceat(_mixed(hashes[-1][order] + _mixed(w[order].view(np.uint64))), starts)
-    ranks = np.empty(n_classes, dtype=codes.dtype)
-    absent = np.setdiff1d(np.arange(n_classes), present)
-    ranks[np.concatenate([present[np.lexsort((all_of, hashes[0][order][starts]))], absent])] = np.arange(n_classes)
-    return ContentOrder(order[np.argsort(ranks[codes[order]], kind="stable")], ranks, hashes[0])
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """64-bit integers scattered, so that sums of different ones differ."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)  # a zero counts too
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.asarray(values ^ (values >> np.uint64(27)))
-
-
-def in_content_order(
-    X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None
-) -> tuple[Any, np.ndarray, np.ndarray | None, ContentOrder]:
-    """Rows of an array, their classes and weights in the order of their content, and that order."""
-    hashes = [row_hashes(X)]
-    if len(np.unique(hashes[0])) < len(codes):  # rows alike in single precision may still differ
-        hashes.append(row_hashes(X, exact=True))
-    found = content_order(hashes, codes, n_classes, weights)
-    return X[found.rows], found.ranks[codes[found.rows]], None if weights is None else weights[found.rows], found
 
 
 # -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------

@@ -11,8 +11,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from likewise.learn.maths.anchoring import anchored_regression
 from likewise.learn.maths.kernel_ridge import MOST_BYTES, ExactKernel, LandmarkKernel
-from likewise.learn.maths.kernels import Features, UnitRows, sample
-from likewise.learn.maths.random_features import RandomFeatures
+from likewise.learn.maths.kernels import UnitRows, sample
 from likewise.learn.maths.scaling import scaled
 from likewise.learn.maths.whitening import fixed_signs
 from likewise.utils.arrays import dense
@@ -28,8 +27,7 @@ class Preparation:
 
     `kernel_size` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
     if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in
-    double precision. The raw part beside the learned one has at most `raw_width` columns. With a `random_seed` the
-    kernel has random features, as many as `kernel_size` and drawn by it alone; `gamma` is then their γ unless None.
+    double precision. The raw part beside the learned one has at most `raw_width` columns.
     """
 
     kernel_size: int | None = None
@@ -37,14 +35,12 @@ class Preparation:
     seed: int = 0
     memory: int = MOST_BYTES
     raw_width: int | None = 256
-    random_seed: int | None = None
-    gamma: float | None = None
 
     def __call__(self, unit: UnitRows, width: float, kept: Any = None) -> Any:
         """The regression of one kernel width; 0 is linear. The pass of landmarks is `kept` while it lasts."""
         rng = np.random.default_rng(self.seed)
         if not self.full_resolution(width):
-            return anchored_regression(unit, self._few_features(unit, width, rng), self.n_landmarks, rng)
+            return anchored_regression(unit, unit.kernel(width, self.kernel_size or 1, rng), self.n_landmarks, rng)
         if not self.holds_kernel(unit.engine.shape):
             return LandmarkKernel(unit, unit.kernel(width, self.most_landmarks, rng), kept)
         if not hasattr(unit.engine, "X"):  # on disk or elsewhere, and few enough to be brought here
@@ -52,14 +48,6 @@ class Preparation:
         n = unit.engine.shape[0]
         dtype = unit.engine.dtype if n * n * unit.engine.dtype.itemsize <= self.memory else np.float32
         return ExactKernel(unit, width, dtype, self.memory)
-
-    def _few_features(self, unit: UnitRows, width: float, rng: np.random.Generator) -> Features:
-        """`kernel_size` landmarks or random features, or unit rows themselves."""
-        size = self.kernel_size or 1
-        if self.random_seed is None or not width:
-            return unit.kernel(width, size, rng)
-        gamma = unit.gamma(width) if self.gamma is None else self.gamma
-        return RandomFeatures.drawn(len(unit.mean), size, gamma, np.random.default_rng(self.random_seed))
 
     def full_resolution(self, width: float) -> bool:
         """Whether a kernel of this width takes as many landmarks as there is room for."""

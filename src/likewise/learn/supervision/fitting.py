@@ -65,7 +65,7 @@ def _check_parameters(model: Any) -> None:
     """Raise for parameters that have a meaning for one label per row alone, rather than ignore them."""
     options = checked_options(model.rows)
     given = {name: getattr(model, name) for name in ("compress", "acceleration", "whitening_width", "init")}
-    for name, value in {**given, "device": options.get("device"), "tile_dtype": options.get("tile_dtype")}.items():
+    for name, value in {**given, "device": options.get("device")}.items():
         usual = "fixed" if name == "init" else None
         if value != usual:
             raise LikewiseError(

@@ -10,20 +10,13 @@ import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder, normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.labels import (
-    LabelTarget,
-    check_weights,
-    encode_labels,
-    in_content_order,
-    is_unlabelled,
-    row_weights,
-)
+from likewise.learn.maths.labels import LabelTarget, check_weights, encode_labels, is_unlabelled, row_weights
 from likewise.learn.supervision.pairs import KnownPairs, intervals
 from likewise.learn.supervision.regression import Pairs
 from likewise.learn.supervision.tiled import LabelClamp, StoredClamp, TileClamp, TiledPairs
 from likewise.rows.relevance import Relevance
 from likewise.rows.shared_labels import SharedLabels
-from likewise.utils.arrays import check_magnitude, row_hashes
+from likewise.utils.arrays import check_magnitude
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_sample_weight, validate_data
 
 
@@ -91,9 +84,9 @@ def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Supervision:
     codes = np.full(len(y), -1)
     classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
     weights = row_weights(sample_weight, X, codes)
-    codes[unlabelled] = len(classes)  # a class of their own, last, to be sorted like the others
-    X, codes, weights, order = in_content_order(X, codes, len(classes) + 1, weights)
-    codes = np.where(codes == order.ranks[-1], -1, codes - (codes > order.ranks[-1]))
+    if weights is not None and not weights.all():
+        counted = weights > 0
+        X, codes, weights = X[counted], codes[counted], weights[counted]
     return Supervision(X, X, codes, weights, classes)
 
 
@@ -124,23 +117,7 @@ def read_related(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -
         X, G = X.astype(dtype, copy=False), G.astype(dtype, copy=False)
         check_magnitude(G, "gallery")
     relevance = (y if isinstance(y, Relevance) else Relevance(y)).fitted_to(X.shape[0], G.shape[0])
-    return _related_in_content_order(X, G, relevance, _weights(sample_weight, X))
-
-
-def _related_in_content_order(X: Any, G: Any, relevance: Relevance, weights: np.ndarray | None) -> Supervision:
-    """Queries and items by what they hold, so that what is drawn does not hang on the order in which they came."""
-    rows = _by_content(X, np.diff(relevance.R.indptr))
-    columns = rows if G is X else _by_content(G, np.bincount(relevance.R.indices, minlength=G.shape[0]))
-    R = relevance.R[rows][:, columns]
-    R.sort_indices()
-    known = Relevance(R, unstored=relevance.unstored, kind=relevance.kind)
-    X = X[rows]
-    return Supervision(X, X if columns is rows else G[columns], known, None if weights is None else weights[rows])
-
-
-def _by_content(X: Any, n_known: np.ndarray) -> np.ndarray:
-    """Row numbers by their hashes; those of equal rows by how many pairs are known of each."""
-    return np.lexsort((n_known, row_hashes(X, exact=True), row_hashes(X)))
+    return Supervision(X, G, relevance, _weights(sample_weight, X))
 
 
 def _weights(sample_weight: Any, X: Any) -> np.ndarray | None:
