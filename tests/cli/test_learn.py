@@ -14,7 +14,7 @@ import likewise
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Feedback, Teacher, load_index
-from likewise.teach.feedback_csv import feedback_to_csv
+from likewise.teach.feedback import feedback_to_csv
 
 
 @pytest.fixture

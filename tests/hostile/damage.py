@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sqlite3
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -158,7 +160,6 @@ def text(rng: Rng, data: bytes) -> bytes:
 
 def journal_lines(check: bytes) -> OfBytes:
     """Lines of a journal with changed fields and right checksums; or damaged bytes."""
-    compact = (",", ":") if check.startswith(b',"') else None
 
     def act(rng: Rng, data: bytes) -> bytes:
         if rng.random() < 0.4:
@@ -167,7 +168,7 @@ def journal_lines(check: bytes) -> OfBytes:
         number = int(rng.integers(0, len(lines) - 1))
         entry = json.loads(lines[number])
         entry.pop("crc", None)
-        line = json.dumps(changed(rng, entry), separators=compact).encode()
+        line = json.dumps(changed(rng, entry)).encode()
         lines[number] = line[:-1] + check % zlib.crc32(line[:-1]) if line.endswith(b"}") and len(line) > 2 else line
         return b"\n".join(lines)
 
@@ -175,4 +176,19 @@ def journal_lines(check: bytes) -> OfBytes:
 
 
 checked_lines = journal_lines(b', "crc": "%08x"}')
-compact_lines = journal_lines(b',"crc":"%08x"}')
+
+
+def journal_records(rng: Rng, data: bytes) -> bytes:
+    """A journal with a record whose fields were changed and whose checksum is right again; or damaged bytes."""
+    if rng.random() < 0.4:
+        return damaged(rng, data)
+    with scratch_folder() as scratch:
+        path = Path(scratch) / "journal"
+        path.write_bytes(data)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            rows = connection.execute("SELECT sequence, payload FROM journal").fetchall()
+            sequence, payload = rows[int(rng.integers(0, len(rows)))]
+            text = json.dumps(changed(rng, json.loads(payload)))
+            crc = zlib.crc32(text.encode())
+            connection.execute("UPDATE journal SET payload = ?, crc = ? WHERE sequence = ?", (text, crc, sequence))
+        return path.read_bytes()

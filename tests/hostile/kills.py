@@ -151,7 +151,7 @@ def _mark_and_note(folder: Path) -> None:
 
 
 def _confirmed(folder: Path) -> int:
-    """How many marks stand; all that were noted do, but one that may have been undone without a note."""
+    """How many marks are in force; all that were noted are, but one that may have been undone without a note."""
     noted = (folder / "notes").read_text().splitlines() if (folder / "notes").exists() else []
     undone = {line[1:] for line in noted if line[0] == "-"}
     standing = {event.id for event in Feedback(folder / "out").steps()}

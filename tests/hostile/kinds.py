@@ -32,7 +32,7 @@ KINDS = {
         Kind("images", sound.write_images, by.one(damaged), sound.read_images),
         Kind("xmp", sound.write_sidecars, by.one(damaged), sound.read_sidecars),
         Kind("undo list", sound.write_undo_list, by.only("undo.jsonl", by.checked_lines), sound.read_undo_list),
-        Kind("feedback", sound.write_marks, by.only("feedback.jsonl", by.compact_lines), sound.read_taught),
+        Kind("feedback", sound.write_marks, by.only("marks.sqlite", by.journal_records), sound.read_taught),
         Kind("lesson", sound.write_lesson, by.only(".likewise", by.resealed), sound.read_taught),
         Kind("extraction", sound.write_extraction, by.work_part, sound.read_extraction),
         Kind("paper cells", sound.write_cells, by.only("cells.jsonl", by.checked_lines), sound.read_cells),

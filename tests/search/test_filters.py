@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -132,9 +131,8 @@ def test_wrong_conditions_get_a_sentence(folder: Path) -> None:
 def test_the_journal_names_the_ids(folder: Path) -> None:
     teacher = Teacher(load_index(folder), Feedback(folder))
     teacher.mark("doc-7108", "doc-7111", True)
-    line = json.loads((folder / "feedback.jsonl").read_text().splitlines()[-1])
-    assert "doc-7108" in json.dumps(line)
-    assert "doc-7111" in json.dumps(line)
+    event = Feedback(folder).events()[-1]
+    assert (event.queries[0].id, event.items[0].id) == ("doc-7108", "doc-7111")  # type: ignore[union-attr]
     teacher.undo()
 
 

@@ -38,7 +38,7 @@ def learn(
       likewise learn photos.index --feedback feedback.csv
     """
     from likewise.teach import Feedback, Teacher
-    from likewise.teach.feedback_csv import feedback_from_csv
+    from likewise.teach.feedback import feedback_from_csv
 
     check_writable(output)
     loaded = open_index(index)

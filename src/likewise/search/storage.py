@@ -83,11 +83,6 @@ def write_index(
     return version, files
 
 
-def written(folder: Path) -> float:
-    """When the current version of an index was written."""
-    return (folder / _POINTER).stat().st_mtime
-
-
 def _check_free(folder: Path) -> None:
     """Refuse to write into a file, or into a folder that holds anything but an index."""
     if folder.is_file():

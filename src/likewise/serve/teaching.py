@@ -156,7 +156,7 @@ class TeachingSession:
         """Show an index under the lesson that is in force, beside what was before it."""
         session, before, lessons = self.session, self._number, self.feedback.lessons
         self._lesson = lessons[-1] if lessons else None
-        standing = [] if self._lesson is None else self.feedback.standing_at(self._lesson)
+        standing = [] if self._lesson is None else self.feedback.events_at(self._lesson)
         self._learned = frozenset(event.id for event in standing if event.kind in ("mark", "label"))
         if self._lesson is None:
             session.previous = None

@@ -11,7 +11,6 @@ from likewise.search.identity import Identities, ItemRef, edited
 from likewise.search.index import BaseIndex, Index
 from likewise.search.rank import Engine
 from likewise.search.smoothed_gallery import with_base_part
-from likewise.search.storage import written
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.lifted import LiftedEngine, LiftedVectors, Reached, after_lesson
 from likewise.teach.taught import Taught
@@ -127,7 +126,6 @@ def save_index(index: Index | TaughtIndex, folder: str | os.PathLike[str]) -> Pa
         if not has_feedback(place):
             return
         old, feedback = Identities(before["items"], before["raw"]), Feedback(place)
-        feedback.adopt(old, written(place))
         named = {ref for event in feedback.events() for ref in (*event.items, *event.queries)}
         refs = (ref for ref in named if isinstance(ref, ItemRef))
         for pair in edited(refs, old, index.identities, feedback.aliases):

@@ -23,7 +23,6 @@ from likewise.learn.base import SimilarityModel
 from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex, Index
 from likewise.search.rank import query_rows, row_numbers
-from likewise.search.storage import written
 from likewise.teach import lesson_card
 from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import Group, Node, groups_of
@@ -329,19 +328,11 @@ def listener(index: Index, feedback: Feedback) -> Listener:
 
 
 def opened_feedback(index: BaseIndex) -> Feedback:
-    """The journal of an index that was loaded; marks that name row numbers name items from now on."""
+    """The feedback of an index that was loaded."""
     assert index.folder is not None
     feedback = Feedback(index.folder)
-    left = feedback.adopt(index.identities, written(index.folder))
-    if left:
-        log.warning(
-            "%s: %d marks name rows of an earlier state of this index, and not which items these were; they are kept, "
-            "but not used",
-            feedback.path,
-            left,
-        )
     if feedback.damaged:
-        log.warning("%s: %d damaged lines were passed over", feedback.path, feedback.damaged)
+        log.warning("%s: %d damaged records were passed over", feedback.path, feedback.damaged)
     return feedback
 
 
@@ -367,7 +358,7 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, 
     found = read_lesson(index, lesson.id) if is_kept else None
     if found is None:
         teacher = Teacher(index, feedback)
-        taught, part = teacher.taught_by(listener(index, feedback).said(feedback.standing_at(lesson)))
+        taught, part = teacher.taught_by(listener(index, feedback).said(feedback.events_at(lesson)))
         if not isinstance(taught.model, Taught):
             return None
         found = taught.model, part

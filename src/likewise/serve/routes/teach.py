@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from likewise.serve import schemas
 from likewise.serve.routes.common import NO_STORE, CurrentTeaching, Who
 from likewise.serve.schemas import ERRORS
-from likewise.teach.feedback_csv import feedback_to_csv
+from likewise.teach.feedback import feedback_to_csv
 
 _MOST_WAITING = 1000  # events that a slow page may be behind; then it has to begin anew
 _PULSE = 1.0  # seconds between two looks at the journal, where another process may have written
