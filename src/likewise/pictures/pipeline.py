@@ -16,7 +16,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.pictures.base import ImageExtractor, load_extractor, make_extractor, map_groups, n_workers
 from likewise.pictures.contents import ReadFile, content_hash, date_taken
-from likewise.pictures.decoders import Decoders
+from likewise.pictures.decoding import Decoders
 from likewise.pictures.folder import (
     LABELS,
     ImageFile,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from likewise.pictures.decoders import Decoded, DecoderLimits, Decoders
+from likewise.pictures.decoding import Decoded, DecoderLimits, Decoders
 from likewise.pictures.images import ImageError, encode_jpeg
 from likewise.serve.settings import Limits
 
