@@ -69,7 +69,7 @@ class Decoders:
         self._lock = os.path.join(self._folder.name, "lock")  # held by the process that decodes a large picture
         self._starting = threading.Lock()
         self._pool: ProcessPool | None = None
-        self._pending: set[Future[Any]] = set()
+        self._pending: set[Future[Decoded]] = set()
 
     def pixels(
         self, data: bytes, at_least: int | None = None, max_pixels: int = MAX_PIXELS, reduced: bool = False
@@ -130,7 +130,7 @@ class Decoders:
     def _result(self, arguments: tuple[Any, ...]) -> Decoded:
         pool = self._running()
         try:
-            future = pool.schedule(_answer, arguments, timeout=_PATIENCE * self.limits.seconds)
+            future: Future[Decoded] = pool.schedule(_answer, arguments, timeout=_PATIENCE * self.limits.seconds)
         except RuntimeError as error:  # it broke or was closed since
             raise CancelledError if self._closed else BrokenProcessPool(str(error)) from error
         self._pending.add(future)
@@ -140,8 +140,7 @@ class Decoders:
             while not wait({future}, 1).done:  # a pool that breaks may forget what has just been scheduled
                 if not pool.active:
                     raise BrokenProcessPool
-            result: Decoded = future.result()
-            return result
+            return future.result()
         finally:
             self._pending.discard(future)
 
@@ -161,7 +160,7 @@ class Decoders:
 
 def _end(pool: ProcessPool | None) -> None:
     if pool is not None:
-        pool.stop()
+        pool.stop()  # type: ignore[no-untyped-call]
         pool.join()
 
 
