@@ -1,6 +1,6 @@
 """Decoding in worker processes: slow, huge or hostile pictures are stopped there, and the process is replaced.
 
-Memory and seconds of computing are limited where the system can do that (Linux, macOS in part); elapsed time everywhere.
+Memory and computing time are limited where the system can do that (Linux; macOS in part), elapsed time everywhere.
 """
 
 import os
