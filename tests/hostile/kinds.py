@@ -35,7 +35,7 @@ KINDS = {
         Kind("feedback", sound.write_marks, by.only("marks.sqlite", by.journal_records), sound.read_taught),
         Kind("lesson", sound.write_lesson, by.only(".likewise", by.resealed), sound.read_taught),
         Kind("extraction", sound.write_extraction, by.work_part, sound.read_extraction),
-        Kind("paper cells", sound.write_cells, by.only("cells.jsonl", by.checked_lines), sound.read_cells),
+        Kind("paper cells", sound.write_cells, by.only("cells.sqlite", damaged), sound.read_cells),
         Kind("checkpoint", sound.write_checkpoint, by.one(by.resealed), sound.read_checkpoint),
         Kind("extractor", sound.write_extractors, by.one(by.resealed), sound.read_extractors),
     )

@@ -193,27 +193,26 @@ def test_results_of_the_paper_are_never_thrown_away(tmp_path: Path) -> None:
         journal = CellJournal(tmp_path, header)
         journal.add(("tables", str(number), 0), Done([Cell("tables", str(number), 0, 1.0, {"mAP": 0.5})]))
     kept = sorted(path.name for path in tmp_path.glob("cells.previous*"))
-    assert kept == ["cells.previous-2.jsonl", "cells.previous.jsonl"]
-    data = bytearray((tmp_path / "cells.jsonl").read_bytes())
+    assert kept == ["cells.previous-2.sqlite", "cells.previous.sqlite"]
+    data = bytearray((tmp_path / "cells.sqlite").read_bytes())
     data[3] ^= 1
-    (tmp_path / "cells.jsonl").write_bytes(data)
-    with pytest.raises(LikewiseError, match=r"the first line of .* is damaged, and the results in it are kept"):
+    (tmp_path / "cells.sqlite").write_bytes(data)
+    with pytest.raises(LikewiseError, match=r"cells.sqlite is not a journal"):
         CellJournal(tmp_path, header, resume=True)
-    assert (tmp_path / "cells.jsonl").read_bytes() == data
+    assert (tmp_path / "cells.sqlite").read_bytes() == data
 
 
 def test_a_flipped_bit_in_a_result_is_said_and_the_file_kept(tmp_path: Path) -> None:
     journal = CellJournal(tmp_path, {"seed": 0})
     for split in range(3):
         journal.add(("tables", "LDA", split), Done([Cell("tables", "LDA", split, 1.0, {"mAP": 0.5})]))
-    data = (tmp_path / "cells.jsonl").read_bytes()
-    damaged = data.replace(b'"mAP": 0.5', b'"mAP": 0.4', 1)
-    (tmp_path / "cells.jsonl").write_bytes(damaged)
+    data = (tmp_path / "cells.sqlite").read_bytes()
+    damaged = data.replace(b'"mAP":0.5', b'"mAP":0.4', 1)
+    (tmp_path / "cells.sqlite").write_bytes(damaged)
     again = CellJournal(tmp_path, {"seed": 0}, resume=True)
     assert again.damaged == 1
     assert len(again.done) == 2
-    assert again.moved is not None
-    assert again.moved.read_bytes() == damaged
+    assert journal.path.read_bytes() == damaged
 
 
 def test_a_store_of_byte_labels_is_read_as_text(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import likewise
 from likewise.cli import app
 from likewise.paper.cells import COLUMNS
 from likewise.paper.protocol import TrainingBudget
+from likewise.utils.journal import Journal
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(likewise.__file__).parents[1])}
 PICTURES = ("figure1.png", "figure2.png", "figure3.png", "theorem1.png", "corollary1.png")
@@ -122,9 +123,8 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
 
 
 def _finished(folder: Path) -> int:
-    """Tasks in the journal: its lines less the header and the command."""
-    path = folder / "cells.jsonl"
-    return path.read_bytes().count(b"\n") - 2 if path.exists() else 0
+    """Tasks in the journal: its records less the header and the command."""
+    return len(Journal(folder / "cells.sqlite").read()) - 2
 
 
 def test_times_can_be_measured_again_at_the_settings_found(tmp_path: Path) -> None:

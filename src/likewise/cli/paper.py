@@ -70,8 +70,7 @@ def paper(
             components=components, normalise=normalise, seed=seed,
         )  # fmt: skip
     if run.journal.damaged:
-        said = plural(run.journal.damaged, "result")
-        note(f"{said} in cells.jsonl damaged, measured again; the file as it was is {run.journal.moved}")
+        note(f"{plural(run.journal.damaged, 'result')} in {run.journal.path} damaged, measured again")
     elif run.journal.moved is not None:
         note(f"the results of an earlier run were moved to {run.journal.moved}; --resume would have continued it")
     _perform(run)

@@ -1,7 +1,6 @@
 """Results, stored one by one, so that a killed run can be resumed and gives the same table."""
 
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -12,13 +11,12 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.rows.store import table_to_csv
-from likewise.utils.files import append_synced, atomic_write, make_folder, parsed_json
+from likewise.utils.files import atomic_write, make_folder
+from likewise.utils.journal import Journal
 
 MEASURES = ("mAP", "macro_mAP", "P@1", "P@10", "MAP@R", "nDCG", "value", "bound")
 SECONDS = ("fit_seconds", "fit_cpu_seconds")
 COLUMNS = ("experiment", "method", "split", "at", *MEASURES, "setting", *SECONDS)
-FORMAT = 1
-_CHECK = b', "crc": "%08x"}'
 
 Key = tuple[str, str, int]
 Curve = tuple[list[float], np.ndarray, np.ndarray]
@@ -53,41 +51,39 @@ class Done:
 
 
 class CellJournal:
-    """The finished tasks of a run, one line each in `cells.jsonl`, synced at once; `cells.csv` is the table of them.
+    """The finished tasks of a run, stored at once in the journal `cells.sqlite`; `cells.csv` is the table of them.
 
-    The first line holds the settings that decide the results. Every line has a checksum; an incomplete last line is
-    dropped. A file with damaged lines is kept aside before it is written again.
+    The first record holds the settings that decide the results. Results of an earlier run are moved to
+    `cells.previous.sqlite`, unless it is resumed.
     """
 
     def __init__(self, folder: Path, header: dict[str, Any], resume: bool = False) -> None:
-        self.path, self.table, self.header = folder / "cells.jsonl", folder / "cells.csv", header
+        self.path, self.table, self.header = folder / "cells.sqlite", folder / "cells.csv", header
         self.done: dict[Key, Done] = {}
         self.commands: list[str] = []
         self.moved: Path | None = None
-        self.damaged = 0  # lines that could not be read; the file that has them is `moved`
+        self.damaged = 0  # records that could not be read
         make_folder(folder)
-        self._check_own_folder(folder)
-        if resume and self.path.exists():
-            self._read()
-        elif self.path.exists():  # the finished work of an earlier run is kept
-            self.moved = self._aside("previous")
-        self._write_whole()
-
-    def _check_own_folder(self, folder: Path) -> None:
-        """Raise if a report or a table is there that no run has written."""
         taken = [name for name in ("cells.csv", "report.md", "report.html") if (folder / name).exists()]
         if taken and not self.path.exists():
-            raise LikewiseError(f"{folder} has a {taken[0]} of its own: choose another folder with -o")
-
-    def _aside(self, word: str) -> Path:
-        """A copy of the file under a name that is free; the file itself is replaced as a whole later."""
-        names = (f"cells.{word}{'' if number == 1 else f'-{number}'}.jsonl" for number in count(1))
-        free = next(name for name in names if not self.path.with_name(name).exists())
-        return atomic_write(self.path.with_name(free), self.path.read_bytes())
+            raise LikewiseError(f"{folder} has a {taken[0]} that no run wrote: choose another folder with -o")
+        if self.path.exists() and not resume:
+            names = (f"cells.previous{'' if number == 1 else f'-{number}'}.sqlite" for number in count(1))
+            self.moved = next(folder / name for name in names if not (folder / name).exists())
+            self.path.replace(self.moved)
+        self._journal = Journal(self.path)
+        records = self._journal.read()
+        if records:
+            self._check_header(records[0].value)
+            for record in records[1:]:
+                self._replay(record.value)
+        else:
+            self._append({"header": self.header})
+        self._write_table()
 
     def add(self, key: Key, done: Done) -> None:
         """Store a finished task; it is on disk when this returns."""
-        self._append(_task_entry(key, done))
+        self._append({"key": key, "cells": [vars(cell) for cell in done.cells], "extra": done.extra})
         self.done[key] = done
         self._write_table()
 
@@ -96,21 +92,52 @@ class CellJournal:
             self._append({"command": command})
             self.commands.append(command)
 
-    def _append(self, entry: dict[str, Any]) -> None:
-        try:
-            append_synced(self.path, _line(entry))
-        except OSError as error:
-            raise LikewiseError(f"cannot write {self.path}: {error.strerror or error}; --resume continues") from error
-
     def drop(self, experiment: str) -> None:
         """Delete the results of an experiment, to measure it again."""
-        self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
-        self._write_whole()
+        self._append({"dropped": experiment})
+        self._replay({"dropped": experiment})
+        self._write_table()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        try:
+            self._journal.append([entry])
+        except LikewiseError as error:
+            raise LikewiseError(f"{error}; --resume continues") from error
+
+    def _check_header(self, entry: Any) -> None:
+        if not isinstance(entry, dict) or "header" not in entry:
+            raise LikewiseError(f"--resume: the settings in {self.path} are damaged: choose another folder with -o")
+        before, now = entry["header"], json.loads(json.dumps(self.header))
+        changed = [
+            f"{name} was {before.get(name)!r} and is {now[name]!r}" for name in now if before.get(name) != now[name]
+        ]
+        if changed:
+            raise LikewiseError(
+                f"--resume: {self.path.parent} has another run ({', '.join(changed)}); choose another folder with -o"
+            )
+
+    def _replay(self, entry: Any) -> None:
+        match entry:
+            case {"command": command}:
+                self.commands.append(command)
+            case {"dropped": experiment}:
+                self.done = {key: done for key, done in self.done.items() if key[0] != experiment}
+            case {"key": [experiment, method, split], "cells": cells, "extra": extra}:
+                self.done[experiment, method, split] = Done([Cell(**cell) for cell in cells], extra)
+            case _:
+                self.damaged += 1
+
+    def _write_table(self) -> None:
+        rows = (cell.row() for cell in sorted(self._all_cells(), key=_place))
+        atomic_write(self.table, table_to_csv(COLUMNS, rows))
+
+    def _all_cells(self) -> list[Cell]:
+        return [cell for done in self.done.values() for cell in done.cells]
 
     def cells(self, experiment: str, method: str | None = None) -> list[Cell]:
         """The cells of an experiment, or of one of its methods, sorted by split."""
-        found = [cell for cell in self._all_cells() if cell.experiment == experiment and method in (None, cell.method)]
-        return sorted(found, key=lambda cell: cell.split)
+        cells = [cell for cell in self._all_cells() if cell.experiment == experiment and method in (None, cell.method)]
+        return sorted(cells, key=lambda cell: cell.split)
 
     def methods(self, experiment: str, order: Sequence[str]) -> list[str]:
         """The methods with cells in an experiment: first in the given order, then the others by name."""
@@ -123,8 +150,8 @@ class CellJournal:
 
     def seconds(self, experiment: str, method: str) -> float | None:
         """Mean training time of a method over the splits."""
-        found = [cell.seconds["fit_seconds"] for cell in self.cells(experiment, method) if cell.seconds]
-        return float(np.mean(found)) if found else None
+        seconds = [cell.seconds["fit_seconds"] for cell in self.cells(experiment, method) if cell.seconds]
+        return float(np.mean(seconds)) if seconds else None
 
     def curve(self, experiment: str, method: str) -> Curve:
         """Positions, and mean and standard deviation of mAP over the splits at each, in per cent."""
@@ -138,95 +165,11 @@ class CellJournal:
     def extra(self, experiment: str, method: str, split: int = 0) -> dict[str, Any]:
         return self.done.get((experiment, method, split), Done([])).extra
 
-    def _read(self) -> None:
-        """Read the tasks of an earlier run with the same data and settings."""
-        lines = self.path.read_bytes().split(b"\n")[:-1]  # an incomplete last line is dropped
-        first = _entry(lines[0]) if lines else {}
-        if first is None or (lines and not isinstance(first.get("header"), dict)):
-            raise LikewiseError(
-                f"--resume: the first line of {self.path} is damaged, and the results in it are kept: "
-                "choose another folder with -o, or run without --resume"
-            )
-        if lines:
-            self._check_header(first["header"])
-        for line in lines[1:]:
-            self.damaged += not self._take(_entry(line))
-        if self.damaged:
-            self.moved = self._aside("damaged")
-
-    def _take(self, entry: dict[str, Any] | None) -> bool:
-        """Let a line count, unless it is damaged."""
-        if entry is None:
-            return False
-        if isinstance(entry.get("command"), str):
-            self.commands.append(entry["command"])
-            return True
-        try:
-            experiment, method, split = entry["key"]
-            done = Done([_checked_cell(Cell(**cell)) for cell in entry["cells"]], dict(entry["extra"]))
-            self.done[str(experiment), str(method), int(split)] = done
-        except (KeyError, TypeError, ValueError, OverflowError):
-            return False
-        return True
-
-    def _check_header(self, before: dict[str, Any]) -> None:
-        now = json.loads(json.dumps(self.header))
-        differing = [name for name in now if before.get(name) != now[name]]
-        if differing:
-            said = ", ".join(f"{name} was {before.get(name)!r} and is {now[name]!r}" for name in differing)
-            raise LikewiseError(f"--resume: {self.path.parent} has another run ({said}); choose another folder with -o")
-
-    def _write_whole(self) -> None:
-        commands = [{"command": command} for command in self.commands]
-        tasks = [_task_entry(key, done) for key, done in self.done.items()]
-        entries: list[dict[str, Any]] = [{"format": FORMAT, "header": self.header}, *commands, *tasks]
-        atomic_write(self.path, b"".join(map(_line, entries)))
-        self._write_table()
-
-    def _write_table(self) -> None:
-        rows = (cell.row() for cell in sorted(self._all_cells(), key=_place))
-        atomic_write(self.table, table_to_csv(COLUMNS, rows))
-
-    def _all_cells(self) -> list[Cell]:
-        return [cell for done in self.done.values() for cell in done.cells]
-
 
 def _place(cell: Cell) -> tuple[str, int, str, float, str]:
     """Sort key of the table, independent of the order in which cells were finished."""
     number = float(cell.at) if isinstance(cell.at, int | float) else 0.0
     return cell.experiment, cell.split, cell.method, number, str(cell.at)
-
-
-def _task_entry(key: Key, done: Done) -> dict[str, Any]:
-    return {"key": key, "cells": [vars(cell) for cell in done.cells], "extra": done.extra}
-
-
-def _line(entry: dict[str, Any]) -> bytes:
-    text = json.dumps(entry).encode()[:-1]
-    return text + _CHECK % zlib.crc32(text) + b"\n"
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    """What a line holds, or None if it is damaged; lines of before had no checksum."""
-    entry = parsed_json(line)
-    if not isinstance(entry, dict):
-        return None
-    check = entry.pop("crc", None)
-    return entry if check is None or line.endswith(_CHECK % zlib.crc32(line[: -len(_CHECK % 0)])) else None
-
-
-def _checked_cell(cell: Cell) -> Cell:
-    """The cell, if its fields are of their kinds."""
-    if not all(isinstance(part, dict) for part in (cell.values, cell.seconds, cell.setting)):
-        raise ValueError("a cell has no values")
-    numbers = (*cell.values.values(), *cell.seconds.values())
-    if not all(isinstance(number, int | float) for number in numbers):
-        raise ValueError("a cell holds other things than numbers")
-    if not (isinstance(cell.split, int) and isinstance(cell.experiment, str) and isinstance(cell.method, str)):
-        raise ValueError("a cell has no place")
-    if not isinstance(cell.at, str | int | float):
-        raise ValueError("a cell has no position")
-    return cell
 
 
 def _written(value: float | None, digits: int) -> str:

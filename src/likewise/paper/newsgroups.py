@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise import rivals as baselines
+from likewise import rivals
 from likewise.learn.maths.truncated_whitening import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
-from likewise.paper.methods import fit
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures, measured, score_table
+from likewise.rivals.compare.methods import timed_fit
 from likewise.utils.reporting.report import Block, Heading, TableBlock, Text
 from likewise.utils.wording import duration
 
@@ -62,20 +62,20 @@ def _work(run: PaperRun, split_of: Callable[[int], _SparseSplit], name: str, num
         return Done([Cell(EXPERIMENT, name, number, "", figures(Q, Q, split.y_q))])
     if name.startswith("LSA"):
         return Done([_lsa_cell(run, split, name, number)])
-    found = fit(run.method(name, number).model, split.X, split.y)
-    return Done([Cell(EXPERIMENT, name, number, "", measured(found.model, split), found.setting, found.seconds)])
+    fitted = timed_fit(run.model(name, number), split.X, split.y)
+    return Done([Cell(EXPERIMENT, name, number, "", measured(fitted.model, split), fitted.setting, fitted.seconds)])
 
 
 def _lsa_cell(run: PaperRun, split: _SparseSplit, name: str, number: int) -> Cell:
     """A cosine in the leading directions, whose time counts as training."""
     V, taken = split.lsa(max(p for p in WIDTHS if f"LSA {p} cosine" in methods(run)))
     V = V[:, : int(name.split()[1])]
-    model = baselines.LDA(random_state=run.settings.seed + number) if "LDA" in name else baselines.Cosine()
-    found = fit(model, split.X @ V, split.y)
+    model = rivals.LDA(random_state=run.settings.seed + number) if "LDA" in name else rivals.Cosine()
+    fitted = timed_fit(model, split.X @ V, split.y)
     Q = split.Q @ V
     values = figures(model.transform_query(Q), model.transform(Q), split.y_q)
-    seconds = {clock: value + taken for clock, value in found.seconds.items()}
-    return Cell(EXPERIMENT, name, number, "", values, found.setting, seconds)
+    seconds = {clock: value + taken for clock, value in fitted.seconds.items()}
+    return Cell(EXPERIMENT, name, number, "", values, fitted.setting, seconds)
 
 
 def order_of(run: PaperRun) -> list[str]:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,21 +16,26 @@ from threadpoolctl import threadpool_limits
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.paper.cells import CellJournal, Done, Key
 from likewise.paper.datasets import Dataset, load_dataset
-from likewise.paper.methods import PaperMethod, default_methods, method, methods_from
+from likewise.paper.methods import default_methods, method, methods_from
 from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, describe
+from likewise.rivals.compare.methods import MethodSpec, Size
 from likewise.utils.arrays import dense
 from likewise.utils.files import StrPath, atomic_write
-from likewise.utils.reporting.report import Code, Facts, Heading, Text, to_html, to_markdown, versions
+from likewise.utils.reporting.report import Block, Code, Facts, Heading, Text, to_html, to_markdown, versions
 from likewise.utils.wording import plural
 
-# In the order of the report. Each is a module with `tasks(run)` and `section(run)`, named alike unless said below.
-EXPERIMENTS = ("tables", "times", "documents", "figure1", "figure2", "figure3", "theorem", "corollary", "choices")
-_MODULES = {"documents": "newsgroups"}
+# In the order of the report: the module of each experiment, and the prefix of its functions tasks(run), section(run).
+_MODULES = {
+    "tables": ("tables", ""), "times": ("tables", "times_"), "documents": ("newsgroups", ""),
+    "figure1": ("figures", "figure1_"), "figure2": ("figures", "figure2_"), "figure3": ("figures", "figure3_"),
+    "theorem": ("theorem", ""), "corollary": ("theorem", "corollary_"), "choices": ("tables", "choices_"),
+}  # fmt: skip
+EXPERIMENTS = tuple(_MODULES)
 _ALIASES = {"table1": "tables", "table2": "tables", "table3": "times", "lemma2": "theorem", "theorem1": "theorem",
             "corollary1": "corollary"}  # fmt: skip
 SPLITS, QUICK_SPLITS = 5, 2
 # Settings of the paper for a data set, and usual ones for text.
-_OWN: dict[str, dict[str, Any]] = {"imagenet50": {"n_iter": 5}, "newsgroups20": {"components": 300}}
+_DATA_SETTINGS: dict[str, dict[str, Any]] = {"imagenet50": {"n_iter": 5}, "newsgroups20": {"components": 300}}
 _QUICK_COMPONENTS = 100  # with more columns, a regression on few rows would interpolate
 
 
@@ -62,9 +67,15 @@ class PaperRun:
         self.folder = self.journal.path.parent
         self.curve_splits = min(self.n_splits, self.budget.curve_splits)
 
-    def method(self, name: str, split: int = 0) -> PaperMethod:
-        """A method by name, with its seed on a split."""
-        return method(name, self.settings, self.budget, self.settings.seed + split)
+    def method(self, name: str) -> MethodSpec:
+        """A method by name."""
+        return method(name, self.settings, self.budget)
+
+    def model(self, name: str, split: int = 0) -> Any:
+        """An unfitted model of a method, with its seed on a split."""
+        n_classes = len(np.unique(self.data.y))
+        size = Size(self.protocol.n_train, self.protocol.width, n_classes, self.protocol.n_train)
+        return self.method(name).make(size, self.settings.seed + split)
 
 
 def prepare(
@@ -102,11 +113,11 @@ def prepare(
 
 
 def _settings(name: str, quick: bool, given: dict[str, Any]) -> ProtocolSettings:
-    own = {**_OWN.get(name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
-    own |= {key: value for key, value in given.items() if value is not None}
-    if own.get("components") == 0:
-        own["components"] = None
-    return replace(ProtocolSettings(quick=quick), **own)
+    fields = {**_DATA_SETTINGS.get(name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
+    fields |= {key: value for key, value in given.items() if value is not None}
+    if fields.get("components") == 0:
+        fields["components"] = None
+    return replace(ProtocolSettings(quick=quick), **fields)
 
 
 def _experiments_from(text: str | None) -> tuple[str, ...]:
@@ -137,7 +148,7 @@ def pending(run: PaperRun) -> list[Task]:
 
     Times come last, since they use the settings chosen in the tables.
     """
-    tasks = [task for module in _modules(run.only) for task in module.tasks(run) if task.key not in run.journal.done]
+    tasks = [task for name in run.only for task in _tasks(run, name) if task.key not in run.journal.done]
     return sorted(tasks, key=lambda task: (task.key[0] == "times", task.key[2]))
 
 
@@ -151,13 +162,21 @@ def perform(run: PaperRun, tasks: list[Task]) -> Iterator[tuple[Task, Done]]:
         yield task, done
 
 
-def _modules(names: tuple[str, ...]) -> list[Any]:
-    return [import_module(f"likewise.paper.{_MODULES.get(name, name)}") for name in names]
+def _tasks(run: PaperRun, experiment: str) -> Iterable[Task]:
+    module, prefix = _MODULES[experiment]
+    if experiment == "figure1":
+        return ()  # the tables store the first results of the first split
+    return getattr(import_module(f"likewise.paper.{module}"), f"{prefix}tasks")(run)
+
+
+def _section(run: PaperRun, experiment: str) -> list[Block]:
+    module, prefix = _MODULES[experiment]
+    return getattr(import_module(f"likewise.paper.{module}"), f"{prefix}section")(run)
 
 
 def write_report(run: PaperRun) -> dict[str, Path]:
     """Write all results of the journal to `report.md` and `report.html`, with pictures; the files by name."""
-    blocks = [block for module in _modules(EXPERIMENTS) for block in module.section(run)]
+    blocks = [block for name in EXPERIMENTS for block in _section(run, name)]
     blocks += [Heading("Protocol"), *map(Text, describe(run.protocol))]
     blocks += [Code("\n".join(run.journal.commands)), Facts(_facts(run))]
     title = f"The experiments of the paper on {run.data.name}"
@@ -170,22 +189,22 @@ def write_report(run: PaperRun) -> dict[str, Path]:
 def _lead(run: PaperRun) -> str:
     n, d = run.data.X.shape
     features = f" ({run.data.facts['features']})" if "features" in run.data.facts else ""
-    said = (
+    text = (
         f"{n:,} rows of {d:,} features{features} in {plural(len(np.unique(run.data.y)), 'class')}, "
         f"{run.protocol.n_train:,} for training and {n - run.protocol.n_train:,} for testing in random 70/30 splits."
     )
     if run.settings.quick:
-        said += " A quick run: few rows and short training; its figures are not those of a full run."
-    return said
+        text += " A quick run: few rows and short training; its figures are not those of a full run."
+    return text
 
 
 def _facts(run: PaperRun) -> dict[str, str]:
-    found = versions("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-    found["machine"] = f"{_processor()}, {plural(os.cpu_count() or 1, 'core')}, {platform.system()}"
+    facts = versions("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+    facts["machine"] = f"{_processor()}, {plural(os.cpu_count() or 1, 'core')}, {platform.system()}"
     loads = [load for load in run.loads if load == load]
     if loads:
-        found["load while running"] = f"{min(loads):.1f} to {max(loads):.1f}"
-    return found
+        facts["load while running"] = f"{min(loads):.1f} to {max(loads):.1f}"
+    return facts
 
 
 def _processor() -> str:

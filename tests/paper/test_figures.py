@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from likewise.paper import variant
-from likewise.paper.figure2 import watched
+from likewise.paper.figures import watched
 
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
