@@ -26,6 +26,11 @@ def test_every_module_that_the_page_imports_is_preloaded() -> None:
     assert on_disk == wanted | {"docs.js"}
 
 
+def test_no_line_of_a_script_is_longer_than_120_characters() -> None:
+    lines = [(path.name, line) for path in PAGE.glob("*.js") for line in path.read_text().splitlines()]
+    assert [(name, line) for name, line in lines if len(line) > 120] == []
+
+
 @pytest.mark.parametrize("path", ["/", "/docs", "/login", "/static/docs.js", "/static/plain.css", "/static/icon.svg"])
 @pytest.mark.parametrize("coding", ["gzip", "identity"])
 def test_files_are_sent_as_they_are_on_disk(client: Any, path: str, coding: str) -> None:

@@ -1,62 +1,64 @@
-// One picture in a grid: caption, frame, marks, selection.
+// One item in a grid: caption, frame, marks, selection.
 
-import { $, markKey, nameOf, percent, pictureOf, state } from "./state.js";
-import { face, isPicture, link, player, words } from "./faces.js";
+import { $, markKey, nameOf, percent, pictureOf, react, state } from "./state.js";
+import { isPicture, link, player, words } from "./thumbnails.js";
 
-const template = $("card");
 const BUTTONS = ["right", "wrong", "add", "name", "find"];
 const late = new Set(); // images that wait until scrolling pauses
 let pause = 0;
 let scrolled = -Infinity;
-addEventListener("scroll", () => { scrolled = performance.now(); }, { passive: true });
-const scrolling = () => performance.now() - scrolled < 150;
 
 export function card(item, place) {
-  const made = template.content.firstElementChild.cloneNode(true);
-  made.item = item;
-  made.dataset.row = item.row;
-  const picture = made.querySelector(".pic");
+  const element = $("card").content.firstElementChild.cloneNode(true);
+  element.item = item;
+  element.dataset.row = item.row;
+  const picture = element.querySelector(".pic");
   picture.tabIndex = -1;
   picture.setAttribute("aria-label", spoken(item, place));
   if (isPicture(item)) image(picture.firstElementChild, pictureOf(item));
-  else worded(made, item);
-  caption(made, item);
+  else worded(element, item);
+  caption(element, item);
   for (const name of BUTTONS) {
-    const button = made.querySelector(`.${name}`);
+    const button = element.querySelector(`.${name}`);
     button.setAttribute("aria-label", `${button.title}: ${nameOf(item)}`);
   }
-  made.querySelector(".pick").setAttribute("aria-label", `Select ${nameOf(item)}`);
-  refresh(made);
-  return made;
+  element.querySelector(".pick").setAttribute("aria-label", `Select ${nameOf(item)}`);
+  refresh(element);
+  return element;
 }
 
-// What is no picture stands in its place: words, sound or film.
-function worded(made, item) {
-  made.classList.add("worded");
-  made.querySelector(".pic").replaceChildren(...words(item));
+// Words, sound or film in place of a picture.
+function worded(element, item) {
+  element.classList.add("worded");
+  element.querySelector(".pic").replaceChildren(...words(item));
   const plays = player(item);
-  made.classList.toggle("media", plays !== null);
-  if (plays) made.querySelector(".frame").append(plays);
+  element.classList.toggle("media", plays !== null);
+  if (plays) element.querySelector(".frame").append(plays);
   const leads = link(item);
-  if (leads) made.querySelector(".caption").append(leads);
+  if (leads) element.querySelector(".caption").append(leads);
 }
 
-function caption(made, item) {
-  const [name, label, score] = ["file", "label", "score"].map((part) => made.querySelector(`.caption .${part}`));
-  name.textContent = isPicture(item) ? nameOf(item) : item.card?.title === item.name ? "" : item.name ?? ""; // the title stands above
+function caption(element, item) {
+  const [name, label, score] = ["file", "label", "score"].map((part) => element.querySelector(`.caption .${part}`));
+  const other = item.card?.title === item.name ? "" : item.name ?? ""; // the title is on the card already
+  name.textContent = isPicture(item) ? nameOf(item) : other;
   name.title = item.folder && item.folder !== "." ? `${item.folder}/${nameOf(item)}` : nameOf(item);
   label.textContent = item.label ?? "";
-  if (item.by_name) Object.assign(score, { textContent: "by name", title: "The words are in its label, file or folder name" });
-  else if (item.score !== undefined) score.textContent = item.probability ? `${item.score.toFixed(2)} · ${percent(item.probability)}` : item.score.toFixed(3);
+  if (item.by_name) {
+    Object.assign(score, { textContent: "by name", title: "The words are in its label, file or folder name" });
+  } else if (item.score !== undefined) {
+    score.textContent = item.probability ? `${item.score.toFixed(2)} · ${percent(item.probability)}`
+      : item.score.toFixed(3);
+  }
 }
 
-// While scrolling fast, pictures that have left again are not asked for.
+// While scrolling fast, pictures that have left again are not requested.
 function image(element, source) {
   element.dataset.src = source;
-  element.onerror = () => again(element);
+  element.onerror = () => retry(element);
   late.add(element);
   clearTimeout(pause);
-  pause = setTimeout(showLate, scrolling() ? 120 : 0);
+  pause = setTimeout(showLate, performance.now() - scrolled < 150 ? 120 : 0);
 }
 
 function showLate() {
@@ -64,12 +66,13 @@ function showLate() {
   late.clear();
 }
 
-// A request that was one too many is sent again, twice at most.
-function again(element) {
+// A request that failed is sent again, twice at most.
+function retry(element) {
   if (!element.hasAttribute("src")) return;
   const times = Number(element.dataset.times ?? 0) + 1;
   element.dataset.times = times;
-  if (times <= 2) setTimeout(() => { if (element.isConnected) element.src = `${element.dataset.src}&again=${times}`; }, 900 * times);
+  if (times > 2) return;
+  setTimeout(() => { if (element.isConnected) element.src = `${element.dataset.src}&again=${times}`; }, 900 * times);
 }
 
 function spoken(item, place) {
@@ -83,7 +86,7 @@ function spoken(item, place) {
   return parts.join(", ");
 }
 
-// The mark of an item for the present query: true, false or undefined.
+// The mark of a row for the present query: true, false or undefined.
 export function markOf(row) {
   for (const example of state.like) {
     const mark = state.marks.get(`${markKey(example)}>${row}`);
@@ -92,33 +95,44 @@ export function markOf(row) {
   return undefined;
 }
 
-function refresh(made) {
-  const { item } = made;
-  const framed = made.item.score !== undefined;
-  const mark = item.answer ? item.said : framed ? markOf(item.row) : undefined; // a suggestion knows its own
-  made.classList.toggle("right", mark === true);
-  made.classList.toggle("wrong", mark === false);
-  made.classList.toggle("hit", mark === true || (framed && mark === undefined && item.relevant === true));
-  made.querySelector(".marks .right").setAttribute("aria-pressed", mark === true);
-  made.querySelector(".marks .wrong").setAttribute("aria-pressed", mark === false);
-  const selected = state.selected.has(item.row);
-  made.classList.toggle("selected", selected);
-  made.querySelector(".pick").checked = selected;
+// Whether an item is a suggestion for a query or a label; its mark is the answer to that.
+export const isSuggestion = (item) => item.reason !== undefined
+  && (item.of_label !== null || item.of_row !== null || item.of_upload !== null);
+
+export function markShown(item) {
+  if (isSuggestion(item)) return state.answers.get(item.row);
+  return item.score === undefined ? undefined : markOf(item.row);
 }
 
-export function refreshCards() {
-  document.querySelectorAll(".card").forEach((made) => { if (made.item) refresh(made); });
+function refresh(element) {
+  const { item } = element;
+  const mark = markShown(item);
+  element.classList.toggle("right", mark === true);
+  element.classList.toggle("wrong", mark === false);
+  element.classList.toggle("hit", mark ?? (item.score !== undefined && item.relevant === true));
+  element.querySelector(".marks .right").setAttribute("aria-pressed", mark === true);
+  element.querySelector(".marks .wrong").setAttribute("aria-pressed", mark === false);
+  const selected = state.selected.has(item.row);
+  element.classList.toggle("selected", selected);
+  element.querySelector(".pick").checked = selected;
 }
 
 // A short list without scrolling of its own.
 export function fill(list, items) {
-  const get = (place) => Promise.resolve(items[place]);
   list.replaceChildren(...items.map((item, place) => Object.assign(card(item, place), { place })));
   list.grid = {
-    total: items.length, item: get, shown: () => items, columns: () => getComputedStyle(list).gridTemplateColumns.split(" ").length,
+    total: items.length,
+    item: (place) => Promise.resolve(items[place]),
+    shown: () => items,
+    columns: () => getComputedStyle(list).gridTemplateColumns.split(" ").length,
     focus: (place) => list.children[place]?.querySelector(".pic").focus(),
   };
   list.querySelector(".pic")?.setAttribute("tabindex", "0");
 }
 
-export const thumb = (item, size = 64) => face(item, size);
+export function wireCards() {
+  addEventListener("scroll", () => { scrolled = performance.now(); }, { passive: true });
+  react(() => [state.marks, state.answers, state.selected, state.like], () => {
+    for (const element of document.querySelectorAll(".card")) if (element.item) refresh(element);
+  });
+}

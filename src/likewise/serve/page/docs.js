@@ -8,8 +8,11 @@ const made = (tag, text, ...inside) => {
 };
 
 function parameters(route) {
-  const rows = (route.parameters ?? []).map((p) => made("tr", "", made("td", "", made("code", p.name)), made("td", p.in),
-    made("td", p.required ? "required" : ""), made("td", p.schema?.description ?? p.description ?? JSON.stringify(p.schema))));
+  const rows = (route.parameters ?? []).map((p) => {
+    const about = p.schema?.description ?? p.description ?? JSON.stringify(p.schema);
+    const cells = [p.in, p.required ? "required" : "", about].map((text) => made("td", text));
+    return made("tr", "", made("td", "", made("code", p.name)), ...cells);
+  });
   return rows.length ? [made("table", "", ...rows)] : [];
 }
 
@@ -25,6 +28,7 @@ for (const [path, methods] of Object.entries(whole.paths)) {
   for (const [method, route] of Object.entries(methods)) {
     const head = made("summary", "", made("b", method.toUpperCase()), made("code", path), made("span", route.summary));
     const about = made("p", route.description);
-    document.getElementById("routes").append(made("details", "", head, about, ...parameters(route), ...body(route, whole.components.schemas)));
+    const details = made("details", "", head, about, ...parameters(route), ...body(route, whole.components.schemas));
+    document.getElementById("routes").append(details);
   }
 }

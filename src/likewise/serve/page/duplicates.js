@@ -3,13 +3,13 @@
 import { call } from "./api.js";
 import { fill } from "./cards.js";
 import { listen } from "./keys.js";
-import { showStatus } from "./teach.js";
-import { $, button, make, number, nameOf, plural, say, state, things, trying } from "./state.js";
+import { $, button, make, number, nameOf, plural, say, state, things, trying, update } from "./state.js";
 
 const PAGE = 30;
 let turn = 0;
 let groups = 0; // shown so far
 let total = 0;
+let waiting = 0;
 
 const threshold = () => (Number($("threshold").value) / 1000).toFixed(3);
 
@@ -38,51 +38,52 @@ async function ready(mine, limit) {
 
 function add(answer) {
   total = answer.total;
-  summary(answer);
+  summarise(answer);
   groups += answer.groups.length;
   $("groups").append(...answer.groups.map(group));
   $("groups-more").hidden = groups >= total;
 }
 
-function summary(answer) {
-  const found = answer.total === 0 ? `Nothing is this similar. Lower the threshold to see more.`
-    : `${plural(answer.total, "group")} · ${things(answer.n_extra)} beyond the best of each`;
-  $("duplicates-found").textContent = found;
+function summarise(answer) {
+  const counts = `${plural(answer.total, "group")} · ${things(answer.n_extra)} beyond the best of each`;
+  const nothing = "Nothing is this similar. Lower the threshold to see more.";
+  $("duplicates-found").textContent = answer.total === 0 ? nothing : counts;
   $("threshold").min = Math.ceil(answer.lowest * 1000);
   $("duplicates-csv").hidden = answer.total === 0;
-  say(answer.total ? `${plural(answer.total, "group")} of near-duplicates.` : "No near-duplicates at this threshold.");
+  const found = `${plural(answer.total, "group")} of near-duplicates.`;
+  say(answer.total ? found : "No near-duplicates at this threshold.");
 }
 
 function group(items) {
   const list = make("ul", { className: "grid" });
   fill(list, items);
   listen(list);
-  [...list.children].forEach((card, place) => {
-    const tag = place === 0 ? make("span", { className: "best", title: "Most pixels, then the largest file" }, "best") : apart(card.item, items);
-    card.append(tag);
-  });
-  const none = button(items.length > 2 ? "None of these are the same" : "Not the same", { className: "quiet small" });
-  const box = make("section", { className: "group", "aria-label": `${items.length} near-duplicates of ${nameOf(items[0])}` },
-    make("div", { className: "group-head" }, make("span", { className: "muted" }, `${number(items.length)} alike`), none), list);
-  none.addEventListener("click", () => different(items.map((item) => item.row), box));
+  const best = make("span", { className: "best", title: "Most pixels, then the largest file" }, "best");
+  [...list.children].forEach((card, place) => card.append(place === 0 ? best : apart(card.item, items)));
+  const none = button(items.length > 2 ? "None of these are the same" : "Not the same", { className: "quiet small" },
+    () => keepApart(items.map((item) => item.row), box));
+  const head = make("div", { className: "group-head" },
+    make("span", { className: "muted" }, `${number(items.length)} alike`), none);
+  const name = `${items.length} near-duplicates of ${nameOf(items[0])}`;
+  const box = make("section", { className: "group", "aria-label": name }, head, list);
   return box;
 }
 
 function apart(item, items) {
   if (items.length < 3) return "";
-  const made = button("Not the same", { className: "apart small", "aria-label": `Not the same as the best: ${nameOf(item)}` });
-  made.addEventListener("click", (event) => {
+  const name = `Not the same as the best: ${nameOf(item)}`;
+  const element = button("Not the same", { className: "apart small", "aria-label": name }, (event) => {
     event.stopPropagation();
-    different([items[0].row, item.row], made.closest(".group"));
+    keepApart([items[0].row, item.row], element.closest(".group"));
   });
-  return made;
+  return element;
 }
 
-// One step, which Undo takes back; the groups are then drawn anew where they are.
-async function different(items, box) {
+// One step, which Undo takes back; the groups are then drawn again where they are.
+async function keepApart(items, box) {
   const answer = await trying(() => call("/api/distinct", { items }));
   if (!answer) return;
-  showStatus(answer);
+  update(answer);
   const [place, height] = [[...$("groups").children].indexOf(box), scrollY];
   await openDuplicates(Math.max(PAGE, groups));
   scrollTo({ top: height, behavior: "instant" });
@@ -93,11 +94,11 @@ async function different(items, box) {
 
 async function more() {
   const [mine, offset] = [turn, groups];
-  const answer = await trying(() => call(`/api/duplicates?threshold=${threshold()}&offset=${offset}&limit=${PAGE}`));
+  const path = `/api/duplicates?threshold=${threshold()}&offset=${offset}&limit=${PAGE}`;
+  const answer = await trying(() => call(path));
   if (answer && mine === turn && offset === groups) add(answer);
 }
 
-let waiting = 0;
 export function wireDuplicates() {
   $("threshold").addEventListener("input", () => {
     $("threshold-value").textContent = threshold();
@@ -105,5 +106,7 @@ export function wireDuplicates() {
     waiting = setTimeout(() => openDuplicates(), 200);
   });
   $("groups-more").addEventListener("click", more);
-  new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting) && groups && groups < total) more(); }, { rootMargin: "600px" }).observe($("groups-more"));
+  new IntersectionObserver((seen) => {
+    if (seen.some((one) => one.isIntersecting) && groups && groups < total) more();
+  }, { rootMargin: "600px" }).observe($("groups-more"));
 }

@@ -3,11 +3,10 @@
 import { call } from "./api.js";
 import { fill } from "./cards.js";
 import { actions, listen } from "./keys.js";
-import { wireMap } from "./lasso.js";
+import { wireInput } from "./map_input.js";
 import { board, canvas, names, plan, resize } from "./mapview.js";
-import { selection } from "./selection.js";
-import { $, button, make, nameOf, number, pictureOf, say, state, aThing, trying } from "./state.js";
-import { isPicture, words } from "./faces.js";
+import { $, aThing, button, make, nameOf, number, pictureOf, react, say, state, trying } from "./state.js";
+import { isPicture, words } from "./thumbnails.js";
 
 let side = "learned";
 
@@ -21,37 +20,29 @@ export async function openMap() {
   if (board.map) say(`Drag to move, scroll or pinch to zoom, click ${aThing()} to see its neighbours.`);
 }
 
-export async function refreshMap() {
-  if (board.map && !$("map").hidden) await load();
-  else if (board.map) board.map.stale = true;
-  plan();
-}
+export const redrawMap = plan;
 
-// After labels were given: their colours and names.
-export async function relabelMap() {
-  if (board.map) board.map.stale = true;
-  if (!$("map").hidden) await load();
-}
-
-const current = (map) => map.side === side && !map.stale && map.method === "neighbours" && (side === "raw" || map.version === state.status.version);
+// Whether the map on the board is the one that the server would send.
+const isCurrent = (map) => map.side === side && !map.stale && map.method === "neighbours"
+  && (side === "raw" || map.version === state.status.version);
 
 async function load() {
-  if (board.map && current(board.map)) return plan();
-  const got = await trying(() => call(`/api/map?side=${side}`));
-  if (!got || got.side !== side) return undefined;
-  got.rows = got.x.map((_, place) => place);
-  got.place = new Map(got.rows.map((row, place) => [row, place]));
-  got.names ??= names(got);
-  Object.assign(got, { cache: new Map(), waiting: new Set(), pointsOf: "" });
-  got.order = got.codes.map((_, place) => place).sort((a, b) => got.codes[a] - got.codes[b]);
-  board.map = got;
+  if (board.map && isCurrent(board.map)) { plan(); return; }
+  const map = await trying(() => call(`/api/map?side=${side}`));
+  if (!map || map.side !== side) return;
+  map.rows = map.x.map((_, place) => place);
+  map.place = new Map(map.rows.map((row, place) => [row, place]));
+  map.names ??= names(map);
+  Object.assign(map, { cache: new Map(), waiting: new Set(), pointsOf: "" });
+  map.order = map.codes.map((_, place) => place).sort((a, b) => map.codes[a] - map.codes[b]);
+  board.map = map;
   note();
   plan();
-  if (got.method === "quick" || (side === "learned" && got.version !== state.status.version)) setTimeout(follow, 700);
-  return undefined;
+  const isOld = side === "learned" && map.version !== state.status.version;
+  if (map.method === "quick" || isOld) setTimeout(follow, 700);
 }
 
-// The neighbourhoods take some seconds to compute: poll until they are there.
+// The neighbourhoods take some seconds to compute: ask until they are there.
 async function follow() {
   const status = await trying(() => call("/api/status"));
   if (!status || $("map").hidden) return;
@@ -60,7 +51,8 @@ async function follow() {
 }
 
 function note() {
-  const what = board.map.method === "quick" ? "first sketch; neighbourhoods are being computed…" : "similar ones lie together";
+  const what = board.map.method === "quick" ? "first sketch; neighbourhoods are being computed…"
+    : "similar ones lie together";
   const tiled = board.map.tiles === null ? "" : " · zoom in to see each";
   $("map-note").textContent = `${number(board.map.total)} points · ${what}${tiled}`;
 }
@@ -69,7 +61,7 @@ function showSide() {
   for (const name of ["raw", "learned"]) $(`map-${name}`).setAttribute("aria-pressed", name === side);
 }
 
-async function choose(row) {
+export async function choose(row) {
   board.chosen = row;
   const work = () => Promise.all([call(`/api/items/${row}`), call(`/api/search?row=${row}&k=12&side=${side}`)]);
   const [item, answer] = await trying(work) ?? [];
@@ -80,12 +72,11 @@ async function choose(row) {
 }
 
 function panel(item, hits) {
-  const picture = button("", { className: "chosen", "aria-label": `Open ${nameOf(item)}` });
+  const picture = button("", { className: "chosen", "aria-label": `Open ${nameOf(item)}` },
+    () => actions.open(item, null));
   if (isPicture(item)) picture.append(make("img", { src: pictureOf(item, "large"), alt: "" }));
   else { picture.classList.add("worded"); picture.append(...words(item).slice(1)); }
-  picture.addEventListener("click", () => actions.open(item, null));
-  const go = button("Search by this", { className: "primary" });
-  go.addEventListener("click", () => actions.search(item));
+  const search = button("Search by this", { className: "primary" }, () => actions.search(item));
   const grid = make("ul", { className: "grid" });
   fill(grid, hits.map(({ score, relevant, ...plain }) => plain));
   listen(grid);
@@ -94,14 +85,19 @@ function panel(item, hits) {
     if (card) { event.stopImmediatePropagation(); choose(card.item.row); }
   }, { capture: true });
   const lines = [make("h2", {}, nameOf(item)), ...(item.label ? [make("p", { className: "muted" }, item.label)] : [])];
-  $("map-side").replaceChildren(picture, ...lines, go, grid);
+  $("map-side").replaceChildren(picture, ...lines, search, grid);
 }
 
-export function startMap() {
-  wireMap(choose);
+export function wireMap() {
+  wireInput();
   for (const name of ["raw", "learned"]) {
     $(`map-${name}`).addEventListener("click", () => { side = name; showSide(); load(); });
   }
-  selection.addEventListener("change", plan);
+  react(() => state.selected, plan);
+  // Labels have colours and names on the map, and a lesson moves its points.
+  react(() => [state.labels, state.lessons], () => {
+    if (board.map) board.map.stale = true;
+    if (!$("map").hidden && state.view === "map") load();
+  });
   new ResizeObserver(() => { resize(); plan(); }).observe(canvas);
 }

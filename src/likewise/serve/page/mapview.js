@@ -1,6 +1,6 @@
 // Drawing the map: points, names that do not collide, pictures when few are in view, the lasso.
 
-import { layTiles } from "./maptiles.js";
+import { call } from "./api.js";
 import { $, pictureOf, state } from "./state.js";
 
 export const canvas = $("canvas");
@@ -8,6 +8,10 @@ const pen = canvas.getContext("2d");
 const eye = { x: 0.5, y: 0.5, scale: 1 }; // centre and zoom of the view
 const pictures = new Map();
 const CLOSE = 170; // up to this many points in view are shown as pictures
+const CELLS = 64; // of a tile on either side
+const DEEPEST = 8;
+const AT_ONCE = 6; // tiles requested at a time
+const WIDE = 480; // pixels of a tile before four smaller ones take its place
 const SMALL = 300; // a map of no more than this is shown as pictures at once
 export const board = { map: null, chosen: null, near: [], lasso: null };
 let planned = false;
@@ -27,10 +31,12 @@ export function resize() {
 export function view() {
   const box = canvas.getBoundingClientRect();
   const size = Math.min(box.width, box.height) * 0.92 * eye.scale;
-  return { size, left: box.width / 2 - eye.x * size, top: box.height / 2 - eye.y * size, width: box.width, height: box.height };
+  const { width, height } = box;
+  return { size, left: width / 2 - eye.x * size, top: height / 2 - eye.y * size, width, height };
 }
 
-export const at = (place, v) => [v.left + (board.map.x[place] / 65535) * v.size, v.top + (1 - board.map.y[place] / 65535) * v.size];
+const onCanvas = (x, y, v) => [v.left + (x / 65535) * v.size, v.top + (1 - y / 65535) * v.size];
+export const at = (place, v) => onCanvas(board.map.x[place], board.map.y[place], v);
 
 function colour(code) {
   const dark = getComputedStyle(document.documentElement).colorScheme === "dark"
@@ -43,10 +49,11 @@ function draw() {
   const v = view();
   pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   pen.clearRect(0, 0, v.width, v.height);
-  const all = board.map.tiles === null || layTiles(board.map, v, pen, colour, plan);
+  const all = board.map.tiles === null || layTiles(board.map, v);
   const seen = points(v);
   const close = state.status.pictures && all && (seen.length <= CLOSE || board.map.x.length <= SMALL);
-  const side = close ? Math.max(26, Math.min(64, 0.55 * Math.sqrt((v.width * v.height) / Math.max(1, seen.length)))) : 0;
+  const room = Math.sqrt((v.width * v.height) / Math.max(1, seen.length));
+  const side = close ? Math.max(26, Math.min(64, 0.55 * room)) : 0;
   if (close) seen.forEach((place) => thumbnail(place, v, side));
   chosenOnes(seen, v, side);
   rings(v);
@@ -84,7 +91,10 @@ export function names(map) {
   });
   const middle = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
   return [...groups].map(([code, places]) => ({
-    text: map.labels[code], count: places.length, x: middle(places.map((p) => map.x[p])), y: middle(places.map((p) => map.y[p])),
+    text: map.labels[code],
+    count: places.length,
+    x: middle(places.map((p) => map.x[p])),
+    y: middle(places.map((p) => map.y[p])),
   })).sort((a, b) => b.count - a.count);
 }
 
@@ -92,14 +102,18 @@ export function names(map) {
 function words(v) {
   const style = getComputedStyle(document.body);
   const taken = [...document.querySelectorAll(".board > :is(.map-tools, .zoom, .map-note)")].map((box) => ({
-    x: box.offsetLeft + box.offsetWidth / 2, y: box.offsetTop + box.offsetHeight / 2, half: box.offsetWidth / 2, tall: box.offsetHeight / 2,
+    x: box.offsetLeft + box.offsetWidth / 2,
+    y: box.offsetTop + box.offsetHeight / 2,
+    half: box.offsetWidth / 2,
+    tall: box.offsetHeight / 2,
   }));
-  Object.assign(pen, { font: `600 12px ${style.fontFamily}`, textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4 });
+  const font = `600 12px ${style.fontFamily}`;
+  Object.assign(pen, { font, textAlign: "center", textBaseline: "middle", lineJoin: "round", lineWidth: 4 });
   pen.strokeStyle = getComputedStyle($("map").querySelector(".board")).backgroundColor;
   pen.fillStyle = style.color;
   for (const name of board.map.names) {
     const half = pen.measureText(name.text).width / 2 + 6;
-    const [px, y] = [v.left + (name.x / 65535) * v.size, v.top + (1 - name.y / 65535) * v.size];
+    const [px, y] = onCanvas(name.x, name.y, v);
     if (px < 0 || y < 10 || px > v.width || y > v.height - 10) continue;
     const x = Math.max(half, Math.min(v.width - half, px));
     if (taken.some((t) => Math.abs(t.x - x) < t.half + half && Math.abs(t.y - y) < t.tall + 10)) continue;
@@ -125,7 +139,8 @@ function thumbnail(place, v, size) {
   const half = size / 2;
   pen.fillStyle = colour(board.map.codes[place]);
   if (board.map.codes[place] >= 0) pen.fillRect(x - half - 2, y - half - 2, size + 4, size + 4);
-  pen.drawImage(image, (image.naturalWidth - side) / 2, (image.naturalHeight - side) / 2, side, side, x - half, y - half, size, size);
+  const [left, top] = [(image.naturalWidth - side) / 2, (image.naturalHeight - side) / 2];
+  pen.drawImage(image, left, top, side, side, x - half, y - half, size, size);
 }
 
 function chosenOnes(seen, v, side) {
@@ -208,4 +223,86 @@ export function nearest(x, y, within) {
     if (far < least) [best, least] = [place, far];
   }
   return best;
+}
+
+// -- tiles of very many items: how many lie where, and points where a tile has few --------------------------------
+
+// Draw the tiles in view and take over their points; returns whether all of them are points.
+function layTiles(map, v) {
+  const level = Math.max(0, Math.min(DEEPEST, Math.ceil(Math.log2(v.size / WIDE))));
+  const shown = inView(v, level).map((at) => ({ at, tile: map.cache.get(at.join("/")) }));
+  const known = shown.map((one) => ({ ...one, ...(one.tile ? { from: one.at } : above(map, one.at)) }))
+    .filter((one) => one.tile);
+  const counted = known.filter(({ tile }) => !tile.points);
+  const densest = ({ tile, from }) => dense(tile.counts.reduce((a, b) => Math.max(a, b), 0), from);
+  const most = counted.reduce((so, one) => Math.max(so, densest(one)), 0);
+  for (const one of counted) cells(one, v, most);
+  takePoints(map, known.filter(({ tile }) => tile.points).map(({ tile }) => tile.points));
+  for (const { at } of shown.filter(({ tile }) => tile === undefined)) fetchTile(map, at);
+  return shown.length > 0 && shown.every(({ tile }) => tile?.points);
+}
+
+// Items per area: cells of two levels may be in view at once.
+const dense = (count, [level]) => count * 4 ** level;
+
+function inView(v, level) {
+  const n = 2 ** level;
+  const place = (pixel, start) => Math.max(0, Math.min(n - 1, Math.floor(((pixel - start) / v.size) * n)));
+  const tiles = [];
+  for (let x = place(0, v.left); x <= place(v.width, v.left); x += 1) {
+    for (let row = place(0, v.top); row <= place(v.height, v.top); row += 1) tiles.push([level, x, n - 1 - row]);
+  }
+  return tiles;
+}
+
+// Until a tile is there, the part of a larger one that it will replace.
+function above(map, [level, x, y]) {
+  for (let up = 1; up <= level; up += 1) {
+    const from = [level - up, x >> up, y >> up];
+    const tile = map.cache.get(from.join("/"));
+    if (tile) return { tile, from };
+  }
+  return {};
+}
+
+function square(v, [level, x, y]) {
+  const side = v.size / 2 ** level;
+  return [v.left + x * side, v.top + v.size - (y + 1) * side, side];
+}
+
+function cells({ at: place, from, tile }, v, most) {
+  const [left, top, side] = square(v, from);
+  const [x, y, wide] = square(v, place);
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, y, wide, wide);
+  pen.clip();
+  const size = side / CELLS;
+  tile.cells.forEach((cell, i) => {
+    pen.globalAlpha = 0.15 + 0.85 * (dense(tile.counts[i], from) / most) ** 0.5;
+    pen.fillStyle = colour(tile.codes[i]);
+    const [column, row] = [cell % CELLS, Math.floor(cell / CELLS)];
+    pen.fillRect(left + column * size, top + side - (row + 1) * size, size + 0.6, size + 0.6);
+  });
+  pen.restore();
+}
+
+// The points in view are those of the map, to be clicked and peeked at.
+function takePoints(map, parts) {
+  const key = parts.map((part) => part.rows[0]).join();
+  if (key === map.pointsOf) return;
+  map.pointsOf = key;
+  for (const name of ["x", "y", "rows", "codes"]) map[name] = parts.flatMap((part) => part[name]);
+  map.place = new Map(map.rows.map((row, place) => [row, place]));
+  map.order = map.codes.map((_, place) => place).sort((a, b) => map.codes[a] - map.codes[b]);
+}
+
+async function fetchTile(map, [z, x, y]) {
+  const key = [z, x, y].join("/");
+  if (map.waiting.has(key) || map.waiting.size >= AT_ONCE) return;
+  map.waiting.add(key);
+  const tile = await call(`/api/map/tile?side=${map.side}&z=${z}&x=${x}&y=${y}&v=${map.tiles}`).catch(() => null);
+  map.waiting.delete(key);
+  if (tile) map.cache.set(key, tile);
+  if (tile) plan();
 }

@@ -1,164 +1,166 @@
-// The query and its results: one column, or two where there is a before and an after.
+// Results: one column, or two where there is a before and an after; and the cut-off of what is sure enough.
 
-import { push } from "./address.js";
-import { call, query, upload } from "./api.js";
+import { call, download, query } from "./api.js";
 import { card } from "./cards.js";
-import { chips } from "./chips.js";
 import { filtered, filters } from "./filters.js";
-import { $, make, nameOf, number, markKey, pictures, refOf, say, state, things, trying } from "./state.js";
-import { cutOff, hideSure, showSure } from "./sure.js";
+import {
+  $, asking, batch, make, markKey, nameOf, number, page, pictures, react, refOf, say, state, STEPS, thing, things,
+  trying,
+} from "./state.js";
 import { VirtualGrid } from "./virtual.js";
-import { showWords } from "./words.js";
 
 let turn = 0; // responses to an older query are dropped
-const found = { left: null, right: null };
+let waiting = 0;
+const results = { left: null, right: null };
 
-export const left = new VirtualGrid($("grid-left"), (offset, k) => ask("left", state.side, offset, k), card);
-export const right = new VirtualGrid($("grid-right"), (offset, k) => ask("right", "learned", offset, k), (item, place) => markNew(card(item, place)));
-export const startGrid = new VirtualGrid($("start-grid"), (offset, limit) => (
+const left = new VirtualGrid($("grid-left"), (offset, k) => ask("left", state.side, offset, k), card);
+export const right = new VirtualGrid($("grid-right"), (offset, k) => ask("right", "learned", offset, k),
+  (item, place) => markNew(card(item, place)));
+const startGrid = new VirtualGrid($("start-grid"), (offset, limit) => (
   trying(() => call(`/api/items?${query({ offset, limit, shuffle: 1 }, filters())}`))), card);
 
-export const asking = () => state.like.length + state.unlike.length > 0;
+// -- the query ----------------------------------------------------------------------------------------------------
 
-export function searchBy(example) {
-  state.like = [example];
-  state.unlike = [];
-  return anew();
+export async function searchBy(...examples) {
+  batch(() => Object.assign(state, { view: "search", like: examples, unlike: [] }));
+  await page.drawn;
 }
 
-export function include(example, wanted = true) {
-  remove(example);
-  const list = wanted ? state.like : state.unlike;
-  if (list.length >= 16) return say("A query has at most 16 examples.", "wrong");
-  list.push(example);
-  return anew();
+export async function include(example, wanted = true) {
+  const rest = without(example);
+  const name = wanted ? "like" : "unlike";
+  if (rest[name].length >= 16) { say("A query has at most 16 examples.", "wrong"); return; }
+  rest[name].push(example);
+  batch(() => Object.assign(state, { view: "search", ...rest }));
+  await page.drawn;
 }
 
-export function exclude(example) {
-  remove(example);
-  return anew();
-}
+export const exclude = (example) => batch(() => Object.assign(state, without(example)));
 
-function remove(example) {
-  for (const name of ["like", "unlike"]) state[name] = state[name].filter((other) => markKey(other) !== markKey(example));
-}
+const without = (example) => Object.fromEntries(["like", "unlike"].map((name) => (
+  [name, state[name].filter((other) => markKey(other) !== markKey(example))])));
 
-function anew() {
-  push();
-  for (const grid of [left, right]) grid.reached = 0;
-  return show();
-}
+export const body = () => ({ like: state.like.map(refOf), unlike: state.unlike.map(refOf), ...filters() });
+
+// -- results ------------------------------------------------------------------------------------------------------
 
 // Both columns only where the learned ranking differs from the raw one.
-export const comparing = () => Boolean(state.status.compare) && pictures([...state.like, ...state.unlike]).length > 0;
+const comparing = () => Boolean(state.status.compare) && pictures([...state.like, ...state.unlike]).length > 0;
 
 export async function show() {
   const mine = ++turn;
-  chips(include, exclude);
-  showWords();
   $("columns").hidden = !asking();
   $("start").hidden = asking();
-  if (!asking()) hideSure();
-  $("filter-field").hidden = Object.keys(state.labels).length === 0;
   document.title = asking() ? `${nameOf(state.like[0] ?? state.unlike[0])} · likewise` : "likewise";
-  if (!asking()) return begin();
+  if (!asking()) {
+    for (const grid of [left, right]) grid.clear();
+    state.hits = [];
+    await begin();
+    return;
+  }
   $("columns").classList.toggle("no-query", pictures(state.like).length === 0);
   $("columns").classList.toggle("single", !comparing());
   for (const grid of [left, right]) grid.list.classList.add("waiting");
-  const got = await Promise.all([comparing() ? left.reload() : null, right.reload()]);
-  if (mine !== turn || !got[1]) return undefined;
-  draw();
-  return got;
+  const [, first] = await Promise.all([comparing() ? left.reload() : null, right.reload()]);
+  if (mine === turn && first) draw();
 }
 
 async function ask(name, side, offset, k) {
-  const answer = await trying(() => call("/api/search", {
-    like: state.like.map(refOf), unlike: state.unlike.map(refOf), k, offset, side, ...filters(), ...(name === "right" ? cutOff() : {}),
-  }));
+  const cut = name === "right" && isCut() ? { at_most_wrong: 1 / state.cutoff } : {};
+  const answer = await trying(() => call("/api/search", { ...body(), k, offset, side, ...cut }));
   if (!answer) return null;
-  if (offset === 0) found[name] = answer;
+  if (offset === 0) results[name] = answer;
   return { total: answer.total, items: answer.hits };
 }
 
 function draw() {
-  const { right: after, left: before } = found;
+  const { right: after, left: before } = results;
   for (const grid of [left, right]) grid.list.classList.remove("waiting");
-  for (const made of right.cards.values()) if (made.item) markNew(made);
-  $("title-right").textContent = comparing() ? "Learned" : pictures(state.like).length ? "Most similar" : "What fits best";
+  for (const element of right.cards.values()) if (element.item) markNew(element);
+  const single = pictures(state.like).length ? "Most similar" : "What fits best";
+  $("title-right").textContent = comparing() ? "Learned" : single;
   if (comparing()) precision($("ap-left"), before);
-  precision($("ap-right"), comparing() || after.average_precision !== null ? after : { average_precision: null });
+  precision($("ap-right"), after);
   $("legend").hidden = after.label === null;
   const among = filtered() ? " in this filter" : "";
-  say(showSure(after) ?? `${things(after.total)}${among} ranked in ${after.milliseconds.toFixed(1)} ms`);
-  $("results").dispatchEvent(new CustomEvent("searched", { detail: { hits: after.hits } }));
+  say(drawCutoff(after) ?? `${things(after.total)}${among} ranked in ${after.milliseconds.toFixed(1)} ms`);
+  state.hits = after.hits;
 }
 
 // An arrow for what the learned side shows among its first and the other side does not.
-function markNew(made) {
-  const first = found.left && comparing() ? found.left.hits : null;
-  const isNew = first !== null && made.item.score !== undefined && !first.some((hit) => hit.row === made.item.row);
-  made.classList.toggle("moved", isNew && first.length < found.left.total && (made.place ?? 0) < first.length);
-  return made;
+function markNew(element) {
+  const first = results.left && comparing() ? results.left.hits : null;
+  const { item, place = 0 } = element;
+  const isNew = first !== null && item.score !== undefined && !first.some((hit) => hit.row === item.row);
+  element.classList.toggle("moved", isNew && first.length < results.left.total && place < first.length);
+  return element;
 }
 
-function precision(output, { average_precision: value, by_heart: heart }) {
+function precision(output, { average_precision: value, by_heart: isTrained }) {
   output.replaceChildren();
   if (value === null) return;
-  output.title = heart ? "The model learned from this item and its label: how it ranks says nothing about new ones"
+  output.title = isTrained ? "The model learned from this item and its label: how it ranks says nothing about new ones"
     : "Average precision of this query over all items";
-  output.append(...(heart ? ["a training item"] : ["AP", make("b", { textContent: value.toFixed(3) })]));
+  output.append(...(isTrained ? ["a training item"] : ["AP", make("b", { textContent: value.toFixed(3) })]));
 }
 
-export async function begin() {
-  const some = await startGrid.reload();
-  if (!some) return;
-  const none = some.total === 0;
-  $("start").querySelector("h2").textContent = none ? "Nothing passes this filter" : "Start with any of these";
-  say(filtered() ? `${things(some.total)} of ${number(state.status.items)} pass the filter.` : `Ready: ${things(some.total)}.`);
+async function begin() {
+  const first = await startGrid.reload();
+  if (!first) return;
+  const heading = first.total === 0 ? "Nothing passes this filter" : "Start with any of these";
+  $("start").querySelector("h2").textContent = heading;
+  const passing = `${things(first.total)} of ${number(state.status.items)} pass the filter.`;
+  say(filtered() ? passing : `Ready: ${things(first.total)}.`);
 }
 
-// What the left and right columns found first, for exports and the picture view.
-export const results = () => found;
+export const downloadResults = (kind) => download(kind, { ...body(), side: "learned", k: Math.max(1, right.reached) });
 
-export async function uploadAll(files) {
-  const pictures = [...files].slice(0, 8);
-  if (!pictures.length) return;
-  if (!state.status.uploads) {
-    say("This index was built from numbers, not pictures: choose an item instead.", "wrong");
-    return;
-  }
-  say(pictures.length > 1 ? `Uploading ${pictures.length} pictures…` : "Uploading your picture…", "busy");
-  const uploaded = [];
-  for (const file of pictures) {
-    const done = await trying(() => upload(file));
-    if (done) uploaded.push({ upload: done.upload });
-  }
-  if (!uploaded.length) return;
-  state.like = uploaded;
-  state.unlike = [];
-  await anew();
+// -- the cut-off --------------------------------------------------------------------------------------------------
+
+// Words have no cut-off: what their scores mean was not measured.
+const canCut = () => state.status.calibrated && state.like.length > 0
+  && [...state.like, ...state.unlike].every((example) => example.text === undefined);
+const isCut = () => state.cutoff > 0 && canCut();
+
+// Show the results' certainty; returns what the status line says of it, undefined without a cut-off.
+function drawCutoff(answer) {
+  const text = isCut() ? counted(answer) : undefined;
+  const several = state.like.length > 1;
+  $("sure-found").textContent = text ?? "";
+  $("sure-label").hidden = !isCut() || answer.total === 0;
+  const examples = state.like.filter((example) => example.upload === undefined).length;
+  $("sure-label").textContent = `Label these ${number(answer.total + examples)}…`;
+  $("unknown").hidden = !(answer.novelty > 1);
+  $("unknown").textContent = `${several ? `These ${thing()}s are` : `This ${thing()} is`} unlike anything the model `
+    + `learned from: how likely ${several ? "their" : "its"} results match cannot be relied on.`;
+  return text;
 }
 
-// What somebody typed or pasted: numbers, or the id of an item.
-export async function askFor(text) {
-  const numbers = pasted(text);
-  if (numbers) {
-    const kept = await trying(() => call("/api/vectors", { vector: numbers }));
-    return kept && searchBy({ upload: kept.upload });
-  }
-  const some = await trying(() => call(`/api/items?${query({ id: text.trim() })}`));
-  return some?.items.length ? searchBy(some.items[0]) : undefined;
+function counted({ total, about_wrong: wrong }) {
+  if (total === 0) return `Nothing is sure enough at 1 in ${state.cutoff}.`;
+  return `${things(total)}, about ${number(Math.round(wrong))} wrong`;
 }
 
-// Two or more numbers, as a list or with commas, semicolons or blanks between them; null for anything else.
-export function pasted(text) {
-  const parts = text.trim().replace(/^\[|\]$/g, "").split(/[\s,;]+/).filter(Boolean).map((word) => word.replace("−", "-"));
-  return parts.length > 1 && parts.every((word) => /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(word)) ? parts.map(Number) : null;
+function drawSlider(step) {
+  const words = step ? `At most 1 in ${step} wrong` : "All results, however sure";
+  $("sure-slider").value = Math.max(0, STEPS.indexOf(step));
+  $("sure-slider").setAttribute("aria-valuetext", words);
+  $("sure-value").textContent = words;
 }
 
-export async function surprise() {
-  const shuffle = Math.floor(Math.random() * 2 ** 31);
-  const some = await trying(() => call(`/api/items?${query({ limit: 1, shuffle }, filters())}`));
-  if (some?.items.length) await searchBy(some.items[0]);
-  else if (some) say("Nothing passes this filter.", "wrong");
+export function wireSearch() {
+  $("sure-slider").addEventListener("input", () => {
+    const step = STEPS[Number($("sure-slider").value)];
+    drawSlider(step);
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { state.cutoff = step; }, 120);
+  });
+  $("side").addEventListener("change", (event) => { state.side = event.target.value; });
+  react(() => state.cutoff, drawSlider);
+  react(() => state.side, (side) => { $("side").value = side; });
+  react(() => [state.like, state.unlike], () => { left.reached = right.reached = 0; });
+  react(() => [state.like, state.unlike, state.status.calibrated], () => {
+    $("sure").hidden = !canCut();
+    if (!canCut()) $("unknown").hidden = true;
+  });
 }

@@ -1,31 +1,79 @@
-// The state of the page, and helpers shared by its parts.
+// The state of the page as signals, which effects read, and helpers shared by its parts.
+
+import { batch, effect, signal, untracked } from "./vendor/signals-core.js";
+
+export { batch };
 
 export const $ = (id) => document.getElementById(id);
-
-export function noFilter() { return { label: "", folder: "", month: "", where: "" }; }
-
+export const noFilter = () => ({ label: "", folder: "", month: "", where: "" });
 export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most one in so many wrong
 
-export const state = {
+// Reading a property in an effect subscribes to it; values are replaced, never changed in place.
+export const state = {};
+const initial = {
   status: {},           // the last response of /api/status
-  view: "search",       // search, browse, map or duplicates
+  view: "",             // search, browse, map or duplicates
   like: [], unlike: [], // examples: items, {upload} or {text}
   side: "raw",          // what the left column shows
   filter: noFilter(),
   columns: {},          // filters by column: name to {kind, values, low, high, contains}
+  cutoff: 0,            // at most one in so many results wrong; 0 shows all
   labels: {},           // label to count
   marks: new Map(),     // "query>item" to true (right) or false (wrong)
+  answers: new Map(),   // of suggestions: row to true or false
   selected: new Map(),  // row to item
-  sure: 0,              // at most one in so many results wrong; 0 shows all
+  hits: [],             // the first results
+  last: { item: null, list: null, place: 0 }, // the card that had focus last
+  revision: 0,          // counts changes after which the view is loaded again
+  lessons: 0,           // lessons that this page has seen the end of
 };
+for (const [name, value] of Object.entries(initial)) {
+  const held = signal(value);
+  Object.defineProperty(state, name, { get: () => held.value, set: (next) => { held.value = next; } });
+}
+
+// Run `work` now, and again whenever a signal that `read` reads has changed.
+export const react = (read, work) => effect(() => {
+  const values = read();
+  untracked(() => work(values));
+});
+
+export const page = { drawn: Promise.resolve() }; // resolved when the present view has been drawn
+
+// Load the present view again.
+export async function reload() {
+  state.revision += 1;
+  await page.drawn;
+}
+
+export const update = (status) => { state.status = { ...state.status, ...status }; };
+
+// -- examples and items -------------------------------------------------------------------------------------------
 
 export const pictures = (examples) => examples.filter((example) => example.text === undefined);
-export const refOf = ({ text, upload, row }) => (text !== undefined ? { text } : upload === undefined ? { row } : { upload });
-export const markKey = ({ text, upload, row }) => (text !== undefined ? `t${text}` : upload === undefined ? String(row) : `u${upload}`);
+export const asking = () => state.like.length + state.unlike.length > 0;
+
+export function refOf({ text, upload, row }) {
+  if (text !== undefined) return { text };
+  return upload === undefined ? { row } : { upload };
+}
+
+export function markKey({ text, upload, row }) {
+  if (text !== undefined) return `t${text}`;
+  return upload === undefined ? String(row) : `u${upload}`;
+}
+
 export const pictureOf = (example, size = "small") => (example.upload === undefined
   ? `/api/items/${example.row}/picture?size=${size}&v=${state.status.boot}` : `/api/uploads/${example.upload}`);
-const titleOf = (item) => item.text ?? (item.kind === "picture" ? null : item.card?.title);
-export const nameOf = (item) => titleOf(item) ?? item.name ?? (item.upload === undefined ? `item ${item.row}` : item.upload.startsWith("vector.") ? "your numbers" : "your picture");
+
+export function nameOf(item) {
+  const title = item.text ?? (item.kind === "picture" ? null : item.card?.title);
+  if (title ?? item.name) return title ?? item.name;
+  if (item.upload === undefined) return `item ${item.row}`;
+  return item.upload.startsWith("vector.") ? "your numbers" : "your picture";
+}
+
+// -- the document -------------------------------------------------------------------------------------------------
 
 export function say(text, kind = "") {
   const line = $("status");
@@ -46,17 +94,31 @@ export async function trying(work) {
 
 // An element with properties, and children or text.
 export function make(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  for (const [name, value] of Object.entries(properties)) if (name.startsWith("aria-")) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+  const element = Object.assign(document.createElement(tag), properties);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("aria-")) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
 }
 
-export const button = (text, properties = {}) => make("button", { type: "button", ...properties }, text);
+export function button(text, properties = {}, onClick = null) {
+  const element = make("button", { type: "button", ...properties }, text);
+  if (onClick) element.addEventListener("click", onClick);
+  return element;
+}
+
 export const number = (value) => value.toLocaleString("en");
-export const percent = (p) => (p > 0.995 ? "> 99 %" : p < 0.005 ? "< 1 %" : `${Math.round(100 * p)} %`); // nothing is certain
 export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
-export const thing = () => (state.status.pictures === false ? "item" : "picture"); // before the status is known, the page says picture
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+export function percent(p) { // nothing is certain
+  if (p > 0.995) return "> 99 %";
+  return p < 0.005 ? "< 1 %" : `${Math.round(100 * p)} %`;
+}
+
+// Before the status is known, the page says picture.
+export const thing = () => (state.status.pictures === false ? "item" : "picture");
 export const aThing = () => (thing() === "item" ? "an item" : "a picture");
 export const things = (n) => plural(n, thing());
 

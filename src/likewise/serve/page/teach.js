@@ -1,62 +1,46 @@
-// Teaching: marks, labels, lessons, undo.
+// Teaching: marks, labels, lessons, undo, and the card of the last lesson.
 
 import { call } from "./api.js";
-import { markOf, refreshCards } from "./cards.js";
-import { focusLast } from "./keys.js";
-import { onLabel, refreshLabels } from "./labels.js";
-import { showLesson } from "./lesson.js";
-import { clearSelection } from "./selection.js";
-import { $, markKey, nameOf, pictures, plural, refOf, say, state, aThing, thing, things, trying } from "./state.js";
-import { refreshViewer } from "./viewer.js";
+import { markOf } from "./cards.js";
+import { clearSelection, focusLast } from "./keys.js";
+import { refreshLabels } from "./labels.js";
+import {
+  $, aThing, batch, button, capital, make, markKey, nameOf, number, page, pictures, plural, react, refOf, reload,
+  remember, remembered, say, state, thing, things, trying, update,
+} from "./state.js";
+import { thumbnail } from "./thumbnails.js";
 
-let redraw = null; // set by app.js: draws the present view again
+const UNHEARD = 1000; // ms after which the server is asked again: events may not come through a proxy
 let watching = false;
 let wake = () => {}; // ends the wait for a lesson
-const UNHEARD = 1000; // ms after which the server is asked all the same: events may not come through a proxy
 
-export function onChange(work) { redraw = work; }
-
-export function showStatus(status) {
-  Object.assign(state.status, status);
-  const { feedback, undo: step, learning, previous, taught } = state.status;
-  const running = learning.state === "running";
-  $("undo").disabled = step === null || running;
-  $("undo").title = step === null ? "" : `Undo: ${step}`;
-  $("learn").disabled = feedback.pending === 0 || running;
-  $("count").textContent = feedback.pending ? `${feedback.pending} to learn from` : feedback.total ? `${plural(feedback.total, "mark")}, all learned` : "";
-  $("export").hidden = feedback.total === 0;
-  $("save-model").hidden = !taught;
-  $("side").querySelector("[value=previous]").disabled = !previous;
-  if (!previous && state.side === "previous") state.side = "raw";
-  $("side").value = state.side;
-  showLesson(state.status.lesson);
-}
-
-// What the server says by itself.
-export function heard(status) {
-  showStatus(status);
-  if (state.status.learning.state !== "running") wake();
-}
+const isRunning = () => state.status.learning?.state === "running";
+const nameAll = (items) => (items.length === 1 ? `${nameOf(items[0])} is` : `${things(items.length)} are`);
 
 // Mark items right or wrong for the query; the same mark again takes it off.
 export async function mark(items, right) {
   const examples = pictures(state.like);
-  if (!examples.length) return say(state.like.length ? `Words are taught by labels: give these ${thing()}s one.` : `Search by ${aThing()} first: a mark belongs to a query.`, "wrong");
+  if (!examples.length) {
+    const words = `Words are taught by labels: give these ${thing()}s one.`;
+    say(state.like.length ? words : `Search by ${aThing()} first: a mark belongs to a query.`, "wrong");
+    return;
+  }
   const value = items.every((item) => markOf(item.row) === right) ? null : right;
   const body = { query: examples.map(refOf), items: items.map((item) => item.row), right: value };
   const answer = await trying(() => call("/api/marks", body));
-  if (!answer) return undefined;
-  for (const example of examples) for (const item of items) setMark(`${markKey(example)}>${item.row}`, value);
-  refreshCards();
-  refreshViewer();
-  showStatus(answer);
-  const what = items.length === 1 ? `${nameOf(items[0])} is` : `${things(items.length)} are`;
-  return say(value === null ? "Taken off." : `Saved: ${what} ${value ? "right" : "wrong"} for this query.`);
+  if (!answer) return;
+  setMarks(examples.flatMap((example) => items.map((item) => `${markKey(example)}>${item.row}`)), value);
+  update(answer);
+  say(value === null ? "Taken off." : `Saved: ${nameAll(items)} ${value ? "right" : "wrong"} for this query.`);
 }
 
-function setMark(key, value) {
-  if (value === null) state.marks.delete(key);
-  else state.marks.set(key, value);
+export function setMarks(keys, value) {
+  const marks = new Map(state.marks);
+  for (const key of keys) {
+    if (value === null) marks.delete(key);
+    else marks.set(key, value);
+  }
+  state.marks = marks;
 }
 
 export async function label(items, name) {
@@ -64,44 +48,64 @@ export async function label(items, name) {
   if (!answer) return;
   const rows = new Set(items.map((item) => item.row));
   for (const example of [...state.like, ...items]) if (rows.has(example.row)) example.label = name;
-  showStatus(answer);
-  if (state.selected.size) clearSelection();
-  refreshViewer(items.length === 1 ? name : undefined);
+  update(answer);
+  clearSelection();
   await refreshLabels();
-  await redraw();
+  await reload();
   focusLast();
-  const what = items.length === 1 ? `${nameOf(items[0])} is` : `${things(items.length)} are`;
-  say(name === null ? `Saved: ${what} without a label.` : `Saved: ${what} labelled ${name}.`);
+  say(name === null ? `Saved: ${nameAll(items)} without a label.` : `Saved: ${nameAll(items)} labelled ${name}.`);
 }
 
 export async function undo() {
   if ($("undo").disabled) return;
   const answer = await trying(() => call("/api/undo", {}));
   if (!answer) return;
-  showStatus(answer);
-  showStatus(await trying(() => call("/api/status")) ?? {});
+  update(answer);
+  update(await trying(() => call("/api/status")) ?? {});
   await everything();
   say(`Undone: ${answer.undone}.`);
 }
 
-// All marks, labels and results anew, as after an undo or a change by somebody else.
+// Load all marks, labels and results again, as after an undo or a change by somebody else.
 export async function everything() {
   await Promise.all([loadMarks(), refreshLabels()]);
-  await refreshExamples();
-  await redraw();
-  refreshViewer();
+  for (const example of pictures([...state.like, ...state.unlike])) {
+    if (example.upload === undefined) {
+      Object.assign(example, await trying(() => call(`/api/items/${example.row}`)));
+    }
+  }
+  await reload();
 }
+
+export async function loadMarks() {
+  const entries = await trying(() => call("/api/feedback"));
+  if (!entries) return;
+  const marks = new Map();
+  for (const { kind, queries, uploads, items, right } of entries) {
+    if (kind !== "mark") continue;
+    queries.forEach((row, place) => {
+      const key = row === null ? `u${uploads[place]}` : String(row);
+      for (const item of items) {
+        if (right === null) marks.delete(`${key}>${item}`);
+        else marks.set(`${key}>${item}`, right);
+      }
+    });
+  }
+  state.marks = marks;
+}
+
+// -- lessons ------------------------------------------------------------------------------------------------------
 
 export async function learn() {
   if ($("learn").disabled) return;
   const answer = await trying(() => call("/api/learn", {}));
   if (!answer) return;
-  showStatus(answer);
+  update(answer);
   say("Learning… you can keep searching.", "busy");
-  await watch();
+  await awaitLesson();
 }
 
-export async function watch() {
+export async function awaitLesson() {
   if (watching) return;
   watching = true;
   try {
@@ -113,38 +117,85 @@ export async function watch() {
 
 async function finished() {
   do {
-    if (state.status.learning.state === "running") await new Promise((done) => { wake = done; setTimeout(done, UNHEARD); });
-    const status = await trying(() => call("/api/status")); // events tell a part of it
+    if (isRunning()) await new Promise((done) => { wake = done; setTimeout(done, UNHEARD); });
+    const status = await trying(() => call("/api/status")); // events have a part of it
     if (!status) return;
-    showStatus(status);
-  } while (state.status.learning.state === "running");
-  const { learning, lesson: done, previous } = state.status;
+    update(status);
+  } while (isRunning());
+  const { learning, lesson, previous } = state.status;
   if (learning.state === "failed") { say(learning.error, "wrong"); return; }
-  if (previous) state.side = $("side").value = "previous";
-  await redraw();
-  if (done) say(`Learned in ${done.seconds.toFixed(2)} s.`);
-  document.dispatchEvent(new CustomEvent("learned"));
-}
-
-export async function loadMarks() {
-  const entries = await trying(() => call("/api/feedback"));
-  if (!entries) return;
-  state.marks.clear();
-  for (const entry of entries) if (entry.kind === "mark") takeEntry(entry);
-  refreshCards();
-}
-
-function takeEntry({ queries, uploads, items, right }) {
-  queries.forEach((row, place) => {
-    const key = row === null ? `u${uploads[place]}` : String(row);
-    for (const item of items) setMark(`${key}>${item}`, right);
+  batch(() => {
+    if (previous) state.side = "previous";
+    state.revision += 1;
   });
+  await page.drawn;
+  if (lesson) say(`Learned in ${lesson.seconds.toFixed(2)} s.`);
+  state.lessons += 1;
 }
 
-async function refreshExamples() {
-  for (const example of pictures([...state.like, ...state.unlike])) {
-    if (example.upload === undefined) Object.assign(example, await trying(() => call(`/api/items/${example.row}`)));
+function drawStatus(status) {
+  const { feedback, undo: step, previous, taught, lesson } = status;
+  if (!feedback) return;
+  $("undo").disabled = step === null || isRunning();
+  $("undo").title = step === null ? "" : `Undo: ${step}`;
+  $("learn").disabled = feedback.pending === 0 || isRunning();
+  const all = feedback.total ? `${plural(feedback.total, "mark")}, all learned` : "";
+  $("count").textContent = feedback.pending ? `${feedback.pending} to learn from` : all;
+  $("export").hidden = feedback.total === 0;
+  $("save-model").hidden = !taught;
+  $("side").querySelector("[value=previous]").disabled = !previous;
+  if (!previous && state.side === "previous") state.side = "raw";
+  drawLesson(lesson);
+  if (!isRunning()) wake();
+}
+
+// -- the card of the last lesson: what moved, what it agrees with, what is still wrong ----------------------------
+
+function drawLesson(lesson) {
+  const closed = `${state.status.boot}/${lesson?.number}`;
+  $("lesson").hidden = !lesson || remembered("lesson-closed") === closed;
+  if ($("lesson").hidden) return;
+  const close = () => { remember("lesson-closed", closed); $("lesson").hidden = true; };
+  $("lesson").replaceChildren(lessonHead(lesson), facts(lesson), ...stillWrong(lesson), ...note(lesson),
+    button("×", { className: "quiet lesson-close", "aria-label": "Hide the lesson" }, close));
+}
+
+function lessonHead({ marks, labels, who, number: n, seconds }) {
+  const steps = [marks ? plural(marks, "mark") : "", labels ? plural(labels, "label") : ""].filter(Boolean);
+  const text = `${steps.join(" and ")}, ${seconds.toFixed(2)} s${who ? ` · ${who}` : ""}`;
+  return make("div", { className: "lesson-head" }, make("h2", {}, `Lesson ${n}`),
+    make("p", { className: "muted" }, text));
+}
+
+function facts({ moved, agrees, mAP, labels }) {
+  const list = make("dl", { className: "facts" });
+  const add = (value, words) => list.append(make("div", {}, make("dt", {}, words), make("dd", {}, value)));
+  if (moved) {
+    const where = moved.queries > 1 ? ` in ${number(moved.queries)} queries` : "";
+    add(number(moved.items), `results moved${where}`);
   }
+  if (agrees) {
+    const what = labels ? "statements" : "marks";
+    add(`${number(agrees.count)} of ${number(agrees.of)}`, `${what} agreed with when left out`);
+  }
+  if (mAP) {
+    const items = plural(mAP.items, "item");
+    add(`${mAP.before.toFixed(3)} → ${mAP.after.toFixed(3)}`, `mAP on ${items} never learned from`);
+  }
+  return list;
 }
 
-onLabel(label);
+// Marked wrong, and still among the first.
+function stillWrong({ still_wrong: wrong }) {
+  if (!wrong?.length) return [];
+  const rows = [...new Set(wrong.map((one) => one.item))].slice(0, 6);
+  const list = make("ul", { className: "thumbs" }, ...rows.map((row) => make("li", {}, thumbnail({ row }, 44))));
+  const text = `${plural(wrong.length, "wrong one")} still on top`;
+  return [make("div", { className: "still" }, make("p", { className: "muted" }, text), list)];
+}
+
+function note({ note: text }) {
+  return text ? [make("p", { className: "muted lesson-note" }, `${capital(text).replace(/\.$/, "")}.`)] : [];
+}
+
+export const wireTeach = () => react(() => state.status, drawStatus);

@@ -10,7 +10,8 @@ const grids = new Set();
 export class VirtualGrid {
   // `load(offset, limit)` gives {total, items}; `make(item, place)` gives a card.
   constructor(list, load, make) {
-    Object.assign(this, { list, load, make, total: 0, turn: 0, reached: 0, pages: new Map(), items: new Map(), cards: new Map() });
+    const [pages, items, cards] = [new Map(), new Map(), new Map()];
+    Object.assign(this, { list, load, make, pages, items, cards, total: 0, turn: 0, reached: 0 });
     list.classList.add("virtual");
     list.grid = this;
     grids.add(this);
@@ -89,7 +90,8 @@ export class VirtualGrid {
 
   measures() {
     const style = getComputedStyle(this.list);
-    const [tile, caption, tall, least] = ["--tile", "--caption", "--tall", "--least"].map((name) => parseFloat(style.getPropertyValue(name)));
+    const [tile, caption, tall, least] = ["tile", "caption", "tall", "least"]
+      .map((name) => parseFloat(style.getPropertyValue(`--${name}`)));
     const width = this.list.clientWidth;
     const columns = Math.max(least || 2, Math.floor((width + GAP) / (tile + GAP)));
     const side = (width - GAP * (columns - 1)) / columns;
@@ -138,7 +140,8 @@ export class VirtualGrid {
       this.list.insertBefore(card, [...this.list.children].find((other) => other.place > place) ?? null);
     }
     card.style.width = `${m.side}px`;
-    card.style.transform = `translate(${(place % m.columns) * (m.side + GAP)}px, ${Math.floor(place / m.columns) * m.height}px)`;
+    const [column, row] = [place % m.columns, Math.floor(place / m.columns)];
+    card.style.transform = `translate(${column * (m.side + GAP)}px, ${row * m.height}px)`;
   }
 
   clear() {
@@ -163,7 +166,7 @@ function blank() {
 }
 
 let planned = false;
-export function renderAll() {
+function renderAll() {
   if (planned) return;
   planned = true;
   requestAnimationFrame(() => { planned = false; for (const grid of grids) grid.render(); });

@@ -1,10 +1,11 @@
 // What others do on the same index, as it happens; and the name under which one teaches.
 
 import { me } from "./api.js";
-import { everything, heard, watch } from "./teach.js";
-import { $, plural, remember, remembered, say, state } from "./state.js";
+import { awaitLesson, everything } from "./teach.js";
+import { $, plural, remember, remembered, say, state, update } from "./state.js";
 
-const CALM = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Golden", "Happy", "Lucky", "Quiet", "Swift", "Sunny", "Wise"];
+const CALM = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Golden", "Happy", "Lucky", "Quiet", "Swift", "Sunny",
+  "Wise"];
 const ANIMALS = ["Badger", "Crane", "Dolphin", "Finch", "Fox", "Hare", "Heron", "Lynx", "Otter", "Owl", "Seal", "Swan"];
 const pickOne = (list) => list[Math.floor(Math.random() * list.length)];
 let planned = 0;
@@ -22,14 +23,18 @@ export function introduce() {
 export function follow() {
   const events = new EventSource(`/api/events?who=${encodeURIComponent(me.name)}`);
   const on = (name, work) => events.addEventListener(name, (event) => work(JSON.parse(event.data)));
-  on("status", heard);
-  on("feedback", (entry) => { if (entry.who !== me.name) told(sentence(entry)); });
-  on("learned", (lesson) => { if (lesson.who !== me.name) { say(`${lesson.who || "Somebody"} pressed Learn.`); watch(); } });
+  on("status", update);
+  on("feedback", (entry) => { if (entry.who !== me.name) reloadSoon(sentence(entry)); });
+  on("learned", (lesson) => {
+    if (lesson.who === me.name) return;
+    say(`${lesson.who || "Somebody"} pressed Learn.`);
+    awaitLesson();
+  });
   addEventListener("pagehide", () => events.close());
 }
 
 // Several changes at once are drawn once.
-function told(text) {
+function reloadSoon(text) {
   clearTimeout(planned);
   planned = setTimeout(async () => { await everything(); say(text); }, 150);
 }
@@ -38,6 +43,6 @@ function sentence(entry) {
   const who = entry.who || "Somebody";
   if (entry.undone) return `${who} took back a step.`;
   const what = plural(entry.items.length, state.status.pictures ? "picture" : "item");
-  if (entry.kind === "label") return entry.label === null ? `${who} took the label off ${what}.` : `${who} labelled ${what} ${entry.label}.`;
-  return `${who} marked ${what} ${entry.right ? "right" : "wrong"}.`;
+  if (entry.kind === "mark") return `${who} marked ${what} ${entry.right ? "right" : "wrong"}.`;
+  return entry.label === null ? `${who} took the label off ${what}.` : `${who} labelled ${what} ${entry.label}.`;
 }

@@ -1,17 +1,18 @@
 // Fingers, mouse and keys on the map: move, zoom, look, pick, and draw around points to select them.
 
-import { select } from "./selection.js";
 import { call } from "./api.js";
-import { $, nameOf, number, pictureOf, plural, say, state, trying } from "./state.js";
+import { select } from "./keys.js";
+import { choose } from "./map.js";
 import { at, board, canvas, move, nearest, plan, showAll, view, zoom } from "./mapview.js";
+import { $, nameOf, number, pictureOf, plural, say, state, trying } from "./state.js";
 
 const fingers = new Map();
 let moved = 0;
-let choose = null;
+let resting = 0;
 
-export const lassoing = () => $("lasso").getAttribute("aria-pressed") === "true";
+const isLassoing = () => $("lasso").getAttribute("aria-pressed") === "true";
 
-export function setLasso(on) {
+function setLasso(on) {
   $("lasso").setAttribute("aria-pressed", on);
   canvas.classList.toggle("lassoing", on);
   if (on) say("Draw around points to select them.");
@@ -22,7 +23,7 @@ function down(event) {
   const here = [event.offsetX, event.offsetY];
   fingers.set(event.pointerId, here);
   moved = 0;
-  board.lasso = lassoing() && fingers.size === 1 ? [here] : null;
+  board.lasso = isLassoing() && fingers.size === 1 ? [here] : null;
 }
 
 function moving(event) {
@@ -53,29 +54,34 @@ function up(event) {
   else if (board.map.tiles !== null) zoom(2, event.offsetX, event.offsetY);
 }
 
-// Select every point inside the line; the lasso is put away afterwards.
+// Select every point inside the line; the lasso is put away afterwards. Of tiles the server knows the points.
 async function enclosed() {
   const line = board.lasso;
   const v = view();
-  const found = board.map.tiles === null ? null : await trying(() => call("/api/map/lasso", { side: board.map.side, line: onMap(line, v) }));
-  const rows = found?.rows ?? board.map.rows.filter((_, place) => inside(line, ...at(place, v)));
+  const { map } = board;
+  const body = { side: map.side, line: onMap(line, v) };
+  const answer = map.tiles === null ? null : await trying(() => call("/api/map/lasso", body));
+  const rows = answer?.rows ?? map.rows.filter((_, place) => isInside(line, ...at(place, v)));
   board.lasso = null;
   setLasso(false);
   select(rows.map((row) => ({ row })));
-  const first = found && found.total > rows.length ? `The first ${number(rows.length)} of ${plural(found.total, "point")}` : plural(rows.length, "point");
-  say(rows.length ? `${first} inside: label them below.` : "There is nothing inside.");
+  const isPart = answer && answer.total > rows.length;
+  const count = isPart ? `The first ${number(rows.length)} of ${plural(answer.total, "point")}`
+    : plural(rows.length, "point");
+  say(rows.length ? `${count} inside: label them below.` : "There is nothing inside.");
   plan();
 }
 
 // A line in the coordinates of the map; of a long one, every so many points.
 function onMap(line, v) {
   const step = Math.ceil(line.length / 500);
-  const place = (pixel, start) => Math.max(-65535, Math.min(131070, Math.round(((pixel - start) / v.size) * 65535)));
+  const place = (pixel, start) => (
+    Math.max(-65535, Math.min(131070, Math.round(((pixel - start) / v.size) * 65535))));
   return line.filter((_, i) => i % step === 0).map(([x, y]) => [place(x, v.left), 65535 - place(y, v.top)]);
 }
 
 // Whether a ray to the right crosses the line an odd number of times.
-function inside(line, x, y) {
+function isInside(line, x, y) {
   let odd = false;
   for (let i = 0, j = line.length - 1; i < line.length; j = i, i += 1) {
     const [[xi, yi], [xj, yj]] = [line[i], line[j]];
@@ -90,41 +96,42 @@ function pressed(event) {
   if (event.key in steps) move(...steps[event.key]);
   else if (event.key === "+" || event.key === "=") zoom(1.4, width / 2, height / 2);
   else if (event.key === "-") zoom(1 / 1.4, width / 2, height / 2);
-  else if (event.key === "Enter" && board.map?.x.length) choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
-  else return;
+  else if (event.key === "Enter" && board.map?.x.length) {
+    choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
+  } else return;
   event.preventDefault();
 }
 
 function peek(event) {
-  const place = lassoing() ? null : nearest(event.offsetX, event.offsetY, 12);
+  const place = isLassoing() ? null : nearest(event.offsetX, event.offsetY, 12);
   const figure = $("peek");
   figure.hidden = place === null || event.pointerType === "touch";
   canvas.classList.toggle("pointing", place !== null);
   if (place === null) return;
-  const row = board.map.rows[place];
+  const { rows, codes, labels } = board.map;
+  const row = rows[place];
   if (figure.dataset.row !== String(row)) {
     figure.dataset.row = row;
-    $("peek-label").textContent = board.map.codes[place] < 0 ? "" : board.map.labels[board.map.codes[place]];
+    $("peek-label").textContent = codes[place] < 0 ? "" : labels[codes[place]];
     if (state.status.pictures) $("peek-image").src = pictureOf({ row });
-    else name(row, $("peek-label").textContent);
+    else showName(row, $("peek-label").textContent);
   }
   const box = canvas.getBoundingClientRect();
   figure.style.left = `${Math.min(event.offsetX + 16, box.width - 142)}px`;
   figure.style.top = `${Math.min(event.offsetY + 16, box.height - 176)}px`;
 }
 
-// What is no picture is peeked at by its title, once the pointer rests.
-let resting = 0;
-function name(row, label) {
+// An item without a picture shows its title, once the pointer rests.
+function showName(row, label) {
   clearTimeout(resting);
   resting = setTimeout(async () => {
     const item = await call(`/api/items/${row}`).catch(() => null);
-    if (item && $("peek").dataset.row === String(row)) $("peek-label").textContent = [nameOf(item), label].filter(Boolean).join(" · ");
+    if (!item || $("peek").dataset.row !== String(row)) return;
+    $("peek-label").textContent = [nameOf(item), label].filter(Boolean).join(" · ");
   }, 120);
 }
 
-export function wireMap(onChoose) {
-  choose = onChoose;
+export function wireInput() {
   canvas.addEventListener("pointerdown", down);
   canvas.addEventListener("pointermove", moving);
   canvas.addEventListener("pointerup", up);
@@ -135,7 +142,7 @@ export function wireMap(onChoose) {
     zoom(Math.exp(-event.deltaY * 0.0016), event.offsetX, event.offsetY);
   }, { passive: false });
   canvas.addEventListener("keydown", pressed);
-  $("lasso").addEventListener("click", () => setLasso(!lassoing()));
+  $("lasso").addEventListener("click", () => setLasso(!isLassoing()));
   for (const [id, times] of [["zoom-in", 1.6], ["zoom-out", 1 / 1.6]]) {
     $(id).addEventListener("click", () => { const v = view(); zoom(times, v.width / 2, v.height / 2); });
   }
