@@ -175,7 +175,6 @@ def test_suggestions_are_marked_for_the_query_by_keyboard(sure_visit: Any, sure_
     said(page, "10 pictures to mark next.")
     first = rows_in(page, "next-grid")[0]
     assert focused_row(page) == first
-    assert page.inner_text("#next-outlook").startswith("4 right and 4 wrong")
     page.keyboard.press("w")
     said(page, "Saved. 9 suggestions left.")
     assert page.get_attribute("#next-grid .card:first-child .wrong", "aria-pressed") == "true"
@@ -213,18 +212,6 @@ def test_suggestions_for_a_label_give_it_or_say_not(sure_visit: Any, sure_site: 
     said(page, "8 suggestions left")
     last = app.state.teaching.entries()[-1]
     assert (last["queries"], last["items"], last["right"]) == ([7], [no], False)
-
-
-def test_the_outlook_stands_beside_the_suggestions(sure_visit: Any, sure_site: Any) -> None:
-    teaching = sure_site[1].state.teaching
-    rows = sure_site[1].state.session.search([5], [], 399, "learned").rows.tolist()
-    teaching.mark([5], rows[:8], True)
-    teaching.mark([5], rows[-8:], False)
-    page = sure_visit(query(sure_site, 5))
-    searched(page)
-    page.click("#next-open")
-    said(page, "to mark next")
-    assert page.inner_text("#next-outlook").startswith("10 more marks: about ")
 
 
 def test_without_any_mark_there_is_a_start(sure_visit: Any) -> None:

@@ -137,7 +137,6 @@ def test_suggestions_begin_with_what_stands_for_most_others(local: Any) -> None:
     answer = local.get("/api/suggestions").json()
     assert len(answer["suggestions"]) == 10
     assert {(one["why"], one["of_row"], one["of_label"]) for one in answer["suggestions"]} == {("typical", None, None)}
-    assert answer["outlook"] is None
 
 
 def test_suggestions_for_a_query_are_those_of_the_teacher(local: Any) -> None:
@@ -157,12 +156,3 @@ def test_suggestions_for_a_label_name_an_example_of_it(local: Any) -> None:
     assert {labels[one["of_row"]] for one in known} == {"digit 3"}  # nobody gave it: an item stands for it
     assert local.get("/api/suggestions?label=nothing").status_code == 404
     assert local.get("/api/suggestions?label=mine&row=3").status_code == 422
-
-
-def test_enough_marks_have_an_outlook(local: Any) -> None:
-    hits = [hit["row"] for hit in found(local, like=[{"row": 5}], k=200)["hits"]]
-    for right, items in ((True, hits[:8]), (False, hits[-8:])):
-        local.post("/api/marks", json={"query": [{"row": 5}], "items": items, "right": right})
-    outlook = local.get("/api/suggestions?row=5").json()["outlook"]
-    assert outlook["more"] == 10
-    assert outlook["low"] <= outlook["gain"] <= outlook["high"]

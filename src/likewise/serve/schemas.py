@@ -351,22 +351,10 @@ class SuggestionResponse(ItemResponse):
     gain: Annotated[float, Field(description="Share of what is unknown about the first results that it would tell.")]
 
 
-class OutlookResponse(BaseModel):
-    """What more marks will bring, in percentage points of pairs of marks in the right order, with an interval."""
-
-    marks: int
-    now: float
-    more: int
-    gain: float
-    low: float
-    high: float
-
-
 class SuggestionsResponse(BaseModel):
-    """Items to mark next, the most telling first; the outlook is null where marks are too few to tell."""
+    """Items to mark next, the most informative first."""
 
     suggestions: list[SuggestionResponse]
-    outlook: OutlookResponse | None
 
 
 class VectorRequest(StrictModel):

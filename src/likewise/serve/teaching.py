@@ -23,7 +23,6 @@ from likewise.serve.space import learned_space
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
-from likewise.teach.learning_curve import Outlook
 from likewise.teach.suggest import Concept as TaughtConcept
 from likewise.teach.suggest import Suggestion
 from likewise.teach.teacher import in_force, listener, opened_feedback
@@ -185,14 +184,12 @@ class TeachingSession:
 
     # -- what to mark next --------------------------------------------------------------------------------------------
 
-    def suggest(self, label: str | None, query: Reference | None, n: int) -> tuple[list[Suggestion], Outlook | None]:
-        """The items whose marks would teach most, and what ten more marks would bring where a concept was asked for."""
+    def suggest(self, label: str | None, query: Reference | None, n: int) -> list[Suggestion]:
+        """The items whose marks would teach most."""
         if label is not None and label not in {str(event.label) for event in self.events if event.kind == "label"}:
-            query, label = self._first_of(label), None  # nobody gave it: an item that has it stands for it
-        asked = self.session.upload(query).features if isinstance(query, str) else query
-        found = self._teacher.suggest(n, label=label, query=asked)
-        is_one = label is not None or query is not None
-        return found, self._teacher.outlook(label=label, query=asked) if is_one else None
+            query, label = self._first_of(label), None  # a label of the index: one of its items stands for it
+        features = self.session.upload(query).features if isinstance(query, str) else query
+        return self._teacher.suggest(n, label=label, query=features)
 
     def _first_of(self, label: str) -> int:
         if label not in self.session.labels:

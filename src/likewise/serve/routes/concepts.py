@@ -8,10 +8,9 @@ from starlette.exceptions import HTTPException
 from likewise.serve import schemas
 from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
 from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response
-from likewise.serve.schemas import ERRORS, OutlookResponse, SuggestionResponse, SuggestionsResponse
+from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
-from likewise.teach.learning_curve import Outlook
 from likewise.teach.suggest import REASONS, Concept, Suggestion
 
 
@@ -36,8 +35,9 @@ def suggestions(
     if sum(asked is not None for asked in (label, row, upload)) > 1:
         raise HTTPException(422, "give one of `label`, `row` and `upload`")
     query = upload if row is None else session.check_row(row)
-    found, outlook = teaching.suggest(label, query, n)
-    return described(session, teaching, found, outlook, label is not None or query is not None)
+    is_asked = label is not None or query is not None
+    hits = teaching.suggest(label, query, n)
+    return SuggestionsResponse(suggestions=[_suggestion(session, teaching, hit, is_asked) for hit in hits])
 
 
 @concepts.post("/concepts", summary="Preview a label or a query at a cut-off")
@@ -112,33 +112,23 @@ def keywords(kept: CurrentConcepts) -> schemas.KeywordsResponse:
 # -- suggestions ------------------------------------------------------------------------------------------------------
 
 
-def described(
-    session: Session, teaching: TeachingSession, found: list[Suggestion], outlook: Outlook | None, is_asked: bool
-) -> SuggestionsResponse:
-    """Suggestions as JSON; `is_asked` if they are for a query, or for a label."""
-    return SuggestionsResponse(
-        suggestions=[_one(session, teaching, one, is_asked) for one in found],
-        outlook=None if outlook is None else OutlookResponse(**outlook._asdict()),
-    )
-
-
-def _one(session: Session, teaching: TeachingSession, found: Suggestion, is_asked: bool) -> SuggestionResponse:
-    label, row = _concept(session, found.concept)
+def _suggestion(session: Session, teaching: TeachingSession, hit: Suggestion, is_asked: bool) -> SuggestionResponse:
+    label, row = _concept(session, hit.concept)
     return {
-        **item_response(session, found.row),
+        **item_response(session, hit.row),
         "of_label": label,
         "of_row": row,
-        "of_upload": teaching.upload_of(found.concept),
-        "why": found.why,
-        "reason": _reason(session, found, label, row, is_asked),
-        "gain": found.gain,
+        "of_upload": teaching.upload_of(hit.concept),
+        "why": hit.why,
+        "reason": _reason(session, hit, label, row, is_asked),
+        "gain": hit.gain,
     }
 
 
-def _reason(session: Session, found: Suggestion, label: str | None, row: int | None, is_asked: bool) -> str:
+def _reason(session: Session, hit: Suggestion, label: str | None, row: int | None, is_asked: bool) -> str:
     """Why, in words; a query that is on the page needs no name."""
     name = session.catalogue.name(row) if row is not None else "your picture"
-    text = REASONS[found.why].format(label or ("this query" if is_asked else name))
+    text = REASONS[hit.why].format(label or ("this query" if is_asked else name))
     return text[0].upper() + text[1:]
 
 
