@@ -77,7 +77,7 @@ def _pairs(teacher: Any, y: np.ndarray) -> list[tuple[int, int]]:
     free = np.setdiff1d(np.arange(len(y)), teacher._held)
     pairs = []
     for query in rng.choice(free, 5, replace=False):
-        top = teacher.index.search_rows([query], 60)[0][0]
+        top = teacher.index.search(rows=[query], k=60).rows[0]
         top = top[np.isin(top, free)][:20]
         wrong, right = top[y[top] != y[query]], top[y[top] == y[query]][::-1]
         pairs += [(int(query), int(item)) for item in [*wrong[:2], *right, *wrong[2:]][:4]]
@@ -88,8 +88,8 @@ def _query(name: str, index: Any) -> dict[str, object]:
     """One query at a time, compared with the bare product of one vector with all others."""
     rng = np.random.default_rng(1)
     asked = rng.integers(0, len(index), 100)
-    index.search_rows([0], 10)
-    ours = best_seconds(lambda: [index.search_rows([row], 10) for row in asked]) / len(asked)
+    index.search(rows=[0], k=10)
+    ours = best_seconds(lambda: [index.search(rows=[row], k=10) for row in asked]) / len(asked)
     bare = best_seconds(lambda: [index.vectors @ index.vectors[row] for row in asked]) / len(asked)
     return {
         "what": name,

@@ -51,8 +51,8 @@ CHANGES: dict[str, Callable[[Image.Image], Image.Image]] = {
 
 def originals_first(index: Index, features: np.ndarray, rows: np.ndarray) -> tuple[float, float]:
     """Share of altered pictures whose original comes first, by the raw cosine and by the index."""
-    raw = index.search_raw(features, 1)[0][:, 0]
-    learned = index.rows_of(index.search(features, 1)[0][:, 0])
+    raw = index.search(features, k=1, space="raw").rows[:, 0]
+    learned = index.rows_of(index.search(features, k=1).ids[:, 0])
     return float(np.mean(raw == rows)), float(np.mean(learned == rows))
 
 
@@ -60,9 +60,9 @@ def places_after_a_mark(index: Index, rng: np.random.Generator) -> list[int]:
     """Where the first result of a query stands after it was marked wrong, from 1."""
     teacher, places = Teacher(index), []
     for query in rng.choice(len(index), QUERIES, replace=False):
-        marked = int(index.search_rows([query], 1)[0][0, 0])
+        marked = int(index.search(rows=[query], k=1).rows[0, 0])
         teacher.mark(int(query), marked, False)
-        found = teacher.learn().index.search_rows([query], len(index) - 1)[0][0]
+        found = teacher.learn().index.search(rows=[query], k=len(index) - 1).rows[0]
         places.append(int(np.flatnonzero(found == marked)[0]) + 1)
         teacher.undo()
     return places

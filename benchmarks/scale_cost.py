@@ -53,9 +53,9 @@ def costs(folder: Path, rows: int, width: int) -> list[float | None]:
 
 def searched(index: Any) -> float:
     """Milliseconds of a search by a row."""
-    find, n = index.search_rows, len(index)
-    find([1], 10)
-    return 1e3 * statistics.median(seconds(lambda i=i: find([(7_919 * i) % n], 10)) for i in range(20))
+    n = len(index)
+    index.search(rows=[1])
+    return 1e3 * statistics.median(seconds(lambda i=i: index.search(rows=[(7_919 * i) % n])) for i in range(20))
 
 
 def taught(index: Any) -> tuple[float, float]:
@@ -63,7 +63,7 @@ def taught(index: Any) -> tuple[float, float]:
     from likewise.teach import Teacher
 
     teacher = Teacher(index)
-    for place, row in enumerate(index.search_rows([7], 20)[0][0].tolist()):
+    for place, row in enumerate(index.search(rows=[7], k=20).rows[0].tolist()):
         teacher.mark(7, row, place % 3 != 2)
     return seconds(teacher.prepare), seconds(teacher.learn)
 

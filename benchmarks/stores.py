@@ -157,9 +157,10 @@ def compared(index: Index, Q: np.ndarray, address: str) -> dict[str, object]:
     with open_store(address, "items") as store:
         ids = [name for rows in store.scan() for name in rows.ids]
         began = time.perf_counter()
-        found, scores = store.search(index.query_vectors(Q), K)
+        found, scores = store.search(index.space().embed(Q), K)
         took = (time.perf_counter() - began) / len(Q)
-    expected, exact = index.search(Q, K)
+    hits = index.search(Q, k=K)
+    expected, exact = hits.ids, hits.scores
     same = [set(a) == set(b) for a, b in zip(found, expected, strict=True)]
     tied = np.abs(scores - exact).max(axis=1) < TIE
     return {
@@ -198,10 +199,9 @@ def _measure(rows: int, width: int, store: Store) -> None:
     store.build_index()
     print(f"HNSW: {time.perf_counter() - began:.0f} s", flush=True)
     rng = np.random.default_rng(1)
-    Q = index.query_vectors(
-        X[rng.integers(0, rows, QUERIES)] + rng.normal(size=(QUERIES, width)).astype(np.float32) / 4
-    )
-    exact = index.search_vectors(Q, K)[0].tolist()
+    noise = rng.normal(size=(QUERIES, width)).astype(np.float32) / 4
+    Q = index.space().embed(X[rng.integers(0, rows, QUERIES)] + noise)
+    exact = index.space().rank(Q, K)[0].tolist()
     for effort in EFFORTS:
         began = time.perf_counter()
         found = store.search(Q, effort)[0][:, :K].tolist()

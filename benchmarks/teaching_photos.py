@@ -139,7 +139,7 @@ def ranked_worst(index: Index, y: np.ndarray) -> np.ndarray:
 
 def marked(index: Index, y: np.ndarray, query: int) -> Marks:
     """Marks among the first results: the first wrong ones, at most five, then the first right ones."""
-    shown = index.search_rows([query], SHOWN)[0][0]
+    shown = index.search(rows=[query], k=SHOWN).rows[0]
     wrong = shown[y[shown] != y[query]][:MOST_WRONG]
     right = shown[y[shown] == y[query]][: MARKS - len(wrong)]
     return Marks(query, right.tolist(), wrong.tolist())
@@ -163,10 +163,8 @@ def taught(index: Index, all_marks: list[Marks]) -> Index:
 
 def searched(index: Index, marks: Marks) -> np.ndarray:
     """Scores of all rows for the query."""
-    rows, found = index.search_rows([marks.query], len(index), own=True)
-    S = np.empty(len(index))
-    S[rows[0]] = found[0]
-    return S
+    space = index.space()
+    return space.scores(space.queries([marks.query]))[0]
 
 
 def rocchio(marks: Marks, Z: np.ndarray) -> np.ndarray:
@@ -316,12 +314,12 @@ def _teacher(index: Index, learner: GroupLearner) -> Teacher:
 
 
 def _pushed_down(index: Index, learner: GroupLearner, query: int, rng: np.random.Generator, first: bool) -> bool:
-    top = index.search_rows([query], 10)[0][0]
+    top = index.search(rows=[query], k=10).rows[0]
     wrong = top[:5] if first else rng.choice(top, 5, replace=False)
     teacher = _teacher(index, learner)
     for item in wrong:
         teacher.mark(query, int(item), False)
-    return not set(teacher.learn().index.search_rows([query], 15)[0][0]) & set(wrong)
+    return not set(teacher.learn().index.search(rows=[query], k=15).rows[0]) & set(wrong)
 
 
 def _six(y: np.ndarray, rng: np.random.Generator, one_class: bool) -> list[int]:
@@ -333,7 +331,7 @@ def _found(index: Index, learner: GroupLearner, six: list[int]) -> bool:
     teacher = _teacher(index, learner)
     for row in six:
         teacher.label(row, "my set")
-    first = teacher.learn().index.search_rows(six, 10)[0]
+    first = teacher.learn().index.search(rows=six, k=10).rows
     return all(set(six) - {row} <= set(results) for row, results in zip(six, first.tolist(), strict=True))
 
 
@@ -345,7 +343,7 @@ def _untouched_classes(
     y = index.labels.astype(str)
     teacher, touched = _teacher(index, learner), set[str]()
     for query in rng.choice(len(index), 10, replace=False):
-        for place, item in enumerate(index.search_rows([query], 10)[0][0]):
+        for place, item in enumerate(index.search(rows=[query], k=10).rows[0]):
             teacher.mark(int(query), int(item), place >= 5)
             touched |= {y[query], y[item]}
     queries = ~np.isin(y_q, list(touched))
@@ -355,7 +353,7 @@ def _untouched_classes(
 
 
 def _held_out_ap(index: Index, Q: np.ndarray, y_q: np.ndarray, y: np.ndarray) -> float:
-    S = index.query_vectors(Q) @ index.vectors.T
+    S = index.space().embed(Q) @ index.vectors.T
     return float(np.mean([average_precision(S[i], y == y_q[i]) for i in range(len(Q))]))
 
 

@@ -108,10 +108,10 @@ def searched(index: Path, n: int) -> tuple[float, float]:
     subprocess.run(row, check=True, stdout=subprocess.DEVNULL)
     seconds = time.perf_counter() - began
     opened = Index.load(index, verify=False)
-    opened.search_rows([1], 10)
+    opened.search(rows=[1], k=10)
     began = time.perf_counter()
     for number in range(50):
-        opened.search_rows([(number * 7_919) % n], 10)
+        opened.search(rows=[(number * 7_919) % n], k=10)
     return seconds, 1e3 * (time.perf_counter() - began) / 50
 
 

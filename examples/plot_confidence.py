@@ -34,7 +34,7 @@ print(f"expected calibration error: {curve.error:.3f}")
 index = Index.build(model, X[gallery], {"label": y[gallery]})
 promises, wrong, kept = [0.02, 0.05, 0.1, 0.2, 0.3], [], []
 for promise in promises:
-    matches = index.matches(X[asked], at_most_wrong=promise)
+    matches = index.search(X[asked], k=None, at_most_wrong=promise)
     shares = [
         np.mean(y[gallery][m.ids] != label) if len(m.ids) else 0 for m, label in zip(matches, y[asked], strict=True)
     ]

@@ -51,11 +51,11 @@ truth = np.array([path[0] for path in index.paths])
 
 def taught(query):
     """The first 20 results before and after a lesson of ten marks."""
-    before = index.search_rows([query], k=20)[0][0]
+    before = index.search(rows=[query], k=20).rows[0]
     teacher = Teacher(index)
     for row in before[:10]:
         teacher.mark(query, int(row), right=bool(truth[row] == truth[query]))
-    return before, teacher.learn().index.search_rows([query], k=20)[0][0]
+    return before, teacher.learn().index.search(rows=[query], k=20).rows[0]
 
 
 queries = {letter: int(np.flatnonzero(truth == letter)[3]) for letter in letters}

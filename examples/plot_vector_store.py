@@ -47,7 +47,7 @@ index = Index.build(model, X[test], {"id": names[test], "label": y[test]})
 with open_store(f"lancedb:{folder}/functions.lancedb", "functions") as store:
     print(export_to(index, store))
     questions = ["smooth a noisy recording with a low-pass filter", "area under a curve", "eigenvalues of a matrix"]
-    ids, scores = store.search(index.query_vectors(svd.transform(words.transform(questions))), k=6)
+    ids, scores = store.search(index.space().embed(svd.transform(words.transform(questions))), k=6)
 
 # %%
 # What the database answers; the colour is the sub-package.

@@ -76,7 +76,8 @@ def test_the_printed_code_searches_raw_rows_where_they_are(
     code = result.stdout.replace("postgresql://user@host/database", server).replace("q = ...", "")
     space: dict[str, Any] = {"q": q}
     exec(code, space)
-    expected, scores = index.search(q, 10)
+    hits = index.search(q, k=10)
+    expected, scores = hits.ids, hits.scores
     assert [name for name, _ in space["found"]] == expected[0].tolist()
     np.testing.assert_allclose([score for _, score in space["found"]], scores[0], rtol=1e-3)
     np.testing.assert_allclose(space["M"], query_map(index.model))

@@ -63,7 +63,7 @@ def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos:
 def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
     index = load_index(photos / "photos.index")
     (found,) = _json(run("search", photos / "photos.index", "--row", 5, "--before", "-k", 11, "--json"))
-    assert [hit["row"] for hit in found["results"]] == index.search_rows([5], 11, raw=True)[0][0].tolist()
+    assert [hit["row"] for hit in found["results"]] == index.search(rows=[5], k=11, space="raw").rows[0].tolist()
 
 
 def test_standard_input_is_an_image_or_a_list_of_paths(run: Any, photos: Path) -> None:

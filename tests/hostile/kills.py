@@ -116,7 +116,7 @@ def _bytes(name: str) -> Callable[[Path], Any]:
 
 def _indexed(folder: Path) -> Any:
     index = load_index(folder / "out")
-    assert index.search(index.raw[:1], 3)[1].shape == (1, 3)
+    assert index.search(index.raw[:1], k=3).scores.shape == (1, 3)
     return index.raw.tobytes(), index.vectors.tobytes()
 
 

@@ -74,17 +74,17 @@ def write_index(folder: Path, approximate: Any = False, neighbours: int = 2) -> 
 
 def read_index(folder: Path) -> None:
     index = load_index(folder)
-    index.search(X[:2], 3)
-    index.search_rows([0, 1], 3, raw=True)
+    index.search(X[:2], k=3)
+    index.search(rows=[0, 1], k=3, space="raw")
     assert len(index.identities.keys) == len(index)
     if index.metadata is not None:
         assert len(index.metadata.rows(range(len(index)))) == len(index)
-        index.search(X[:2], 3, where=" or ".join(f"`{name}` is null" for name in index.metadata.names) or None)
+        index.search(X[:2], k=3, where=" or ".join(f"`{name}` is null" for name in index.metadata.names) or None)
 
 
 def read_taught(folder: Path) -> None:
     """What is damaged is passed over or learned again: the index answers."""
-    assert in_force(_untaught(folder)).search(X[:1], 3)[0].shape == (1, 3)
+    assert in_force(_untaught(folder)).search(X[:1], k=3).ids.shape == (1, 3)
 
 
 @cache

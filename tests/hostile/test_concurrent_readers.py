@@ -113,7 +113,7 @@ def test_an_index_being_replaced_is_one_index_to_its_readers(scratch: Path, appr
         assert index.labels is not None
         assert set(index.labels) == {str(n)}
         np.testing.assert_array_equal(index.raw, X[:n] + n)
-        assert index.search(index.raw[:1], 2)[0].shape == (1, 2)
+        assert index.search(index.raw[:1], k=2).ids.shape == (1, 2)
 
     write(0)
     beside(write, read)

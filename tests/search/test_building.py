@@ -58,7 +58,7 @@ def test_a_build_that_was_killed_goes_on_to_the_same_index(
 def test_steps_in_parts_are_those_of_one_build(rows: np.ndarray, tmp_path: Path) -> None:
     plain = Index.build(Cosine().fit(rows), rows, approximate="ivf")
     stepped = build(rows, tmp_path / "a.building", "ivf")
-    assert stepped.search_rows([3, 4], 10)[0].tolist() == plain.search_rows([3, 4], 10)[0].tolist()
+    assert stepped.search(rows=[3, 4], k=10).rows.tolist() == plain.search(rows=[3, 4], k=10).rows.tolist()
 
 
 def test_steps_of_another_gallery_are_begun_anew(rows: np.ndarray, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.search.confidence import is_calibrated
 from likewise.teach import Teacher
 from likewise.teach.groups import Node
 from likewise.teach.lesson_card import GroupMark, Trial, marks_calibration
@@ -27,7 +26,8 @@ def index(model, request):
 
 
 def test_probabilities_of_results_come_true(index):
-    ids, _, P = index.search(X[ASKED], k=100, probability=True)
+    hits = index.search(X[ASKED], k=100)
+    ids, P = hits.ids, hits.probabilities
     same = Y[GALLERY][ids] == Y[ASKED][:, None]
     assert P.shape == ids.shape
     assert abs(P.mean() - same.mean()) < 0.03
@@ -36,14 +36,16 @@ def test_probabilities_of_results_come_true(index):
 
 def test_probabilities_are_those_of_the_model(model):
     index = Index.build(model, X[GALLERY[:50]])
-    ids, _, P = index.search(X[ASKED[:5]], k=50, probability=True)
+    hits = index.search(X[ASKED[:5]], k=50)
+    ids, P = hits.ids, hits.probabilities
     pairs = model.predict_proba_pairs(X[ASKED[:5]], X[GALLERY[:50]])
     assert np.take_along_axis(pairs, ids, axis=1) == pytest.approx(P, abs=1e-3)
 
 
 def test_rows_that_the_model_learned_from_are_known_as_such(model):
     index = Index.build(model, X[LEARNED[:100]])
-    ids, scores, P = index.search(X[ASKED[:5]], k=100, probability=True)
+    hits = index.search(X[ASKED[:5]], k=100)
+    ids, scores, P = hits.ids, hits.scores, hits.probabilities
     assert model.calibration.probability(scores, 1) == pytest.approx(P, abs=1e-3)
     assert not np.allclose(model.calibration.probability(scores, 0), P, atol=1e-3)
     assert len(ids) == 5
@@ -51,7 +53,7 @@ def test_rows_that_the_model_learned_from_are_known_as_such(model):
 
 def test_matches_keep_the_share_of_wrong_ones_below_the_cut_off(index):
     for share in (0.05, 0.2):
-        found = index.matches(X[ASKED], share)
+        found = index.search(X[ASKED], k=None, at_most_wrong=share)
         wrong = [
             np.mean(Y[GALLERY][one.ids] != y) if len(one.ids) else 0 for one, y in zip(found, Y[ASKED], strict=True)
         ]
@@ -61,18 +63,18 @@ def test_matches_keep_the_share_of_wrong_ones_below_the_cut_off(index):
 
 
 def test_no_more_than_k_matches(index):
-    assert max(len(one.ids) for one in index.matches(X[ASKED[:20]], 0.2, k=7)) == 7
+    assert max(len(one.ids) for one in index.search(X[ASKED[:20]], k=7, at_most_wrong=0.2)) == 7
 
 
 def test_a_promise_that_cannot_be_kept_returns_nothing(index):
-    assert all(len(one.ids) == len(one.scores) == 0 for one in index.matches(X[ASKED[:9]], 1e-6))
+    assert all(len(one.ids) == len(one.scores) == 0 for one in index.search(X[ASKED[:9]], k=None, at_most_wrong=1e-6))
 
 
 def test_an_index_without_labels_has_no_probabilities():
     index = Index.build(Cosine().fit(X[:50]), X[:50])
-    assert not is_calibrated(index)
+    assert index.search(X[:1]).probabilities is None
     with pytest.raises(LikewiseError, match="Cosine has no calibration: its fit holds out no rows"):
-        index.search(X[:1], probability=True)
+        index.search(X[:1], at_most_wrong=0.1)
 
 
 # -- Taught -----------------------------------------------------------------------------------------------------------
@@ -97,12 +99,13 @@ def test_a_lesson_is_calibrated_by_marks_left_out(tmp_path):
 
     teacher = Teacher(index, opened_feedback(index))
     query = int(np.flatnonzero(Y == 3)[0])
-    rows = np.random.default_rng(0).permutation(np.setdiff1d(index.search_rows([query], 400)[0][0], query))
+    rows = np.random.default_rng(0).permutation(np.setdiff1d(index.search(rows=[query], k=400).rows[0], query))
     right, wrong = rows[Y[rows] == 3][:12], rows[Y[rows] != 3][:12]
     teacher.mark(query, right.tolist(), True)
     teacher.mark(query, wrong.tolist(), False)
     taught = teacher.learn().index
-    ids, _, P = taught.search(X[[query]], k=len(X), probability=True)
+    hits = taught.search(X[[query]], k=len(X))
+    ids, P = hits.ids, hits.probabilities
     same = Y[ids[0]] == 3
     assert P[0][same].mean() > 0.5 > P[0][~same].mean()
     again = load_index(tmp_path / "digits.index")

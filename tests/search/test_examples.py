@@ -10,7 +10,7 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.search.examples import Examples
+from likewise.search.confidence import Confidence
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import above, grown
 
@@ -28,31 +28,33 @@ def index() -> Index:
 
 
 def test_one_example_is_a_query(index: Index) -> None:
-    ids, _, expected = index.search(index.raw[7:8], k=50, probability=True)
-    found = Examples.of(index, index.raw[7:8]).probabilities(index.rows_of(ids[0]))
-    np.testing.assert_allclose(found, expected[0], rtol=1e-5)
+    hits = index.search(index.raw[7:8], k=50)
+    ids, expected = hits.ids, hits.probabilities
+    found = Confidence.of_set(index, index.raw[7:8]).probabilities(index.rows_of(ids[0])[None])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_one_example_is_cut_off_where_the_query_is(index: Index) -> None:
     for share in (0.05, 0.2, 0.5):
-        (expected,) = index.matches(index.raw[7:8], share)
-        rows = index.search_vectors(index.query_vectors(index.raw[7:8]), len(index))[0][0]
-        found = Examples.of(index, index.raw[7:8]).kept(rows, share)
-        np.testing.assert_allclose(found, expected.probabilities, rtol=1e-5)
+        (expected,) = index.search(index.raw[7:8], k=None, at_most_wrong=share)
+        rows = index.search(index.raw[7:8], k=None).rows
+        assert Confidence.of_set(index, index.raw[7:8]).n_kept(rows, share) == len(expected.probabilities)
 
 
 def test_an_example_to_be_unlike_makes_what_is_like_it_less_likely(index: Index) -> None:
-    rows = np.arange(100)
-    plain = Examples.of(index, index.raw[:1]).probabilities(rows)
-    against = Examples.of(index, index.raw[:1], index.raw[1:2]).probabilities(rows)
+    rows = np.arange(100)[None]
+    plain = Confidence.of_set(index, index.raw[:1]).probabilities(rows)
+    against = Confidence.of_set(index, index.raw[:1], index.raw[1:2]).probabilities(rows)
     assert (against <= plain).all()
-    assert against[1] < 0.5
+    assert against[0, 1] < 0.5
 
 
-def test_the_rows_a_model_learned_from_can_be_told_once(index: Index) -> None:
-    rows, learned = np.arange(50), index.model.learned_from(np.asarray(index.raw[:50]))
-    examples = Examples.of(index, index.raw[60:63])
-    np.testing.assert_array_equal(examples.probabilities(rows), examples.probabilities(rows, learned))
+def test_each_row_of_several_queries_is_as_sure_as_alone(index: Index) -> None:
+    rows = np.arange(40).reshape(4, 10)
+    together = Confidence.of_each(index, index.raw[60:64]).probabilities(rows)
+    for i in range(4):
+        alone = Confidence.of_set(index, index.raw[60 + i]).probabilities(rows[[i]])
+        np.testing.assert_allclose(together[[i]], alone, rtol=1e-5)
 
 
 def test_a_label_grows_by_what_belongs_to_it_and_has_none(index: Index) -> None:

@@ -103,9 +103,9 @@ def test_two_widths_are_searched_but_have_no_graph_of_one_input(digits: Digits) 
     X, _, G, _ = digits
     index = Index.build(model, G[:100, :32])
     expected = np.argsort(-model.similarity(X[:9], G[:100, :32]), axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(index.search(X[:9], 5)[0], expected)
+    np.testing.assert_array_equal(index.search(X[:9], k=5).ids, expected)
     with pytest.raises(LikewiseError, match="queries have 64 numbers and the gallery 32: a row of the gallery cannot"):
-        index.search_rows([0])
+        index.search(rows=[0])
     with pytest.raises(LikewiseError, match="SLR has sides of 64 and 32 columns: an ONNX graph has one input"):
         model.to_onnx()
     assert query_map(model).shape == (64, 32)
@@ -151,7 +151,7 @@ def test_a_bilinear_similarity_folds_into_the_query(fitted: dict[str, Any], digi
     X, _, G, _ = digits
     index = Index.build(fitted["bilinear"], G)
     S = (X[:20] @ query_map(fitted["bilinear"])) @ G.T
-    np.testing.assert_allclose(index.search(X[:20], 10)[1], -np.sort(-S, axis=1)[:, :10], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(index.search(X[:20], k=10).scores, -np.sort(-S, axis=1)[:, :10], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cosine", "kernel", "posterior", "euclid"])
@@ -166,7 +166,7 @@ def test_faiss_reads_what_was_written(index: Index, tmp_path: Path, approximate:
     index = Index.build(index.model, index.raw, approximate=approximate)
     read = faiss.read_index(str(export(index, tmp_path / "a.faiss")))
     Q = np.ascontiguousarray(index.model.transform_query(index.raw[:20]))
-    found, expected = read.search(Q, 10)[1], index.search(index.raw[:20], 10)[0]
+    found, expected = read.search(Q, 10)[1], index.search(index.raw[:20], k=10).ids
     assert np.mean(found == expected) > (0.95 if approximate else 0.99)
 
 

@@ -58,7 +58,7 @@ def test_rows_that_come_and_go_take_their_metadata_along(folder: Path) -> None:
     assert index.metadata.rows([0], ["title"]) == [{"title": "Title 1"}]
     last = index.metadata.rows([len(index) - 1])[0]
     assert (last["price"], last["colour"], last["title"]) == (3.5, "red", None)
-    assert index.search(X[:1], 5, where="colour == 'red'")[0].tolist() == [["new"]]
+    assert index.search(X[:1], k=5, where="colour == 'red'").ids.tolist() == [["new"]]
 
 
 @pytest.mark.parametrize("kind", ["exact", "hnsw", "numpy", "smoothed", "taught"])
@@ -76,9 +76,9 @@ def test_the_filter_is_applied_before_ranking(folder: Path, kind: str, monkeypat
         teacher.mark("doc-7108", ["doc-7111", "doc-7114"], True)
         teacher.mark("doc-7108", ["doc-7109"], False)
         index = teacher.learn().index
-    Q = index.query_vectors(X[:4] + 0.1)
+    Q = index.space().embed(X[:4] + 0.1)
     for k in (1, 5, N):
-        rows, scores = index.search_vectors(Q, k, where=WHERE)
+        rows, scores = index.space().rank(Q, k, rows_where(index.items, WHERE))
         S = Q.astype(np.float64) @ index.vectors.T.astype(np.float64)
         assert rows.tolist() == [expected(s, PASS, k) for s in S]
         np.testing.assert_allclose(scores, np.take_along_axis(S, rows, axis=1), atol=1e-6)
@@ -86,21 +86,22 @@ def test_the_filter_is_applied_before_ranking(folder: Path, kind: str, monkeypat
 
 def test_search_by_rows_by_raw_features_and_with_a_mask(folder: Path) -> None:
     index = load_index(folder)
-    ids, _ = index.search(X[:2], 3, where=WHERE)
+    ids = index.search(X[:2], k=3, where=WHERE).ids
     mask = np.zeros(N, bool)
     mask[PASS] = True
-    np.testing.assert_array_equal(ids, index.search(X[:2], 3, where=mask)[0])
-    np.testing.assert_array_equal(ids, index.ids[index.search_raw(X[:2], 3, where=WHERE)[0]])
+    np.testing.assert_array_equal(ids, index.search(X[:2], k=3, where=mask).ids)
+    np.testing.assert_array_equal(ids, index.ids[index.search(X[:2], k=3, space="raw", where=WHERE).rows])
     own = PASS[0]
-    rows, _ = index.search_rows([own], N, where=WHERE)
+    rows = index.search(rows=[own], k=N, where=WHERE).rows
     assert sorted(rows[0].tolist()) == [row for row in PASS if row != own]
     outside = next(row for row in range(N) if row not in PASS)
-    assert sorted(index.search_rows([outside], N, where=WHERE)[0][0].tolist()) == PASS
-    both, scores = index.search_rows([own, outside], N, where=WHERE)  # one list is shorter by the query itself
+    assert sorted(index.search(rows=[outside], k=N, where=WHERE).rows[0].tolist()) == PASS
+    hits = index.search(rows=[own, outside], k=N, where=WHERE)
+    both, scores = hits.rows, hits.scores  # one list is shorter by the query itself
     assert both[0, -1] == -1
     assert np.isneginf(scores[0, -1])
-    assert index.search(X[:2], 3, where="price < 0")[0].shape == (2, 0)
-    assert index.search_rows([0], 3, raw=True, where="price < 0")[0].shape == (1, 0)
+    assert index.search(X[:2], k=3, where="price < 0").ids.shape == (2, 0)
+    assert index.search(rows=[0], k=3, space="raw", where="price < 0").rows.shape == (1, 0)
 
 
 def test_id_label_and_path_are_columns_and_labels_those_of_today(folder: Path) -> None:

@@ -42,7 +42,7 @@ def test_ids_are_row_numbers_unless_items_carry_their_own(fitted: dict[str, Any]
     G = digits[2][:5]
     assert Index.build(fitted["lda"], G).ids.tolist() == [0, 1, 2, 3, 4]
     index = Index.build(fitted["lda"], G, ["a", "b", "c", "d", "e"])
-    assert index.search(G[2], 1)[0].tolist() == [["c"]]
+    assert index.search(G[2], k=1).ids.tolist() == [["c"]]
     frame = [{"id": 10 * i, "label": None if i else "x", "path": f"{i}.png"} for i in range(5)]
     index = Index.build(fitted["lda"], G, frame)
     assert index.ids.tolist() == [0, 10, 20, 30, 40]
@@ -93,11 +93,12 @@ def test_what_cannot_be_indexed_is_said_in_a_sentence(
 # Searching
 
 
-def test_a_row_finds_others_and_only_with_own_itself(index: Index) -> None:
-    rows, scores = index.search_rows([4, 9], 5)
+def test_a_row_finds_others_and_its_numbers_find_itself(index: Index) -> None:
+    hits = index.search(rows=[4, 9], k=5)
+    rows, scores = hits.rows, hits.scores
     assert rows.shape == scores.shape == (2, 5)
     assert not (rows == [[4], [9]]).any()
-    own, _ = index.search_rows([4, 9], 6, own=True)
+    own = index.search(index.raw[[4, 9]], k=6).rows
     assert own[:, 0].tolist() == [4, 9]
     np.testing.assert_array_equal(own[:, 1:], rows)
 
@@ -106,24 +107,27 @@ def test_before_is_the_cosine_of_the_raw_rows(index: Index) -> None:
     X = index.raw.astype(np.float64) / np.linalg.norm(index.raw.astype(np.float64), axis=1, keepdims=True)
     S = X[[7]] @ X.T
     S[0, 7] = -1
-    rows, scores = index.search_rows([7], 10, raw=True)
+    hits = index.search(rows=[7], k=10, space="raw")
+    rows, scores = hits.rows, hits.scores
     np.testing.assert_allclose(scores[0], -np.sort(-S[0])[:10], atol=1e-6)
-    np.testing.assert_array_equal(rows[0], index.search_raw(index.raw[7], 11)[0][0][1:])
+    np.testing.assert_array_equal(rows[0], index.search(index.raw[7], k=11, space="raw").rows[0][1:])
 
 
 def test_k_is_at_most_the_number_of_items(index: Index) -> None:
-    assert index.search(index.raw[:2], 10_000)[0].shape == (2, len(index))
-    assert index.search_rows([0], 10_000)[0].shape == (1, len(index) - 1)
+    assert index.search(index.raw[:2], k=10_000).ids.shape == (2, len(index))
+    assert index.search(rows=[0], k=10_000).rows.shape == (1, len(index) - 1)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda i: i.search(np.ones((2, 3))), r"queries has shape \(2, 3\) and type float64; expected rows of 64 num"),
-        (lambda i: i.search(np.ones((2, 64)), 0), "k=0; expected a whole number of at least 1"),
-        (lambda i: i.search_rows([len(i)]), "row 597 is not in the index; expected 0 to 596"),
-        (lambda i: i.search_rows(["a"]), "expected row numbers"),
-        (lambda i: i.search_vectors(np.ones((1, 2))), "expected vectors of width"),
+        (lambda i: i.search(np.ones((2, 64)), k=0), "k=0; expected a whole number of at least 1"),
+        (lambda i: i.search(rows=[len(i)]), "row 597 is not in the index; expected 0 to 596"),
+        (lambda i: i.search(rows=["a"]), "expected row numbers"),
+        (lambda i: i.space().rank(np.ones((1, 2)), 3), "expected vectors of width"),
+        (lambda i: i.search(), "expected either queries or rows"),
+        (lambda i: i.search(rows=[1], space="other"), "space='other'; expected 'learned' or 'raw'"),
         (lambda i: i.minus([-5]), "the index has no item with the id -5"),
         (lambda i: i.minus(list(range(597))), "removing all 597 items would leave an empty index"),
         (lambda i: i.embed(["a.png"]), "the index was built from numbers, not from pictures"),
@@ -145,7 +149,7 @@ def test_a_picture_goes_through_the_extractor_that_the_index_carries(pictures: I
     assert file is not None
     rows = loaded.embed([file, file.read_bytes()])
     np.testing.assert_allclose(rows, np.asarray(loaded.raw)[[3, 3]], atol=1e-6)
-    assert loaded.search(rows, 1)[0].tolist() == [[loaded.ids[3]], [loaded.ids[3]]]
+    assert loaded.search(rows, k=1).ids.tolist() == [[loaded.ids[3]], [loaded.ids[3]]]
     assert loaded.ids[3] == loaded.paths[3]
 
 
@@ -159,7 +163,7 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
 ) -> None:
     _, _, G, y = digits
     index = Index.build(fitted["kernel"], G[:100], {"label": y[:100]}, approximate=approximate)
-    index.search(G[:1], 1)
+    index.search(G[:1], k=1)
     index = index.plus(G[100:120])
     index = index.minus([5, 7, 110])
     kept = [i for i in range(120) if i not in (5, 7, 110)]
@@ -168,7 +172,7 @@ def test_adding_and_removing_is_as_if_it_had_been_built_so(
     assert index.labels.tolist() == [y[i] if i < 100 else None for i in kept]
     fresh = Index.build(fitted["kernel"], G[kept], kept)
     if not approximate:
-        np.testing.assert_array_equal(index.search(G[:40], 10)[0], fresh.search(G[:40], 10)[0])
+        np.testing.assert_array_equal(index.search(G[:40], k=10).ids, fresh.search(G[:40], k=10).ids)
     index = index.plus(G[120:121])
     assert index.ids[-1] == 120
 

@@ -14,7 +14,7 @@ from tests.search.conftest import MODELS, Digits
 from likewise.errors import LikewiseError
 from likewise.search import Index, approximate
 from likewise.search.approximate import Approximate, measured_recall
-from likewise.search.rank import Exact, best_rows, cosine_rows, without
+from likewise.search.rank import Exact, best_rows, without
 
 
 def brute_force(Q: np.ndarray, V: np.ndarray, k: int) -> np.ndarray:
@@ -28,7 +28,8 @@ def test_search_is_brute_force_under_every_model(fitted: dict[str, Any], digits:
     index = Index.build(fitted[name], G.astype(np.float32))
     Q = X[:50].astype(np.float32)
     expected = brute_force(fitted[name].transform_query(Q).astype(np.float32), index.vectors, 10)
-    ids, scores = index.search(Q, 10)
+    hits = index.search(Q, k=10)
+    ids, scores = hits.ids, hits.scores
     np.testing.assert_array_equal(ids, expected)
     assert (np.diff(scores, axis=1) <= 0).all()
 
@@ -49,7 +50,7 @@ def test_ties_go_by_row_number_however_many_there_are(
     Q = rng.integers(-levels, levels + 1, (3, r)).astype(np.float32)
     engine = Exact(V)
     if not with_faiss:
-        engine._flat = None
+        engine._knn = None
     k = min(k, n)
     rows, scores = best_rows(engine, Q, k)
     np.testing.assert_array_equal(rows, brute_force(Q, V, k))
@@ -68,7 +69,7 @@ def test_the_cosine_of_raw_rows_is_brute_force_too(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     X, Q = rng.standard_normal((40, 5)).astype(np.float32), rng.standard_normal((4, 5)).astype(np.float32)
     norms = np.linalg.norm(X, axis=1)
-    rows, scores = cosine_rows(Q, X, norms, k)
+    rows, scores = best_rows(Exact(X, norms=norms), Q / np.linalg.norm(Q, axis=1, keepdims=True), k)
     unit_q, unit_x = (A.astype(float) / np.linalg.norm(A.astype(float), axis=1, keepdims=True) for A in (Q, X))
     np.testing.assert_allclose(scores, -np.sort(-(unit_q @ unit_x.T), axis=1)[:, :k], atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(unit_q @ unit_x.T, rows, axis=1), scores, atol=1e-6)
@@ -106,7 +107,7 @@ def test_lists_that_are_mapped_from_a_file_can_be_saved_again(index: Index, kind
     loaded = Index.load(tmp_path / "a.index")
     assert not loaded.vectors.flags.writeable  # mapped
     loaded.save(tmp_path / "b.index")
-    found = [each.search_rows([3], 10)[0].tolist() for each in (made, loaded, Index.load(tmp_path / "b.index"))]
+    found = [each.search(rows=[3], k=10).rows.tolist() for each in (made, loaded, Index.load(tmp_path / "b.index"))]
     assert found[0] == found[1] == found[2]
 
 
@@ -116,6 +117,8 @@ def test_an_unknown_kind_of_index_is_named() -> None:
 
 
 def test_a_query_is_left_out_of_its_own_results_or_the_last_place_is() -> None:
-    rows, scores = without(np.array([7, 9]), np.array([[1, 7, 2], [3, 4, 5]]), np.array([[3.0, 2, 1], [3, 2, 1]]))
+    rows, scores = without(
+        np.array([[7], [9]]), np.array([[1, 7, 2], [3, 4, 5]]), np.array([[3.0, 2, 1], [3, 2, 1]]), 2
+    )
     assert rows.tolist() == [[1, 2], [3, 4]]
     assert scores.tolist() == [[3, 1], [3, 2]]

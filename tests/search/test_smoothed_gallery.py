@@ -33,7 +33,7 @@ def same(a: Index, b: Index) -> None:
     np.testing.assert_allclose(a.vectors, b.vectors, atol=1e-4)  # a kernel in float32
     np.testing.assert_allclose(a.plain_vectors, b.plain_vectors, atol=1e-4)
     assert a.neighbours == b.neighbours
-    np.testing.assert_allclose(a.search(a.raw[:20], 5)[1], b.search(a.raw[:20], 5)[1], atol=1e-5)
+    np.testing.assert_allclose(a.search(a.raw[:20], k=5).scores, b.search(a.raw[:20], k=5).scores, atol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -51,17 +51,17 @@ def test_the_vectors_are_smoothed_and_the_plain_ones_kept(index: Index, smooth: 
 
 
 def test_a_row_searched_by_its_numbers_finds_what_it_finds_as_a_row(smooth: Index) -> None:
-    by_row = smooth.search_rows(np.arange(50), 10, own=True)
-    by_numbers = smooth.search(smooth.raw[:50], 10)
-    np.testing.assert_allclose(by_numbers[1], by_row[1], atol=1e-5)
-    np.testing.assert_allclose(smooth.query_vectors(smooth.raw[:50]), smooth.vectors[:50], atol=1e-5)
+    by_row = smooth.search(rows=np.arange(50), k=9)
+    by_numbers = smooth.search(smooth.raw[:50], k=10)
+    np.testing.assert_allclose(by_numbers.scores[:, 1:], by_row.scores, atol=1e-5)
+    np.testing.assert_allclose(smooth.space().embed(smooth.raw[:50]), smooth.vectors[:50], atol=1e-5)
 
 
 def test_other_queries_are_smoothed_by_the_gallery(smooth: Index, digits: Digits) -> None:
     Q = digits[0][:20].astype(np.float32)
     expected = smoothed(smooth.model.transform_query(Q), 7, gallery=smooth.plain_vectors)
-    np.testing.assert_allclose(smooth.query_vectors(Q), expected, atol=1e-6)
-    np.testing.assert_array_equal(smooth.search(Q, 5)[0], smooth.search_vectors(expected, 5)[0])
+    np.testing.assert_allclose(smooth.space().embed(Q), expected, atol=1e-6)
+    np.testing.assert_array_equal(smooth.search(Q, k=5).ids, smooth.space().rank(expected, 5)[0])
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
@@ -72,7 +72,7 @@ def test_an_approximate_index_finds_nearly_the_same(smooth: Index, digits: Digit
     Q = digits[0][:100].astype(np.float32)
     rough.save(tmp_path / "a.index")
     for found in (rough, load_index(tmp_path / "a.index")):
-        agreement = (found.query_vectors(Q) * smooth.query_vectors(Q)).sum(axis=1)
+        agreement = (found.space().embed(Q) * smooth.space().embed(Q)).sum(axis=1)
         assert np.median(agreement) > 0.999
 
 
@@ -93,7 +93,7 @@ def test_a_gallery_in_blocks_is_smoothed_as_a_whole(smooth: Index) -> None:
 def test_one_item_has_no_neighbours(fitted: dict[str, Any], digits: Digits) -> None:
     index = Index.build(fitted["anchored"], digits[2][:1], neighbours=5)
     np.testing.assert_allclose(index.vectors, index.plain_vectors, atol=1e-6)
-    assert index.search(digits[2][:3], 5)[0].tolist() == [[0], [0], [0]]
+    assert index.search(digits[2][:3], k=5).ids.tolist() == [[0], [0], [0]]
     index = index.plus(digits[2][1:4])
     same(index, Index.build(fitted["anchored"], digits[2][:4], neighbours=5))
 
@@ -154,12 +154,12 @@ def test_only_rows_with_another_neighbour_are_computed_again(monkeypatch: pytest
 def test_an_index_that_grew_and_shrank_equals_a_fresh_one(fitted: dict[str, Any], digits: Digits) -> None:
     G = digits[2].astype(np.float32)
     index = Index.build(fitted["kernel"], G[:200], neighbours=6)
-    index.search(G[:1], 1)
+    index.search(G[:1], k=1)
     index = index.plus(G[200:240])
     index = index.minus([5, 7, 110, 230])
     kept = [i for i in range(240) if i not in (5, 7, 110, 230)]
     same(index, Index.build(fitted["kernel"], G[kept], kept, neighbours=6))
-    assert index.search_rows([0], 3)[0].shape == (1, 3)
+    assert index.search(rows=[0], k=3).rows.shape == (1, 3)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_taught_index_is_saved_grows_and_finds_its_own_rows(smooth: Index, tmp
     teacher = Teacher(smooth)
     teacher.mark(4, 9, True)
     taught = teacher.learn().index
-    np.testing.assert_allclose(taught.query_vectors(taught.raw[:50]), taught.vectors[:50], atol=1e-4)
+    np.testing.assert_allclose(taught.space().embed(taught.raw[:50]), taught.vectors[:50], atol=1e-4)
     loaded = load_index(taught.save(tmp_path / "a.index"))
     same(loaded, taught)
     loaded = loaded.plus(smooth.raw[:3] + 1)

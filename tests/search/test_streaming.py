@@ -49,8 +49,10 @@ def test_rows_that_are_not_in_memory_give_the_index_of_the_array(
     for one in (index, Index.load(tmp_path / "index")):
         np.testing.assert_array_equal(one.raw, G)
         np.testing.assert_allclose(one.vectors, plain.vectors, atol=1e-6)
-        np.testing.assert_array_equal(one.search(G[:7], 5)[0], plain.search(G[:7], 5)[0])
-        np.testing.assert_array_equal(one.search_raw(G[:7], 5)[0], plain.search_raw(G[:7], 5)[0])
+        np.testing.assert_array_equal(one.search(G[:7], k=5).ids, plain.search(G[:7], k=5).ids)
+        np.testing.assert_array_equal(
+            one.search(G[:7], k=5, space="raw").rows, plain.search(G[:7], k=5, space="raw").rows
+        )
         assert one.labels is not None
         assert one.labels.tolist() == y.tolist()
 

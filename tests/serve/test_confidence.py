@@ -26,7 +26,8 @@ def sure(sure_index: Path) -> Iterator[tuple[Any, Index]]:
 @pytest.mark.parametrize("row", [5, 17, 120])
 def test_both_forms_of_a_search_say_what_the_library_says(sure: Any, row: int) -> None:
     client, index = sure
-    ids, _, expected = index.search(index.raw[row : row + 1], k=20, probability=True)
+    hits = index.search(index.raw[row : row + 1], k=20)
+    ids, expected = hits.ids, hits.probabilities
     expected = {int(i): p for i, p in zip(ids[0], expected[0], strict=True) if i != row}
     for answer in (client.get(f"/api/search?row={row}&k=10").json(), found(client, like=[{"row": row}], k=10)):
         for hit in answer["hits"]:
@@ -56,7 +57,7 @@ def test_the_raw_features_are_not_calibrated(sure: Any) -> None:
 def test_results_end_where_the_library_ends_them(sure: Any, share: float) -> None:
     client, index = sure
     for row in (5, 17, 120):
-        (expected,) = index.matches(index.raw[row : row + 1], share)
+        (expected,) = index.search(index.raw[row : row + 1], k=None, at_most_wrong=share)
         wanted = [int(i) for i in expected.ids if i != row]
         by_row = client.get(f"/api/search?row={row}&k=200&at_most_wrong={share}").json()
         posted = found(client, like=[{"row": row}], k=200, at_most_wrong=share)

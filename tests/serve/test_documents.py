@@ -126,7 +126,7 @@ def test_filters_of_api_and_python_agree_with_pandas(
     hits = found(docs, vector=X[0].tolist(), where=where, k=200)
     assert {hit["row"] for hit in hits["hits"]} == expected
     assert hits["total"] == len(expected)
-    ids, _ = docs.app.state.session.index.search(X[:1], N, where=where)
+    ids = docs.app.state.session.index.search(X[:1], k=N, where=where).ids
     assert [hit["id"] for hit in hits["hits"]] == ids[0].tolist()
     if word == "and":  # several conditions at once are the same
         assert found(docs, vector=X[0].tolist(), where=texts, k=200)["hits"] == hits["hits"]

@@ -14,7 +14,6 @@ from likewise.evaluate import average_precision
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve import Limits, ServerSettings, create_app
-from likewise.serve.space import learned_space
 from likewise.teach import load_index
 from tests.serve.conftest import PNG, N, found, picture, talking
 
@@ -114,6 +113,6 @@ def test_an_index_of_numbers_is_served_without_pictures(tmp_path: Path, digits: 
 def test_rows_and_uploads_are_smoothed_by_the_neighbours_of_the_index(digits: Any) -> None:
     X = np.asarray(digits[2], np.float32)
     index = Index.build(Cosine().fit(X), X, neighbours=5)
-    space = learned_space(index)
+    space = index.space()
     np.testing.assert_array_equal(space.queries([3, 8]), index.vectors[[3, 8]])
-    np.testing.assert_allclose(space.embed(X[:2] + 1), index.query_vectors(X[:2] + 1), atol=1e-6)
+    np.testing.assert_allclose(space.embed(X[:2] + 1), index.space().embed(X[:2] + 1), atol=1e-6)

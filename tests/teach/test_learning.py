@@ -84,10 +84,10 @@ def test_five_results_of_a_fitted_index_marked_wrong_are_below_place_15(labelled
     index, _ = labelled
     for query in (3, 50, 211, 400):
         teacher = Teacher(index)
-        wrong = index.search_rows([query], 10)[0][0][first : first + 5]
+        wrong = index.search(rows=[query], k=10).rows[0][first : first + 5]
         for item in wrong:
             teacher.mark(query, int(item), False)
-        found = teacher.learn().index.search_rows([query], 15)[0][0]
+        found = teacher.learn().index.search(rows=[query], k=15).rows[0]
         assert not set(found) & set(wrong)
 
 
@@ -97,7 +97,7 @@ def test_six_rows_of_any_classes_with_a_new_label_find_one_another(labelled):
     teacher = Teacher(index)
     for row in six:
         teacher.label(row, "my set")
-    found = teacher.learn().index.search_rows(six, 10)[0]
+    found = teacher.learn().index.search(rows=six, k=10).rows
     for row, results in zip(six, found, strict=True):
         assert set(six) - {row} <= set(results)
 
@@ -106,10 +106,10 @@ def test_marks_on_a_fitted_index_leave_other_classes_alone(labelled):
     index, y = labelled
     query = int(np.flatnonzero(y == 2)[0])
     teacher = Teacher(index)
-    for item in index.search_rows([query], 5)[0][0]:
+    for item in index.search(rows=[query], k=5).rows[0]:
         teacher.mark(query, int(item), False)
     others = np.flatnonzero((y != 2) & (y != y[query]))[:100]
-    before, after = (ix.search_rows(others, 10)[0] for ix in (index, teacher.learn().index))
+    before, after = (ix.search(rows=others, k=10).rows for ix in (index, teacher.learn().index))
     assert np.mean(before == after) > 0.99
 
 

@@ -31,7 +31,7 @@ def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
     index = Index.build(Cosine(centre=True).fit(X), X, {"label": labels}, **options)
     index.save(folder)
     teacher = Teacher(load_index(folder), Feedback(folder))
-    for item in teacher.index.search_rows([1], 12)[0][0]:
+    for item in teacher.index.search(rows=[1], k=12).rows[0]:
         teacher.mark(1, int(item), bool(y[item] == y[1]))
     teacher.label([4], str(y[4]))
     return teacher.untaught, teacher.learn().index
@@ -46,12 +46,14 @@ def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_pat
     whole: Any = TaughtIndex(before, after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
     rows = after.vectors.rows
     np.testing.assert_allclose(after.vectors[rows], whole.vectors[rows], atol=1e-5)
-    for found, expected in zip(*(each.search_rows([1, 4, 7], 30)[0] for each in (after, whole)), strict=True):
+    for found, expected in zip(*(each.search(rows=[1, 4, 7], k=30).rows for each in (after, whole)), strict=True):
         assert len(np.intersect1d(found, expected)) >= 29  # a row at the threshold may be missed
     again = load_index(tmp_path / "a.index")
     np.testing.assert_array_equal(np.asarray(again.vectors), np.asarray(after.vectors))
     even = np.arange(900) % 2 == 0
-    assert again.search_rows([1], 9, where=even)[0].tolist() == whole.search_rows([1], 9, where=even)[0].tolist()
+    assert (
+        again.search(rows=[1], k=9, where=even).rows.tolist() == whole.search(rows=[1], k=9, where=even).rows.tolist()
+    )
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -61,11 +63,11 @@ def test_an_approximate_index_keeps_its_lists_through_a_lesson(digits: Digits, t
     assert after.engine.before is before.engine
     assert (after.approximate, after.recall) == ("ivf", before.recall)
     exact = np.argsort(-(np.asarray(after.vectors) @ after.vectors[1]))[1:25]
-    assert len(np.intersect1d(after.search_rows([1], 24)[0][0], exact)) >= 20
+    assert len(np.intersect1d(after.search(rows=[1], k=24).rows[0], exact)) >= 20
     after.save(
         tmp_path / "b.index"
     )  # elsewhere the lesson is part of the model, and the lists are those of its vectors
-    assert load_index(tmp_path / "b.index").search_rows([1], 5)[0].shape == (1, 5)
+    assert load_index(tmp_path / "b.index").search(rows=[1], k=5).rows.shape == (1, 5)
 
 
 def test_lifted_vectors_are_indexed_and_multiplied_as_an_array() -> None:

@@ -44,7 +44,7 @@ def click(teacher: Teacher, y: np.ndarray, n_queries: int, seed: int, flip: bool
     """Four marks for each of some queries among their first 20 results: wrong ones first, then the last right ones."""
     rng = np.random.default_rng(seed)
     for query in rng.choice(600, n_queries, replace=False):
-        top = teacher.index.search_rows([query], 100)[0][0]
+        top = teacher.index.search(rows=[query], k=100).rows[0]
         top = top[top < 600][:20]
         wrong, right = top[y[top] != y[query]][:2], top[y[top] == y[query]][::-1]
         for item in [*wrong, *right][:4]:
@@ -115,11 +115,11 @@ def test_marking_changes_the_ranking_of_the_marked_query(gallery: tuple[np.ndarr
     X, _ = gallery
     teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
     before = teacher.index
-    found = before.search_rows([3], 20)[0][0]
+    found = before.search(rows=[3], k=20).rows[0]
     teacher.mark(3, int(found[15]), True)
     teacher.mark(3, int(found[1]), False)
     after = teacher.learn().index
-    now = after.search_rows([3], 899)[0][0].tolist()
+    now = after.search(rows=[3], k=899).rows[0].tolist()
     assert now.index(found[15]) < 15
     assert now.index(found[1]) > 1
 
@@ -128,7 +128,7 @@ def test_a_query_from_outside_teaches_too(gallery: tuple[np.ndarray, np.ndarray]
     X, y = gallery
     teacher = teacher_of(Cosine(centre=True).fit(X), gallery)
     query = digits[2][0].astype(np.float32)
-    rows = teacher.index.search_vectors(teacher.base.transform_query(query[None]), 30)[0][0]
+    rows = teacher.index.search(query, k=30).rows[0]
     for item in rows[y[rows] == digits[3][0]][:5]:
         teacher.mark(query, int(item), True)
     wanted = y == digits[3][0]
@@ -201,7 +201,7 @@ def test_a_taught_model_is_saved_loaded_and_taught_further(
         loaded = load_index(tmp_path / "a.index")
         assert type(loaded.model.base) is type(fitted[name])  # type: ignore[attr-defined]
         np.testing.assert_allclose(loaded.model.transform(X[:9]), lesson.index.vectors[:9], atol=2e-4)
-        np.testing.assert_array_equal(loaded.search(X[:9])[0], lesson.index.search(X[:9])[0])
+        np.testing.assert_array_equal(loaded.search(X[:9]).ids, lesson.index.search(X[:9]).ids)
         further = Teacher(loaded)
         assert further.base is loaded.model  # what the model was taught stays, whatever it is taught next
         further.mark(20, 21, True)

@@ -198,24 +198,18 @@ def _rankings(
         if words is not None and query.words is not None:
             yield _worded(words, query, k, raw, where)
             continue
-        if query.row is not None:
-            rows, scores = index.search_rows([query.row], k, raw=before, where=where)
-        elif before:
-            rows, scores = index.search_raw(raw, k, where=where)
-        else:
-            rows, scores = index.search_vectors(index.query_vectors(raw), k, where=where)
-        yield _Ranking(rows[0], scores[0]) if before else _sure(index, raw, rows, scores, at_most_wrong)
+        asked = {"queries": raw} if query.row is None else {"rows": [query.row]}
+        space = "raw" if before else "learned"
+        hits = index.search(**asked, k=k, space=space, where=where, at_most_wrong=at_most_wrong)[0]
+        new = None if before or not index.model.knows_classes else float(index.model.novelty(raw)[0])
+        yield _Ranking(hits.rows, hits.scores, hits.probabilities, new)
 
 
 def _worded(words: Any, query: _Query, k: int, raw: Any, where: Any) -> _Ranking:
-    """What words find; a filter ranks all items first."""
     own = () if query.row is None else [query.row]
-    if where is None:
-        found = words.search(query.words, k, raw, own)
-        return _Ranking(found.rows, found.scores, by_name=found.by_name)
-    found = words.search(query.words, len(where), raw, own)
-    kept = where[found.rows].nonzero()[0][:k]
-    return _Ranking(found.rows[kept], found.scores[kept], by_name=found.by_name[kept])
+    among = None if where is None else where.nonzero()[0]
+    hits = words.search(query.words, k, raw, own, among)
+    return _Ranking(hits.rows, hits.scores, by_name=hits.by_name)
 
 
 def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
@@ -227,19 +221,6 @@ def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
     from likewise.search.rank import query_vector
 
     return query_vector(query.vector, index.model.n_features_in_)[None]
-
-
-def _sure(index: Any, raw: Any, rows: Any, scores: Any, at_most_wrong: float | None) -> _Ranking:
-    """A ranking with what is known about it, cut off if that was asked for."""
-    from likewise.search.confidence import is_calibrated, kept, probabilities
-
-    novelty = float(index.model.novelty(raw)[0]) if index.model.knows_classes else None
-    if at_most_wrong is not None:
-        n = int(kept(index, raw, rows, at_most_wrong)[0])
-        rows, scores = rows[:, :n], scores[:, :n]
-    if not is_calibrated(index):
-        return _Ranking(rows[0], scores[0], None, novelty)
-    return _Ranking(rows[0], scores[0], probabilities(index, raw, rows)[0], novelty)
 
 
 def _as_json(index: Any, query: _Query, ranking: _Ranking) -> dict[str, Any]:

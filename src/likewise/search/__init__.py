@@ -3,14 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_MODULES = {"Index": "index", "LearnedEncoder": "encoder", "MilvusIndex": "milvus_index", "Neighbours": "neighbors"}
+_MODULES = {"Index": "index", "LearnedEncoder": "encoder", "Neighbours": "neighbors"}
 
-__all__ = ["Index", "LearnedEncoder", "MilvusIndex", "Neighbours"]
+__all__ = ["Index", "LearnedEncoder", "Neighbours"]
 
 if TYPE_CHECKING:
     from likewise.search.encoder import LearnedEncoder
     from likewise.search.index import Index
-    from likewise.search.milvus_index import MilvusIndex
     from likewise.search.neighbors import Neighbours
 
 

@@ -84,7 +84,7 @@ def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[
 def to_faiss(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
     """A faiss inner-product index, exact or approximate as the index is; its ids are row numbers.
 
-    Of an index with neighbours it holds the smoothed vectors: search it by `Index.query_vectors`.
+    Of an index with neighbours it holds the smoothed vectors: search it by the vectors of `index.space().embed`.
     """
     try:
         import faiss

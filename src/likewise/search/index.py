@@ -3,28 +3,94 @@
 import copy
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
 from likewise.rows.columns import Columns
-from likewise.search import confidence
-from likewise.search import rank as search
 from likewise.search.approximate import Approximate, sampled_recall, suited_kind
 from likewise.search.building import Workspace
+from likewise.search.confidence import Confidence
 from likewise.search.filters import rows_where
-from likewise.search.gallery import EXTRACTOR, as_gallery, embedded, in_float, lengths
+from likewise.search.gallery import EXTRACTOR, as_gallery, embedded, lengths
 from likewise.search.identity import Identities
 from likewise.search.items import Items, as_items
 from likewise.search.neighbors import Neighbours
-from likewise.search.rank import Engine, Exact, query_rows, result_count
+from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
 from likewise.search.smoothed_gallery import SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.storage import live_extractor, read_index, write_index
+
+_SHOWN = 5  # queries and results in a repr
+_FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
+
+
+class QueryResults(NamedTuple):
+    """The results of one query, best first; there may be none."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+    scores: np.ndarray
+    probabilities: np.ndarray | None
+
+
+class Results:
+    """The results of a search, best first: one row of each array per query; `results[i]` are those of one query.
+
+    Where one query has fewer results than another, its rows end with -1, its ids with None and its scores with -inf.
+
+    Attributes
+    ----------
+    ids, rows, scores : arrays (n_q, k) of ids, of row numbers in the gallery, and of scores
+    probabilities : array (n_q, k) or None
+        How likely each result matches; None if the model has no calibration, or for raw features.
+    """
+
+    def __init__(
+        self, ids: np.ndarray, rows: np.ndarray, scores: np.ndarray, confidence: Confidence | None = None
+    ) -> None:
+        self.rows, self.scores, self._names, self._confidence = rows, scores, ids, confidence
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Ids of the items; None where there is none."""
+        names = self._names[self.rows]
+        if (self.rows < 0).any():
+            names = names.astype(object)
+            names[self.rows < 0] = None
+        return np.asarray(names)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray | None:
+        """How likely each result matches, computed on first use."""
+        return None if self._confidence is None else self._confidence.probabilities(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, query: int) -> QueryResults:
+        n, P = int((self.rows[query] >= 0).sum()), self.probabilities
+        likely = None if P is None else P[query, :n]
+        return QueryResults(self._names[self.rows[query, :n]], self.rows[query, :n], self.scores[query, :n], likely)
+
+    def __iter__(self) -> Iterator[QueryResults]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __repr__(self) -> str:
+        shown = [
+            ", ".join(
+                f"{name} ({score:.3f})" for name, score in zip(one.ids[:_SHOWN], one.scores[:_SHOWN], strict=True)
+            )
+            + (", …" if len(one.ids) > _SHOWN else "")
+            for one in map(self.__getitem__, range(min(len(self), _SHOWN)))
+        ]
+        more = ["…"] if len(self) > _SHOWN else []
+        return "\n  ".join([f"Results of {len(self)} queries, up to {self.rows.shape[1]} each:", *shown, *more])
 
 
 class BaseIndex:
@@ -98,64 +164,74 @@ class BaseIndex:
 
     # -- searching ----------------------------------------------------------------------------------------------------
 
-    def search(self, queries: Any, k: int = 10, *, probability: bool = False, where: Any = None) -> tuple[Any, ...]:
-        """Ids and scores, both (n, k), best first, for raw query rows; `probability` adds how likely each matches.
+    def search(
+        self,
+        queries: Any = None,
+        *,
+        rows: Any = None,
+        k: int | None = 10,
+        space: SpaceName = "learned",
+        where: Any = None,
+        at_most_wrong: float | None = None,
+    ) -> Results:
+        """The k most similar items for each query, best first.
 
-        `where` ranks only the items that pass a condition on their columns, such as 'price < 20'.
+        Parameters
+        ----------
+        queries : array of raw rows, one per query
+        rows : row numbers
+            Items of the gallery as queries, which are not among their own results. Either `queries` or `rows` is given.
+        k : int or None
+            The number of results; None for all items.
+        space : "learned" or "raw"
+            The similarity of the model, or the cosine of raw features.
+        where : str, list of str, or array of bool
+            Rank only the items that pass all conditions on their columns, such as "price < 20", or those marked True.
+        at_most_wrong : float
+            Cut the results of each query so that on average at most this share of them is wrong; none may be left.
         """
-        rows, scores = self.search_vectors(self.query_vectors(queries), k, where=where)
-        found = (self.ids[rows], scores)
-        return (*found, confidence.probabilities(self, queries, rows)) if probability else found
+        if (queries is None) == (rows is None):
+            raise LikewiseError("expected either queries or rows")
+        view, among = self.space(space), rows_where(self.items, where)
+        number = len(self) if k is None else result_count(k, len(self))
+        if rows is None:
+            Q, own = view.embed(queries), None
+        else:
+            rows = row_numbers(rows, len(self))
+            Q, own = view.queries(rows), rows[:, None]
+        best, scores = view.rank(Q, number, among, own)
+        if at_most_wrong is not None and space == "raw":
+            raise LikewiseError("the raw features have no cut-off: what their scores mean was not measured")
+        has_cutoff = view.calibrated or at_most_wrong is not None
+        sure = Confidence.of_each(self, queries if rows is None else self.raw[rows]) if has_cutoff else None
+        if sure is not None and at_most_wrong is not None:
+            cut = np.arange(best.shape[1]) >= sure.n_kept(best, at_most_wrong)[:, None]
+            best, scores = np.where(cut, -1, best), np.where(cut, np.float32(-np.inf), scores)
+            filled = (best >= 0).any(axis=0)
+            best, scores = best[:, filled], scores[:, filled]
+        return Results(self.ids, best, scores, sure)
 
-    def matches(
-        self, queries: Any, at_most_wrong: float = 0.1, k: int | None = None, *, where: Any = None
-    ) -> list[confidence.Matches]:
-        """The first k results of each raw query row, cut so that on average no more are wrong; there may be none."""
-        rows, scores = self.search_vectors(self.query_vectors(queries), len(self) if k is None else k, where=where)
-        return confidence.matches(self, queries, rows, scores, at_most_wrong)
+    def space(self, kind: SpaceName = "learned", version: int = 0) -> Space:
+        """A similarity of the items, which ranks them: "learned" by the model, or "raw", the cosine of raw features."""
+        return Space(self, kind, version)
 
-    def query_vectors(self, queries: Any) -> np.ndarray:
+    def learned_from(self, rows: np.ndarray) -> np.ndarray:
+        """Whether the model learned from each of these rows of the gallery, as booleans."""
+        if len(rows) > _FEW_ROWS:
+            return np.asarray(self._learned_rows[rows])
+        return np.asarray(self.model.learned_from(np.asarray(self.raw[rows])))
+
+    @cached_property
+    def _learned_rows(self) -> np.ndarray:
+        return np.asarray(self.model.learned_from(self.raw))
+
+    def _embedded_queries(self, queries: Any) -> np.ndarray:
         """Query vectors of raw rows: the query side of the model, smoothed as the gallery is."""
         return self._smoothed_queries(self.model.transform_query(query_rows(queries, self.model.n_features_in_)))
 
     def _smoothed_queries(self, Q: np.ndarray) -> np.ndarray:
         """Query vectors of the model, smoothed as the gallery is."""
         raise NotImplementedError
-
-    def search_vectors(self, Q: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for query vectors from `query_vectors`; with `where`, exact also if the index is not."""
-        Q, among = search.query_vectors(Q, self.vectors.shape[1]), rows_where(self.items, where)
-        k = result_count(k, len(self) if among is None else len(among))
-        engine = self.engine if among is None else search.Among(self.vectors, among)
-        return search.best_rows(engine, Q, k) if k else search.nothing(len(Q))
-
-    def search_raw(self, queries: Any, k: int = 10, *, where: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for raw query rows by the cosine of raw features, without the model."""
-        Q, among = query_rows(queries, self.raw.shape[1]), rows_where(self.items, where)
-        k = result_count(k, len(self) if among is None else len(among))
-        return search.cosine_rows(Q, self.raw, self.norms, k, among) if k else search.nothing(len(Q))
-
-    def search_rows(
-        self, rows: Any, k: int = 10, *, raw: bool = False, own: bool = False, where: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scores for rows of the gallery as queries; `own` includes the query itself in its results.
-
-        `raw` ranks by the cosine of raw features, without the model.
-        """
-        rows = search.row_numbers(rows, len(self))
-        k = result_count(k, len(self)) + (not own)
-        if raw:
-            found = self.search_raw(self.raw[rows], k, where=where)
-        else:
-            found = self.search_vectors(self._query_vectors(rows), k, where=where)
-        return found if own else search.others(rows, *found, k - 1)
-
-    def _query_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Query side of gallery rows, which are valid row numbers."""
-        if self.model.symmetric:
-            return self.vectors[rows]
-        search.check_one_width(self.model.n_features_in_, self.raw.shape[1])
-        return self.model._query_side(in_float(self.raw[rows]))
 
     @property
     def engine(self) -> Engine:
@@ -221,8 +297,8 @@ class Index(BaseIndex):
     >>> from likewise.search import Index
     >>> X, y = load_digits(return_X_y=True)
     >>> index = Index.build(SimilarityLearner(kernel="linear").fit(X[:500], y[:500]), X[500:], {"label": y[500:]})
-    >>> ids, scores = index.search(X[:2], k=5)
-    >>> ids.shape
+    >>> results = index.search(X[:2], k=5)
+    >>> results.ids.shape
     (2, 5)
     """
 
@@ -251,8 +327,11 @@ class Index(BaseIndex):
         """Drop what was derived from the rows, and smooth the vectors."""
         self._lock = threading.Lock()
         self._engine = self._identities = self._norms = None
+        vars(self).pop("_learned_rows", None)
         smoothed = self._smoothed
-        self.vectors = self.plain_vectors if smoothed is None else with_base_part(self.plain_vectors, smoothed.vectors)
+        self.vectors: Any = (
+            self.plain_vectors if smoothed is None else with_base_part(self.plain_vectors, smoothed.vectors)
+        )
 
     @classmethod
     def build(
@@ -296,7 +375,9 @@ class Index(BaseIndex):
             index._engine = Approximate(V, kind, steps.lists(V, str(kind), verbose))
         if kind:  # if queries have another width, no row of the gallery can be one
             is_query = model.n_features_in_ == index.raw.shape[1]
-            index.recall = sampled_recall(index.engine, index._query_vectors if is_query else index.vectors.__getitem__)
+            index.recall = sampled_recall(
+                index.engine, index.space().queries if is_query else index.vectors.__getitem__
+            )
         return index
 
     @property

@@ -107,7 +107,7 @@ def nearest_others(
     with progress_bar("neighbours", len(rows), enabled=bool(verbose) and slow) as advance:
         for start in range(0, len(rows) if k else 0, _STEP):
             part = rows[start : start + _STEP]
-            near = without(part, *best_rows(engine, V[part], k + 1))
+            near = without(part[:, None], *best_rows(engine, V[part], k + 1), k)
             found.rows[start : start + _STEP], found.cosines[start : start + _STEP] = near
             advance(len(part))
     return found
@@ -118,7 +118,7 @@ def nearest_to(engine: Exact | Approximate, Q: np.ndarray, k: int) -> NearestRow
     rows, cosines = best_rows(engine, Q, min(k + 1, len(engine.V)))
     is_own = np.abs(Q - engine.V[rows[:, 0]]).max(axis=1) < _EQUAL
     if rows.shape[1] > k:
-        return NearestRows(*without(np.where(is_own, rows[:, 0], -2), rows, cosines))
+        return NearestRows(*without(np.where(is_own, rows[:, 0], -2)[:, None], rows, cosines, k))
     cosines[is_own, 0] = -1  # of a gallery that small all rows are neighbours; this one gets no weight
     return NearestRows(rows, cosines)
 

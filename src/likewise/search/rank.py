@@ -1,6 +1,8 @@
-"""The rows with the highest scores, ties in row order; at the end, the checks of what an index is asked for."""
+"""Ranking: the rows of a gallery with the highest scores for each query, ties in row order."""
 
-from typing import Any, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,9 +11,130 @@ from likewise.errors import LikewiseError
 from likewise.search.gallery import in_float
 from likewise.utils.top_k import top_k as top_columns
 
+if TYPE_CHECKING:
+    from likewise.search.index import BaseIndex
+
 SLACK = 16  # candidates beyond k, so that float32 rounding cannot cost a rank
+UNLIKE = 0.5  # weight of unwanted examples (Rocchio feedback; the classical 0.15 to 0.25 is too timid for a click)
+_MOST_RESCORED = 20_000  # results that are scored again
 _BLOCK = 1 << 24  # scores computed at a time
+_ROWS = 1 << 16  # gallery rows read at a time, so that a gallery on disk is read piece by piece
 _TINY = np.finfo(np.float32).tiny
+SpaceName = Literal["learned", "raw"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Spaces
+
+
+class Space:
+    """One similarity of the items of an index: "learned" is that of its model, "raw" the cosine of raw features.
+
+    `version` numbers the spaces of an index that is taught again and again.
+    """
+
+    def __init__(self, index: BaseIndex, kind: SpaceName = "learned", version: int = 0) -> None:
+        if kind not in ("learned", "raw"):
+            raise LikewiseError(f"space={kind!r}; expected 'learned' or 'raw'")
+        self.index, self.kind, self.version = index, kind, version
+        self.G = index.vectors if kind == "learned" else index.raw
+        self.norms = None if kind == "learned" else np.maximum(index.norms, _TINY)
+
+    def __len__(self) -> int:
+        return len(self.G)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores have probabilities."""
+        return self.kind == "learned" and self.index.model.calibration_ is not None
+
+    @property
+    def has_confidence(self) -> bool:
+        """Whether scores have probabilities, or queries a novelty."""
+        return self.calibrated or (self.kind == "learned" and self.index.model.knows_classes)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether `rank` may miss rows."""
+        return self.kind == "learned" and bool(self.index.approximate) and not self.index.engine.exact
+
+    def embed(self, X: Any) -> np.ndarray:
+        """Query vectors of raw rows."""
+        if self.kind == "learned":
+            return self.index._embedded_queries(X)
+        Q = np.asarray(query_rows(X, self.G.shape[1]), np.float32)
+        return Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), _TINY)
+
+    def queries(self, rows: Any) -> np.ndarray:
+        """Query vectors of gallery rows."""
+        model = self.index.model
+        if self.kind == "raw":
+            return self.gallery(rows)
+        if model.symmetric:
+            return np.asarray(self.G[rows])
+        check_one_width(model.n_features_in_, self.index.raw.shape[1])
+        return model._query_side(in_float(self.index.raw[rows]))
+
+    def gallery(self, rows: Any) -> np.ndarray:
+        """Gallery vectors of some rows, or of a slice of them."""
+        V = np.asarray(self.G[rows], dtype=np.float32)
+        return V if self.norms is None else np.asarray(V / self.norms[rows][:, None], np.float32)
+
+    def scores(self, Q: np.ndarray) -> np.ndarray:
+        """Similarity of each query vector to each item, (n_q, n)."""
+        S = _products(np.asarray(Q, np.float32), self.G)
+        return S if self.norms is None else np.asarray(S / self.norms, np.float32)
+
+    def rank(
+        self,
+        Q: np.ndarray,
+        k: int,
+        among: np.ndarray | None = None,
+        own: np.ndarray | None = None,
+        *,
+        exact: bool = False,
+        scores: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k best rows for each query vector, and their scores, best first, both (n_q, k).
+
+        Only rows `among` these are ranked, and rows `own` (n_q, m) of each query are left out. Where one query has
+        fewer results than another, its rows end with -1. With `among` or `exact`, an approximate index misses nothing.
+        `scores` (n_q, n) are those of all items, if they are known.
+        """
+        Q = np.atleast_2d(np.asarray(Q, np.float32))
+        if Q.shape[1] != self.G.shape[1]:
+            raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {self.G.shape[1]}")
+        width = min(len(self) if among is None else len(among), k + (0 if own is None else own.shape[1]))
+        if not width:
+            return np.empty((len(Q), 0), np.int64), np.empty((len(Q), 0), np.float32)
+        by_engine = among is None and scores is None and self.kind == "learned" and not (exact and self.approximate)
+        engine = self.index.engine if by_engine else Exact(self.G, among, self.norms, scores)
+        rows, values = best_rows(engine, Q, width)
+        if own is None:
+            return rows, values
+        rows, values = without(own, rows, values, k)
+        filled = (rows >= 0).any(axis=0)
+        return rows[:, filled], values[:, filled]
+
+
+def rank_scores(S: np.ndarray, k: int, among: np.ndarray | None = None, own: Any = ()) -> tuple[np.ndarray, np.ndarray]:
+    """The k best of the scores (n,) of all rows, and these scores; only rows `among` these, and not those in `own`."""
+    rows = np.arange(len(S)) if among is None else among
+    rows = rows[~np.isin(rows, own)] if len(own) else rows
+    best, scores = top_k(S[None, rows], min(k, len(rows)))
+    return rows[best[0]], scores[0]
+
+
+def mean_query(like: np.ndarray, unlike: np.ndarray | None = None) -> np.ndarray:
+    """The query vector (r,) of examples to be like, (n, r), and of others to be unlike."""
+    parts = [] if not len(like) else [like.mean(axis=0)]
+    if unlike is not None and len(unlike):
+        parts.append((-UNLIKE if len(like) else -1.0) * unlike.mean(axis=0))
+    return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Engines
 
 
 class Engine(Protocol):
@@ -28,13 +151,21 @@ class Engine(Protocol):
 
 
 class Exact:
-    """Inner products with all rows, by faiss if it is installed and by NumPy otherwise; the results are the same."""
+    """Inner products with all rows of V, or only with some of them; divided by the norms of the rows if given.
+
+    All rows are searched by faiss if it is installed, and by NumPy otherwise; the results are the same.
+    """
 
     exact = True
 
-    def __init__(self, V: np.ndarray) -> None:
-        self.V = np.ascontiguousarray(V, dtype=np.float32)  # not copied if it is: it may be mapped from a file
+    def __init__(
+        self, V: Any, rows: np.ndarray | None = None, norms: np.ndarray | None = None, scores: np.ndarray | None = None
+    ) -> None:
+        self.V, self.rows, self.norms, self._scores = V, rows, norms, scores
         self._knn: Any = None
+        if any(part is not None for part in (rows, norms, scores)) or not isinstance(V, np.ndarray):
+            return
+        self.V = np.ascontiguousarray(V, dtype=np.float32)  # not copied if it is: it may be mapped from a file
         try:
             import faiss
         except ImportError:
@@ -42,64 +173,63 @@ class Exact:
         self._knn, self._inner = faiss.knn, faiss.METRIC_INNER_PRODUCT
 
     def __len__(self) -> int:
-        return len(self.V)
+        return len(self.V) if self.rows is None else len(self.rows)
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Rows of the k highest float32 scores, in no particular order."""
-        if self._knn is not None:
+        if k == len(self):
+            return np.tile(np.arange(k) if self.rows is None else self.rows, (len(Q), 1))
+        if self._knn is not None and 8 * k < len(self):
             return np.asarray(self._knn(Q, self.V, k, metric=self._inner)[1])
-        return _largest(Q, self.V, None, k)
+        step = max(1, _BLOCK // len(self))
+        blocks = [slice(i, i + step) for i in range(0, len(Q), step)]
+        top = np.concatenate([top_columns(self.scores(Q, part), k, ordered=False) for part in blocks])
+        return top if self.rows is None else self.rows[top]
 
-
-class Among:
-    """Inner products with some of the rows: a filter is applied before ranking, and its answers are exact."""
-
-    exact = True
-
-    def __init__(self, V: Any, rows: np.ndarray) -> None:
-        self.V, self.rows = V, rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
-        """Rows of the k highest float32 scores, in no particular order."""
-        return _largest(Q, self.V, None, k, self.rows)
+    def scores(self, Q: np.ndarray, part: slice = slice(None)) -> np.ndarray:
+        """Scores in float32 of a part of the queries with the rows that are searched."""
+        rows = slice(None) if self.rows is None else self.rows
+        if self._scores is not None:
+            return np.asarray(self._scores[part][:, rows])
+        S = _products(Q[part], self.V, self.rows)
+        return S if self.norms is None else np.asarray(S / self.norms[rows], np.float32)
 
 
 def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best rows for each query and their scores, best first, ties in row order.
 
-    Candidates are scored again in float64. If the last candidate ties with the k-th, rows beyond it may tie too, and
-    more candidates are requested.
+    Candidates are scored again in float64, unless they are very many. If the last candidate ties with the k-th, rows
+    beyond it may tie too, and more candidates are requested.
     """
     n = len(engine)
     Q = np.ascontiguousarray(Q, dtype=np.float32)
-    found, values = np.empty((len(Q), k), np.int64), np.empty((len(Q), k), np.float32)
+    if isinstance(engine, Exact) and k > _MOST_RESCORED:
+        top, scores = top_k(engine.scores(Q), k)
+        return (top if engine.rows is None else engine.rows[top]), scores
+    best, values = np.empty((len(Q), k), np.int64), np.empty((len(Q), k), np.float32)
     open_, width = np.arange(len(Q)), min(n, k + SLACK)
     while len(open_):
         rows, scores = _rescored(engine, Q[open_], width)
-        found[open_], values[open_] = rows[:, :k], scores[:, :k]
+        best[open_], values[open_] = rows[:, :k], scores[:, :k]
         if width == n or not engine.exact:
             break
         tied = scores[:, k - 1] - scores[:, -1] <= _rounding_bound(Q[open_], scores)
         open_, width = open_[tied], min(n, 4 * width)
-    return found, values
+    return best, values
 
 
 def _rescored(engine: Engine, Q: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     rows = engine.candidates(Q, width)
-    scores = np.empty(rows.shape)
+    scores, norms = np.empty(rows.shape), getattr(engine, "norms", None)
     step = max(1, _BLOCK // (16 * width * Q.shape[1]))
+    columns = max(1, _BLOCK // (16 * Q.shape[1]))  # of a single query that asks for very many
     for i in range(0, len(Q), step):
-        part = slice(i, i + step)
-        scores[part] = np.einsum("qkr,qr->qk", engine.V[rows[part]].astype(np.float64), Q[part].astype(np.float64))
+        part = Q[i : i + step].astype(np.float64)
+        for j in range(0, rows.shape[1], columns):
+            near = rows[i : i + step, j : j + columns]
+            S = np.einsum("qkr,qr->qk", engine.V[near].astype(np.float64), part)
+            scores[i : i + step, j : j + columns] = S if norms is None else S / norms[near]
     scores[rows < 0] = -np.inf
-    return _by_score(rows, scores)
-
-
-def _by_score(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both sorted along the last axis: highest score first, ties in row order."""
     order = np.lexsort((rows, -scores), axis=-1)
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
@@ -110,43 +240,18 @@ def _rounding_bound(Q: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return 4 * np.finfo(np.float32).eps * np.sqrt(Q.shape[1]) * size
 
 
-def cosine_rows(
-    Q: np.ndarray, X: np.ndarray, norms: np.ndarray, k: int, among: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The k rows of X, or those `among` them, with the highest cosines, best first; X may be on disk."""
-    Q = np.asarray(Q, np.float32)
-    Q = Q / np.maximum(np.linalg.norm(Q, axis=1, keepdims=True), _TINY)
-    norms = np.maximum(norms, _TINY)
-    rows = _largest(Q, X, 1 / norms, min(len(X) if among is None else len(among), k + SLACK), among)
-    scores = np.einsum("qkd,qd->qk", X[rows].astype(np.float64), Q.astype(np.float64)) / norms[rows]
-    rows, scores = _by_score(rows, scores)
-    return rows[:, :k], scores[:, :k].astype(np.float32)
-
-
-def _largest(
-    Q: np.ndarray, X: np.ndarray, scale: np.ndarray | None, k: int, among: np.ndarray | None = None
-) -> np.ndarray:
-    """Rows of the k largest Q @ (scale · X).T, by blocks of queries; only rows `among` these."""
-    if among is None:
-        X = X if X.dtype == np.float32 else np.asarray(X, np.float32)
-    elif scale is not None:
-        scale = scale[among]
-    step = max(1, _BLOCK // max(1, len(X) if among is None else len(among)))
-    found = np.empty((len(Q), k), np.int64)
-    for i in range(0, len(Q), step):
-        S = Q[i : i + step] @ X.T if among is None else _products(Q[i : i + step], X, among)
-        if scale is not None:
-            S *= scale.astype(np.float32)
-        found[i : i + step] = top_columns(S, k, ordered=False)
-    return found if among is None else among[found]
-
-
-def _products(Q: np.ndarray, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Q @ X[rows].T without a copy of all those rows."""
-    S = np.empty((len(Q), len(rows)), np.float32)
-    step = max(1, _BLOCK // X.shape[1])
-    for i in range(0, len(rows), step):
-        np.matmul(Q, np.asarray(X[rows[i : i + step]], np.float32).T, out=S[:, i : i + step])
+def _products(Q: np.ndarray, V: Any, rows: np.ndarray | None = None) -> np.ndarray:
+    """Q @ V[rows].T, or of all rows, without a copy of all those rows."""
+    if rows is None and hasattr(V, "scores"):  # vectors after a lesson
+        return np.asarray(V.scores(Q))
+    if rows is None and V.dtype == np.float32:
+        return np.asarray(Q @ V.T)
+    n = len(V) if rows is None else len(rows)
+    S = np.empty((len(Q), n), np.float32)
+    step = min(_ROWS, max(1, _BLOCK // V.shape[1]))
+    for i in range(0, n, step):
+        part = slice(i, i + step)
+        np.matmul(Q, np.asarray(V[part if rows is None else rows[part]], np.float32).T, out=S[:, part])
     return S
 
 
@@ -156,30 +261,19 @@ def top_k(S: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return top, np.take_along_axis(S, top, axis=1)
 
 
-def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each result list without the query's own row, or without its last entry if that row is not in it."""
-    drop = rows == own[:, None]
-    drop[~drop.any(axis=1), -1] = True
-    shape = (len(rows), rows.shape[1] - 1)
-    return rows[~drop].reshape(shape), scores[~drop].reshape(shape)
-
-
-def others(own: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first k results of each list without the query's own row.
-
-    Where a filter leaves one query fewer results than another, its list ends with rows of -1.
-    """
-    is_own = rows == own[:, None]
+def without(own: np.ndarray, rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first k results of each query without its own rows; a list that is shorter than another ends with -1."""
+    if own.shape[1] == 1:
+        is_own = rows == own
+    else:
+        is_own = np.array([np.isin(near, left_out) for near, left_out in zip(rows, own, strict=True)])
     order = np.argsort(is_own, axis=1, kind="stable")
     rows, scores = np.where(is_own, -1, rows), np.where(is_own, np.float32(-np.inf), scores)
-    rows, scores = np.take_along_axis(rows, order, axis=1)[:, :k], np.take_along_axis(scores, order, axis=1)[:, :k]
-    kept = (rows >= 0).any(axis=0)
-    return rows[:, kept], scores[:, kept]
+    return np.take_along_axis(rows, order, axis=1)[:, :k], np.take_along_axis(scores, order, axis=1)[:, :k]
 
 
-def nothing(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """No results for n queries."""
-    return np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+# ---------------------------------------------------------------------------------------------------------------------
+# Checks of queries
 
 
 class NotFoundError(LikewiseError):
@@ -215,14 +309,6 @@ def query_vector(values: Any, width: int) -> np.ndarray:
     if not (np.abs(vector) <= np.finfo(np.float32).max).all():  # false for NaN, too
         raise LikewiseError("vector has NaN or infinity; expected finite numbers")
     return vector.astype(np.float32)
-
-
-def query_vectors(Q: Any, width: int) -> np.ndarray:
-    """Query vectors; a single one is made two-dimensional."""
-    Q = np.atleast_2d(np.asarray(Q))
-    if Q.ndim != 2 or Q.shape[1] != width:
-        raise LikewiseError(f"Q has shape {Q.shape}; expected vectors of width {width}")
-    return np.asarray(Q)
 
 
 def check_one_width(queries: int, gallery: int) -> None:

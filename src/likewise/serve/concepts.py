@@ -13,7 +13,6 @@ from likewise.errors import LikewiseError
 from likewise.pictures.sidecars import apply_keyword, n_writes, undo_keyword
 from likewise.pictures.undo_list import default_undo_list
 from likewise.search.rank import NotFoundError
-from likewise.serve import confidence
 from likewise.serve.catalogue import Filters
 from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session
@@ -58,7 +57,7 @@ class Concepts:
         self, like: list[Reference], unlike: list[Reference], filters: Filters, at_most_wrong: float
     ) -> Preview:
         """The examples of a query that are items, and its results above a cut-off."""
-        found = confidence.above(self.session, like, unlike, "learned", filters, at_most_wrong)
+        found = self.session.above(like, unlike, "learned", filters, at_most_wrong)
         own = np.array([ref for ref in like if isinstance(ref, int)], dtype=np.int64)
         assert found.probabilities is not None
         P = np.concatenate([np.ones(len(own)), found.probabilities])

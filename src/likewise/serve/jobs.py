@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.search.rank import top_k
-from likewise.serve.space import Space
+from likewise.search.rank import Space
 
 log = logging.getLogger("likewise.serve")
 Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
@@ -79,15 +78,9 @@ class SearchBatcher:
 
 def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list[Ranking]:
     """The ks[i] items most similar to item rows[i], best first, excluding itself."""
-    rows = list(rows)
-    Q, most = space.queries(rows), min(max(ks), len(space.G) - 1)
-    if space.approximate is not None:
-        found = zip(*space.approximate(Q, most + 1), rows, ks, strict=True)
-        kept = [(near, scores, (near != row) & (near >= 0), k) for near, scores, row, k in found]
-        return [(near[others][:k], scores[others][:k]) for near, scores, others, k in kept]
-    S = space.scores(Q)
-    S[np.arange(len(rows)), rows] = -np.inf
-    return [(near[:k], scores[:k]) for near, scores, k in zip(*top_k(S, most), ks, strict=True)]
+    queries = np.array(rows)
+    best = space.rank(space.queries(queries), max(ks), own=queries[:, None])
+    return [(near[near >= 0][:k], scores[near >= 0][:k]) for near, scores, k in zip(*best, ks, strict=True)]
 
 
 def public_text(text: str, folder: Path | None) -> str:

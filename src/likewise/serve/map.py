@@ -12,10 +12,9 @@ import numpy as np
 from cachetools import LRUCache
 from sklearn.preprocessing import normalize
 
-from likewise.search.rank import Exact
+from likewise.search.rank import Exact, Space
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
-from likewise.serve.space import Space
 
 SIDE = 65535  # the far end of either axis
 CELLS = 64  # cells of a tile on either side

@@ -1,30 +1,36 @@
-"""The order of the items for one query, page by page: pages never overlap, wherever each of them was found."""
+"""The order of the items for one query, page by page: pages never overlap, wherever each of them came from."""
 
 import threading
-from collections.abc import Callable
 
 import numpy as np
 
-from likewise.search.rank import top_k
-from likewise.serve.space import Space
+from likewise.search.rank import Space
 
-Found = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
-_AHEAD = 1_000  # results found at a time; then twice as many as were asked for
+_AHEAD = 1_000  # results ranked at a time; then twice as many as were asked for
 LONGEST = 50_000  # results that are kept for the next page
 
 
 class Ranking:
-    """Rows and scores, best first, of `total` items; `exact` finds the first k, `quick` most of the first few.
+    """Rows and scores, best first, for a query vector q: all items but the query's own, or only rows `among` these.
 
-    What was shown stays: rows that a quick search has missed come next.
+    The first page may come from an approximate index. What was shown stays: rows that it has missed come next.
+    `scores` are those of all items, if they are known.
     """
 
-    def __init__(self, total: int, exact: Callable[[int], Found], quick: Callable[[int], Found] | None = None) -> None:
-        self.total, self._exact, self._quick = total, exact, quick
+    def __init__(
+        self,
+        space: Space,
+        q: np.ndarray,
+        own: list[int],
+        among: np.ndarray | None = None,
+        scores: np.ndarray | None = None,
+    ) -> None:
+        self.total = len(space) - len(set(own)) if among is None else len(among)
         self.rows, self.scores = np.empty(0, np.int64), np.empty(0, np.float32)
+        self._space, self._query, self._own, self._among, self._known = space, q[None], own, among, scores
         self._lock = threading.Lock()
 
-    def page(self, offset: int, k: int) -> Found:
+    def page(self, offset: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         """k results after the first `offset`."""
         end = min(offset + k, self.total)
         with self._lock:
@@ -33,47 +39,21 @@ class Ranking:
             return self.rows[offset:end], self.scores[offset:end]
 
     def _extend(self, end: int) -> None:
-        if self._quick is not None and not len(self.rows) and end <= _AHEAD // 2:
-            self.rows, self.scores = self._quick(end)
+        if self._space.approximate and self._among is None and not len(self.rows) and end <= _AHEAD // 2:
+            self.rows, self.scores = self._best(end)
             if len(self.rows) >= end:
                 return
-        rows, scores = self._exact(min(self.total, max(_AHEAD, 2 * end)))
+        rows, scores = self._best(min(self.total, max(_AHEAD, 2 * end)), exact=True)
         new = ~np.isin(rows, self.rows)
         self.rows = np.concatenate([self.rows, rows[new]])
         self.scores = np.concatenate([self.scores, scores[new]])
 
+    def _best(self, k: int, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        own = np.array([self._own]) if self._own else None
+        known, self._known = self._known, None  # megabytes, that are not kept
+        S = None if known is None else known[None]
+        (rows,), (scores,) = self._space.rank(self._query, k, self._among, own, exact=exact, scores=S)
+        return rows[rows >= 0], scores[rows >= 0]
+
     def __len__(self) -> int:
         return len(self.rows)
-
-
-def ranking_of(
-    space: Space, q: np.ndarray, own: list[int], rows: np.ndarray | None = None, S: np.ndarray | None = None
-) -> Ranking:
-    """The order of all items but the query's own, or of some rows, for a query vector q.
-
-    S are the scores of all items, if they are known.
-    """
-    known, n = [] if S is None else [S], len(space.G)
-
-    def exact(k: int) -> Found:
-        scores = known.pop() if known else None  # megabytes, that are not kept
-        if rows is not None:
-            return best(space.scores_of(q, rows) if scores is None else scores[rows], k, rows)
-        scores = space.scores(q[None])[0] if scores is None else scores
-        scores[own] = -np.inf
-        return best(scores, k)
-
-    def quick(k: int) -> Found:
-        assert space.approximate is not None
-        near, scores = (found[0] for found in space.approximate(q[None], min(k + len(own), n)))
-        others = ~np.isin(near, [*own, -1])
-        return near[others][:k], scores[others][:k]
-
-    total = n - len(set(own)) if rows is None else len(rows)
-    return Ranking(total, exact, None if rows is not None or space.approximate is None else quick)
-
-
-def best(scores: np.ndarray, k: int, rows: np.ndarray | None = None) -> Found:
-    """The k best of some scores (n,): their rows, those given or their places, and their scores."""
-    places, values = top_k(scores[None], k)
-    return places[0] if rows is None else rows[places[0]], values[0]

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,20 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
 from likewise.learn.cosine import Cosine
 from likewise.search.conditions import columns_of, parsed
+from likewise.search.confidence import Confidence
 from likewise.search.filters import where_mask
 from likewise.search.index import BaseIndex
-from likewise.search.rank import NotFoundError, check_row, query_vector
+from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
 from likewise.serve.catalogue import Catalogue, Facet, Filters
-from likewise.serve.ranking import LONGEST, Ranking, best, ranking_of
+from likewise.serve.ranking import LONGEST, Ranking
 from likewise.serve.settings import Limits
-from likewise.serve.space import Space, learned_space
 from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
 from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
 
-# Weight of an unwanted example relative to a wanted one (Rocchio feedback; the classical 0.15 to 0.25 is too timid for
-# someone who has pressed "not like this").
-UNLIKE = 0.5
 _CACHE_BYTES = 128 * 2**20
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
-_TINY = np.finfo(np.float32).tiny
-_FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
 _RANKINGS = 64  # queries whose order is kept, for the next page
 
 
@@ -104,9 +98,7 @@ class Session:
         self._renamed = False  # labels were given since the words were asked last
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
-        # The cosine of the raw features; the rows are not copied, and stay on disk if that is where they are.
-        self.raw = Space(0, index.raw, index.raw, 1 / np.maximum(index.norms, _TINY))
-        self.learned = learned_space(index)
+        self.raw, self.learned = index.space("raw"), index.space()
         self.previous: Space | None = None
         labels = [None] * len(index) if index.labels is None else index.labels
         self.labels = [None if label is None else str(label) for label in labels]
@@ -245,21 +237,67 @@ class Session:
         side: str,
         filters: Filters | None = None,
         offset: int = 0,
+        at_most_wrong: float | None = None,
     ) -> SearchResult:
         """Items similar to some examples and dissimilar to others, best first, excluding the examples.
 
-        The first `offset` of them are left out.
+        The first `offset` of them are left out; they end at the cut-off.
         """
+        if at_most_wrong is not None:
+            result = self.above(like, unlike, side, filters, at_most_wrong)
+            page = slice(offset, offset + k)
+            assert result.probabilities is not None
+            P = result.probabilities[page]
+            return replace(result, rows=result.rows[page], scores=result.scores[page], probabilities=P)
         space = self.space(side)
-        if any(isinstance(ref, Phrase) for ref in (*like, *unlike)):
+        if has_phrases(like, unlike):
             return self._search_by_words(space, like, unlike, k, filters, offset)
+        return self.with_confidence(self._ranked(space, like, unlike, k, filters, offset), like, unlike)
+
+    def above(
+        self, like: list[Reference], unlike: list[Reference], side: str, filters: Filters | None, at_most_wrong: float
+    ) -> SearchResult:
+        """All results above a cut-off."""
+        space = self.space(side)
+        if not space.calibrated or not like:
+            raise LikewiseError(_why_no_cutoff(space))
+        if has_phrases(like, unlike):
+            raise LikewiseError("words have no cut-off: what their scores mean was not measured")
+        result = self._ranked(space, like, unlike, len(self), filters)
+        n = int(self._confidence(space, like, unlike).n_kept(result.rows[None], at_most_wrong)[0])
+        result = replace(result, rows=result.rows[:n], scores=result.scores[:n], total=n)
+        result = self.with_confidence(result, like, unlike)
+        assert result.probabilities is not None
+        return replace(result, about_wrong=float((1 - result.probabilities).sum()))
+
+    def with_confidence(self, result: SearchResult, like: list[Reference], unlike: list[Reference]) -> SearchResult:
+        """Results with their probabilities, and the novelty of the query, where these are known."""
+        space = result.space
+        if not like or not space.has_confidence or has_phrases(like, unlike):
+            return result
+        sure = self._confidence(space, like, unlike)
+        P = sure.probabilities(result.rows[None])[0] if space.calibrated else None
+        return replace(result, probabilities=P, novelty=None if sure.novelty is None else float(sure.novelty[0]))
+
+    def _confidence(self, space: Space, like: list[Reference], unlike: list[Reference]) -> Confidence:
+        return Confidence.of_set(space.index, self.features(like), self.features(unlike))
+
+    def _ranked(
+        self,
+        space: Space,
+        like: list[Reference],
+        unlike: list[Reference],
+        k: int,
+        filters: Filters | None,
+        offset: int = 0,
+    ) -> SearchResult:
         ranking, precision = self._ranking(space, like, unlike, filters)
         rows, scores = ranking.page(offset, k)
         if len(ranking) > LONGEST:
             self._forget_rankings()
         known = [ref for ref in like if isinstance(ref, int)]
-        by_heart = space is not self.raw and bool(known) and bool(self.learned_from(np.array(known)).any())
-        return SearchResult(space, rows, scores, self._common_label(like), precision, ranking.total, by_heart)
+        learned = space is not self.raw and bool(known) and bool(self.index.learned_from(np.array(known)).any())
+        return SearchResult(space, rows, scores, self._common_label(like), precision, ranking.total, learned)
 
     def _ranking(
         self, space: Space, like: list[Reference], unlike: list[Reference], filters: Filters | None
@@ -278,10 +316,10 @@ class Session:
         allowed = np.ones(len(self), dtype=bool) if filters is None else self.kept(filters)
         allowed[own] = False
         label, S = self._common_label(like), None
-        if label is not None and space.approximate is None:
+        if label is not None and not space.approximate:
             S = space.scores(q[None])[0]
         precision = None if S is None else self._precision(S, own, label)
-        ranking = ranking_of(space, q, own, None if asked is None else np.flatnonzero(allowed), S)
+        ranking = Ranking(space, q, own, None if asked is None else np.flatnonzero(allowed), S)
         with self._lock:
             self._rankings[key] = (space, ranking, precision)
         return ranking, precision
@@ -291,13 +329,12 @@ class Session:
     ) -> SearchResult:
         own, label = self._own(like, unlike), self._common_label(like)
         S, worded = self._scores(space, like, unlike)
-        S[own] = -np.inf
         precision = self._precision(S, own, label)
-        if filters is not None:
-            S[~self.kept(filters)] = -np.inf
-        total = int(np.isfinite(S).sum())
-        rows, scores = (found[offset:] for found in best(S, min(offset + k, total)))
-        return SearchResult(space, rows, scores, label, precision, total, by_name=worded.by_name[rows])
+        among = np.arange(len(self)) if filters is None else np.flatnonzero(self.kept(filters))
+        among = np.setdiff1d(among, own)
+        rows, scores = rank_scores(S, offset + k, among)
+        rows, scores = rows[offset:], scores[offset:]
+        return SearchResult(space, rows, scores, label, precision, len(among), by_name=worded.by_name[rows])
 
     @staticmethod
     def _own(like: list[Reference], unlike: list[Reference]) -> list[int]:
@@ -316,7 +353,7 @@ class Session:
         """Words of the index in force; the encoder is read on first use."""
         with self._lock:
             if self._words is None:
-                self._words = Words(self.learned.index or self.index, self._side)
+                self._words = Words(self.learned.index, self._side)
             return self._words
 
     def forget_words(self) -> None:
@@ -325,9 +362,9 @@ class Session:
 
     def relearn_words(self) -> None:
         """Learn the words of the index in force, after a lesson, if anybody has asked for words before."""
-        before, index = self._words, self.learned.index
-        if before is not None and index is not None:
-            now = Words(index, before.side)
+        before = self._words
+        if before is not None:
+            now = Words(self.learned.index, before.side)
             now.similarity("a picture")
             self._words, self._renamed = now, True
 
@@ -344,21 +381,8 @@ class Session:
             words.relabel(list(self.labels))
         return words
 
-    @cached_property
-    def training_rows(self) -> np.ndarray:
-        """Whether the model learned from each item, as booleans."""
-        return np.asarray(self.index.model.learned_from(self.index.raw))
-
-    def learned_from(self, rows: np.ndarray) -> np.ndarray:
-        """Whether the model learned from each of these rows, as booleans."""
-        if len(rows) > _FEW_ROWS:
-            return np.asarray(self.training_rows[rows])
-        return np.asarray(self.index.model.learned_from(np.asarray(self.index.raw[rows])))
-
     def _query(self, space: Space, like: Sequence[Reference], unlike: Sequence[Reference]) -> np.ndarray:
-        parts = [(1.0, like), (-UNLIKE if like else -1.0, unlike)]
-        means = [weight * self._vectors(space, refs).mean(axis=0) for weight, refs in parts if refs]
-        return np.asarray(np.sum(means, axis=0), dtype=np.float32)
+        return mean_query(*(self._vectors(space, refs) if refs else np.empty((0, 0)) for refs in (like, unlike)))
 
     def features(self, refs: list[Reference]) -> np.ndarray:
         """Raw features of examples, (n, d)."""
@@ -385,3 +409,16 @@ class Session:
         kept = np.ones(len(scores), dtype=bool)
         kept[own] = False
         return average_precision(scores[kept], relevant[kept]) if relevant[kept].any() else None
+
+
+def has_phrases(like: list[Reference], unlike: list[Reference]) -> bool:
+    """Whether there are words in a query."""
+    return any(isinstance(ref, Phrase) for ref in (*like, *unlike))
+
+
+def _why_no_cutoff(space: Space) -> str:
+    if space.calibrated:
+        return "a cut-off needs an example to be like"
+    if space.kind == "raw":
+        return "the raw features have no cut-off: what their scores mean was not measured"
+    return "there is no cut-off: this index has no calibration, which a fit by labels or some 16 marks bring"

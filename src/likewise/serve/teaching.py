@@ -19,7 +19,6 @@ from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session
-from likewise.serve.space import learned_space
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
@@ -163,8 +162,8 @@ class TeachingSession:
             session.previous = session.learned
         else:  # after a restart, after an undo, or of another process
             earlier = in_force(self._teacher.untaught, self.feedback, but_last=True)
-            session.previous = learned_space(earlier, _number(lessons[-2] if lessons[1:] else None))
-        session.learned = learned_space(index, self._number)
+            session.previous = earlier.space(version=_number(lessons[-2] if lessons[1:] else None))
+        session.learned = index.space(version=self._number)
         self._teacher.index = index
 
     @property
@@ -205,7 +204,7 @@ class TeachingSession:
 
     def grown(self, label: str, at_most_wrong: float | None) -> Concept:
         """A label and what belongs to it, above a cut-off."""
-        return grown(self._teacher, label, at_most_wrong, self.session.training_rows)
+        return grown(self._teacher, label, at_most_wrong)
 
     # -- what stands --------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,13 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.rows.store import escape
-from likewise.search.examples import Examples
+from likewise.search.confidence import Confidence
 from likewise.search.index import BaseIndex
-from likewise.search.rank import row_numbers
+from likewise.search.rank import mean_query, row_numbers
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import Teacher
 from likewise.utils.files import StrPath, atomic_write
 
-UNLIKE = 0.5  # what an example to avoid weighs against one to find, as in a search on the page
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -68,14 +67,10 @@ def labelled(index: BaseIndex, name: str, labels: np.ndarray | None = None) -> C
     return Concept(name, rows)
 
 
-def grown(
-    teacher: Teacher, name: str, at_most_wrong: float | None = None, learned: np.ndarray | None = None
-) -> Concept:
+def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Concept:
     """A label and what belongs to it: the items that have it, and those above a cut-off that have no label yet.
 
-    Items marked wrong for one that has the label are left out. Without a cut-off these are the items with the label.
-    `learned` says which rows the model learned from, if that is known.
-    """
+    Items marked wrong for one that has the label are left out. Without a cut-off these are the items with the label."""
     index = teacher.index
     labels = teacher.said().labels_of(teacher.untaught)  # those given since the last lesson too
     own = labelled(index, name, labels)
@@ -84,7 +79,7 @@ def grown(
     inside, wrong = _said_of(teacher, own.rows)
     assert labels is not None
     known = np.flatnonzero([label is not None for label in labels])
-    found = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known), learned=learned)
+    found = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known))
     rows = np.concatenate([own.rows, found.rows])
     return Concept(name, rows, np.concatenate([np.ones(len(own)), _probabilities(found)]))
 
@@ -105,7 +100,6 @@ def above(
     outside: Sequence[int] = (),
     *,
     avoided: np.ndarray | None = None,
-    learned: np.ndarray | None = None,
 ) -> Concept:
     """All other rows that belong with those `inside` and not with those `outside`, above a cut-off; best first.
 
@@ -113,9 +107,9 @@ def above(
     """
     rows = ranked(index, inside, outside)[0]
     rows = rows if avoided is None else rows[~np.isin(rows, avoided)]
-    examples = Examples.of(index, index.raw[np.asarray(inside)], index.raw[np.asarray(outside, dtype=np.int64)])
-    P = examples.kept(rows, at_most_wrong, None if learned is None else learned[rows])
-    return Concept("", rows[: len(P)], P)
+    sure = Confidence.of_set(index, index.raw[np.asarray(inside)], index.raw[np.asarray(outside, dtype=np.int64)])
+    rows = rows[: sure.n_kept(rows[None], at_most_wrong)[0]]
+    return Concept("", rows, sure.probabilities(rows[None])[0])
 
 
 def _probabilities(concept: Concept) -> np.ndarray:
@@ -148,16 +142,14 @@ def ranked(index: BaseIndex, inside: Sequence[int], outside: Sequence[int] = ())
     if not len(inside):
         raise LikewiseError("inside is empty; expected at least one row that belongs to the set")
     own = row_numbers(inside, len(index))
-    query = index.query_vectors(index.raw[own]).mean(axis=0)
     others = row_numbers(outside, len(index)) if len(outside) else np.empty(0, np.int64)
     if np.intersect1d(own, others).size:
         raise LikewiseError(f"row {np.intersect1d(own, others)[0]} is both inside and outside; expected one of them")
-    if len(others):
-        query = query - UNLIKE * index.query_vectors(index.raw[others]).mean(axis=0)
-    scores = index.vectors @ query.astype(np.float32)
+    space = index.space()
+    query = mean_query(space.embed(index.raw[own]), space.embed(index.raw[others]) if len(others) else None)
     rest = np.setdiff1d(np.arange(len(index)), np.concatenate([own, others]))
-    rest = rest[np.argsort(-scores[rest], kind="stable")]
-    return rest, scores[rest]
+    rows, scores = space.rank(query, len(rest), rest)
+    return rows[0], scores[0]
 
 
 def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Event | None, np.ndarray]:

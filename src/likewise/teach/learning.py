@@ -223,7 +223,7 @@ class GroupLearner:
         if self.base.symmetric and all(node.kind == "row" for node in nodes):
             return self._served(nodes)
         raw = [self._index.raw[_row(node)] if node.kind == "row" else node.value for node in nodes]
-        return self._index.query_vectors(np.array(raw, np.float32))
+        return self._index.space().embed(np.array(raw, np.float32))
 
     # -- examples -----------------------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIR
     """How many of the first k results of these rows were not among them before."""
     if not len(rows):
         return 0
-    old, new = (index.search_rows(list(rows), k)[0] for index in (before, after))
+    old, new = (index.search(rows=list(rows), k=k).rows for index in (before, after))
     return sum(len(set(new[i]) - set(old[i])) for i in range(len(rows)))
 
 
@@ -125,5 +125,5 @@ def still_on_top(index: BaseIndex, wrong: Sequence[tuple[int, int]], k: int = 10
     queries = sorted({query for query, _ in wrong})
     if not queries:
         return []
-    first = dict(zip(queries, index.search_rows(queries, k)[0].tolist(), strict=True))
+    first = dict(zip(queries, index.search(rows=queries, k=k).rows.tolist(), strict=True))
     return [(query, item) for query, item in wrong if item in first[query]]

@@ -61,6 +61,10 @@ class TaughtIndex(BaseIndex):
         """Euclidean norms of the raw rows, (n,)."""
         return self.index.norms
 
+    def learned_from(self, rows: np.ndarray) -> np.ndarray:
+        """Whether the model before any lesson learned from each of these rows."""
+        return self.index.learned_from(rows)
+
     def image_extractor(self) -> Any:
         """The extractor saved with the index, ready to use."""
         return self.index.image_extractor()

@@ -12,7 +12,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.search.index import BaseIndex
-from likewise.search.rank import result_count, top_k
+from likewise.search.rank import mean_query, rank_scores, result_count
 from likewise.utils.files import StrPath
 from likewise.words.base import TextSide, tidy
 from likewise.words.bridge import best_is_one
@@ -94,15 +94,15 @@ class Words:
         self._names: ItemNames | None = None
         self._scored = lru_cache(maxsize=64)(self._score)  # a page asks for the same words again and again
 
-    def search(self, wording: Wording, k: int = 10, raw: Any = None, own: Sequence[int] = ()) -> FoundByWords:
-        """The k items that fit best; `raw` are features of examples beside the words, `own` their rows, left out."""
-        near = None
-        if raw is not None:
-            near = self.index.vectors @ self.index.query_vectors(raw).mean(axis=0).astype(np.float32)
-        found = self.scores(wording, near)
-        found.scores[list(own)] = -np.inf
-        rows, scores = top_k(found.scores[None], result_count(k, len(self.index) - len(own)))
-        return FoundByWords(rows[0], scores[0], found.by_name[rows[0]])
+    def search(
+        self, wording: Wording, k: int = 10, raw: Any = None, own: Sequence[int] = (), among: np.ndarray | None = None
+    ) -> FoundByWords:
+        """The k items that fit best, of the rows `among` these; `raw` are features of examples, `own` rows left out."""
+        space = self.index.space()
+        near = None if raw is None else space.scores(mean_query(space.embed(raw))[None])[0]
+        words = self.scores(wording, near)
+        rows, scores = rank_scores(words.scores, result_count(k, len(self.index)), among, own)
+        return FoundByWords(rows, scores, words.by_name[rows])
 
     def scores(self, wording: Wording, examples: np.ndarray | None = None) -> WordScores:
         """Scores of all items; `examples` are those for the examples of the query, if it has any."""

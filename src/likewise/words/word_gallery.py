@@ -105,8 +105,8 @@ def _neighbours(index: BaseIndex) -> sp.csr_matrix | None:
     n = len(index)
     if not NEIGHBOURS < n <= MOST_NEIGHBOURED or index.model.n_features_in_ != index.raw.shape[1]:
         return None
-    near, scores = index.search_rows(np.arange(n), NEIGHBOURS)
-    weights = np.maximum(scores, 1e-9) * (near >= 0)  # an approximate index may find fewer
+    hits = index.search(rows=np.arange(n), k=NEIGHBOURS)
+    near, weights = hits.rows, np.maximum(hits.scores, 1e-9) * (hits.rows >= 0)  # an approximate index may find fewer
     weights /= weights.sum(axis=1, keepdims=True)
     ends = np.arange(0, near.size + 1, near.shape[1])
     return sp.csr_matrix((weights.ravel().astype(np.float32), np.maximum(near, 0).ravel(), ends), (n, n))

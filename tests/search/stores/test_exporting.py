@@ -42,8 +42,9 @@ def test_the_first_ten_are_those_of_the_index(
     index = Index.build(fitted[model], G[:150].astype(np.float32), {"id": words(150), "label": y[:150]})
     store = opened()
     export_to(index, store)
-    ids, scores = store.search(index.query_vectors(X[:10]), 10)
-    expected, exact = index.search(X[:10], 10)
+    ids, scores = store.search(index.space().embed(X[:10]), 10)
+    hits = index.search(X[:10], k=10)
+    expected, exact = hits.ids, hits.scores
     np.testing.assert_allclose(scores, exact, rtol=1e-4, atol=1e-5)
     gaps = np.diff(exact, axis=1, append=-np.inf) < -1e-5  # ties may come in any order
     clear = gaps & np.roll(gaps, 1, axis=1)

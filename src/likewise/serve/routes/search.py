@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from likewise.serve import confidence, schemas
+from likewise.serve import schemas
 from likewise.serve.routes.common import NO_STORE, CurrentSession, item_responses, milliseconds_since
 from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchResponse
 from likewise.serve.session import SearchResult, Session
@@ -47,11 +47,11 @@ async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Que
     if query.side == "learned" and query.at_most_wrong is None:
         space, (rows, scores) = await request.app.state.batcher.search(row, query.k)
         found = SearchResult(space, rows, scores, session.labels[row], None, len(session) - 1)
-        if space.tells:
-            found = await run_in_threadpool(confidence.told, session, found, [row], [])
+        if space.has_confidence:
+            found = await run_in_threadpool(session.with_confidence, found, [row], [])
     else:
         page = (query.k, query.side, None, 0, query.at_most_wrong)
-        found = await run_in_threadpool(confidence.search, session, [row], [], *page)
+        found = await run_in_threadpool(session.search, [row], [], *page)
     return _response(session, found, query.side, began)
 
 
@@ -67,7 +67,7 @@ def search_by_examples(session: CurrentSession, response: Response, query: schem
     began = time.perf_counter()
     like, unlike = session.resolved(*query.references)
     page = (query.k, query.side, query.filters, query.offset, query.at_most_wrong)
-    found = confidence.search(session, like, unlike, *page)
+    found = session.search(like, unlike, *page)
     return _response(session, found, query.side, began)
 
 
