@@ -1,4 +1,4 @@
-"""What to mark next: suggested items against random ones and the top results, by a simulated user; and the outlook.
+"""What to mark next: suggested items against random ones and the top results, by a simulated user.
 
 usage: python -m benchmarks.suggestions STORE [--seeds N] [--concepts N] [--rounds N] [--oracle]
 
@@ -7,14 +7,12 @@ a user searches by one member and marks ten items a round, right or wrong: those
 results not marked yet, or any. Half of the pictures, another half for each seed, can be marked; average precision is
 over the other half, so that all are measured on the same pictures, which nobody marked. Concepts are the classes that
 the raw features rank worst (up to ten members each as queries), and as many at random.
-
-The outlook is made from 24 of a user's marks; what ten more of them bring is measured on the marks that are left.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,15 +25,12 @@ from benchmarks.teaching_photos import average_precision, stored
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Teacher
-from likewise.teach.groups import Group, Node
 from likewise.teach.learning import GroupLearner
-from likewise.teach.learning_curve import in_order
 from likewise.utils.threads import single_threaded_blas
 
 PER_ROUND = 10
 FEWEST = 40  # members of a concept, half of which can be marked
 SAME = {"Faces_easy"}  # the same pictures as in Faces, cropped
-OUTLOOK_FROM, MORE = 24, 10  # marks
 SEESAW = 20  # marks after which queries are compared one by one
 
 
@@ -160,43 +155,6 @@ def query_by_query(runs: dict[str, list[Run]]) -> Table:
     return table
 
 
-def outlooks(library: Library, runs: dict[str, list[Run]]) -> Table:
-    """How often what ten more marks bring is within the interval."""
-    table = Table("marks are", "users", "foretold", "came", "within the interval", "its mean width")
-    for name, found in runs.items():
-        told = [pair for run in found for pair in foretold(library, run)]
-        if told:
-            gain, low, high, came = np.array(told).T
-            cells = [f"{gain.mean():+.2f}", f"{came.mean():+.2f}", f"{np.mean((low <= came) & (came <= high)):.0%}"]
-            table.add_row(name, str(len(told)), *cells, f"{np.mean(high - low):.1f}")
-    return table
-
-
-def foretold(library: Library, run: Run) -> Iterator[tuple[float, float, float, float]]:
-    """The gain foretold from some marks, its interval, and the gain that came; nothing where marks are too few."""
-    order = np.random.default_rng(run.query).permutation(list(run.marks)).tolist()
-    teacher = Teacher(library.index)
-    teacher._learner = library.learner
-    for row in order[:OUTLOOK_FROM]:
-        teacher.mark(run.query, row, run.marks[row])
-    found, rest = teacher.outlook(query=run.query, more=MORE), order[OUTLOOK_FROM + MORE :]
-    if found is not None and len({run.marks[row] for row in rest}) == 2:
-        lessons = [_group(run, order[:n]) for n in (OUTLOOK_FROM, OUTLOOK_FROM + MORE)]
-        before, after = (_in_order(run, ranking.at, rest) for ranking in library.learner.rankings(lessons))
-        yield found.gain, found.low, found.high, 100 * (after - before)
-
-
-def _group(run: Run, rows: list[int]) -> Group:
-    sides = ({Node("row", row) for row in rows if run.marks[row] is right} for right in (True, False))
-    right, wrong = sides
-    return Group(right | {Node("row", run.query)}, wrong)
-
-
-def _in_order(run: Run, scores: Callable[[list[Node]], np.ndarray], rows: list[int]) -> float:
-    S, right = scores([Node("row", row) for row in rows]), np.array([run.marks[row] for row in rows])
-    return in_order(S[right], S[~right])
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +186,7 @@ def report(kind: str, names: list[str], library: Library, seeds: int, rounds: in
         for how, choice in CHOICES.items():
             runs[how].append(user(library, choice, query, seed, rounds))
     title = f"{len(names)} concepts, {kind} ({', '.join(names)}), {seeds} seeds"
-    for table in (curves(runs), query_by_query(runs), outlooks(library, runs)):
+    for table in (curves(runs), query_by_query(runs)):
         show(title, table)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.suggestions import CHOICES, Library, Run, concepts, foretold, marks_needed, user
+from benchmarks.suggestions import CHOICES, Library, Run, concepts, marks_needed, user
 from sklearn.datasets import load_digits
 
 from likewise.rivals import Cosine
@@ -52,9 +52,3 @@ def test_the_worst_concepts_are_no_others(library: Library) -> None:
     found = concepts(library, 3)
     assert [len(names) for names in found.values()] == [3, 3]
     assert not set(found["ranked worst"]) & set(found["any"])
-
-
-def test_an_outlook_is_compared_with_what_came(library: Library, runs: dict[str, Run]) -> None:
-    told = list(foretold(library, runs["suggested"]))
-    assert all(low <= gain <= high and -100 <= came <= 100 for gain, low, high, came in told)
-    assert len(told) == 1

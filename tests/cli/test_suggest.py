@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from likewise.cli.suggest import outlook_line
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Feedback, Teacher, load_index
-from likewise.teach.learning_curve import Outlook
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def mark(index: Path) -> None:
     teacher.label([5, 15, 25], "five")
 
 
-def test_json_has_rows_reasons_and_the_outlook_and_nothing_that_was_marked(run: Any, index: Path) -> None:
+def test_json_has_rows_reasons_and_nothing_that_was_marked(run: Any, index: Path) -> None:
     mark(index)
     done = run("suggest", index, "--query", 0, "-n", 7, "--json")
     assert done.exit_code == 0, done.output
@@ -42,24 +40,19 @@ def test_json_has_rows_reasons_and_the_outlook_and_nothing_that_was_marked(run: 
     assert not {one["row"] for one in answer["suggestions"]} & {m.item.value for m in teacher.said().marks}
     assert answer["suggestions"][0]["id"] == f"digit {answer['suggestions'][0]['row']}"
     assert answer["suggestions"][0]["concept"] == "digit 0"
-    assert answer["outlook"]["marks"] == 11
-    assert answer["outlook"]["low"] <= answer["outlook"]["gain"] <= answer["outlook"]["high"]
 
 
-def test_a_table_and_the_outlook_in_one_line(run: Any, index: Path) -> None:
+def test_a_table(run: Any, index: Path) -> None:
     mark(index)
     done = run("suggest", index, "--query", 0)
     assert done.exit_code == 0, done.output
-    assert "10 more marks: about" in done.stdout
-    done = run("suggest", index, "--label", "five")
-    assert "too few marks to tell" in done.stdout
+    assert done.stdout.count("digit ") >= 10
 
 
 def test_without_marks_it_is_a_start(run: Any, index: Path) -> None:
     done = run("suggest", index)
     assert done.exit_code == 0, done.output
     assert done.stdout.count("many others are like it") == 10
-    assert "more marks" not in done.stdout
 
 
 def test_if_all_was_labelled_there_is_a_sentence(run: Any, index: Path) -> None:
@@ -80,10 +73,3 @@ def test_what_is_no_concept_is_refused_in_a_sentence(run: Any, index: Path, word
     done = run("suggest", index, *words)
     assert done.exit_code == 2
     assert sentence in done.stderr
-
-
-def test_the_line_of_an_outlook() -> None:
-    assert outlook_line(Outlook(30, 91.0, 10, 1.23, -0.1, 3.04)) == (
-        "10 more marks: about +1.2 (-0.1 to 3.0) to the 91.0 % of pairs of a right and a wrong mark that are in order "
-        "when they are left out"
-    )

@@ -38,15 +38,12 @@ def suggest(
     loaded = open_index(index)
     teacher = Teacher(loaded, Feedback(index))
     concept: dict[str, Any] = {"label": label, "query": None if query is None else _query(loaded, query)}
-    is_one = label is not None or query is not None
     with working(f"comparing the items of {index}"):
         found = teacher.suggest(n, **concept)
-        outlook = teacher.outlook(**concept) if is_one else None
     if as_json:
-        rows = [_described(loaded, suggestion) for suggestion in found]
-        emit_json({"suggestions": rows, "outlook": None if outlook is None else outlook._asdict()})
+        emit_json({"suggestions": [_described(loaded, suggestion) for suggestion in found]})
     else:
-        _report(loaded, found, outlook_line(outlook) if is_one else None)
+        _report(loaded, found)
 
 
 def _query(index: Any, given: str) -> Any:
@@ -71,21 +68,9 @@ def _described(index: Any, suggestion: Any) -> dict[str, Any]:
     }
 
 
-def outlook_line(outlook: Any) -> str:
-    """What more marks will bring, in one line."""
-    if outlook is None:
-        return "too few marks to tell what more of them would bring: at least 4 right and 4 wrong ones are needed"
-    return (
-        f"{outlook.more} more marks: about {outlook.gain:+.1f} ({outlook.low:.1f} to {outlook.high:.1f}) "
-        f"to the {outlook.now:.1f} % of pairs of a right and a wrong mark that are in order when they are left out"
-    )
-
-
-def _report(index: Any, found: list[Any], outlook: str | None) -> None:
+def _report(index: Any, found: list[Any]) -> None:
     if not found:
         say("nothing to suggest: every item was marked or labelled")
     else:
         rows = [(str(index.ids[s.row]), str(s.row), s.reason, f"{100 * s.gain:.1f} %") for s in found]
         print_table(("item", "row", "why", "tells"), rows)
-    if outlook is not None:
-        say(outlook)

@@ -34,8 +34,6 @@ class Taught(SimilarityModel):
         Whether the base compares unit rows; the taught model then does too.
     weight_, threshold_ : float
         w, and the threshold.
-    signed_ : bool
-        Whether f may be negative; False in files written before it could.
     scale_ : float
         Scale of the taught part relative to the base's scores; 1 for a cosine.
     """
@@ -49,7 +47,6 @@ class Taught(SimilarityModel):
     weight_: float
     threshold_: float
     cosine_: bool
-    signed_: bool = False
 
     @classmethod
     def of(
@@ -68,7 +65,7 @@ class Taught(SimilarityModel):
         model = cls()
         assert features.landmarks is not None
         model.landmarks_, model.gamma_, model.coefficients_ = features.landmarks, features.gamma, coefficients
-        model.centre_, model.cosine_, model.scale_, model.signed_ = centre, bool(cosine), float(scale), True
+        model.centre_, model.cosine_, model.scale_ = centre, bool(cosine), float(scale)
         model.weight_, model.threshold_ = float(weight), float(threshold)
         model.base_, model.n_features_in_ = base, base.n_features_in_
         if hasattr(base, "classes_"):
@@ -112,7 +109,7 @@ class Taught(SimilarityModel):
         return self._joined(V, self._beyond(f))
 
     def _beyond(self, f: np.ndarray) -> np.ndarray:
-        return beyond(f if self.signed_ else np.maximum(f, 0), self.weight_, self.threshold_)
+        return beyond(f, self.weight_, self.threshold_)
 
     def _kernel_part(self, V: np.ndarray) -> np.ndarray:
         z = normalize(V - self.centre_.astype(V.dtype, copy=False))
@@ -149,10 +146,8 @@ class Taught(SimilarityModel):
         z = graph.unit(graph.plus(gallery, -self.centre_))
         f = graph.mapped(graph.kernel(z, self.landmarks_, self.gamma_), self.coefficients_)
         above = graph.node("Relu", [graph.plus(f, -self.threshold_)])
-        if self.signed_:
-            below = graph.node("Relu", [graph.plus(graph.times(f, -1.0), -self.threshold_)])
-            above = graph.node("Sub", [above, below])
-        f = graph.times(above, np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
+        below = graph.node("Relu", [graph.plus(graph.times(f, -1.0), -self.threshold_)])
+        f = graph.times(graph.node("Sub", [above, below]), np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
         query, gallery = graph.beside([query, f]), graph.beside([gallery, f])
         return (graph.unit(query), graph.unit(gallery)) if self.cosine_ else (query, gallery)
 

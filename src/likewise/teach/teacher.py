@@ -27,7 +27,6 @@ from likewise.teach import lesson_card
 from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import Group, Node, groups_of
 from likewise.teach.learning import GroupLearner
-from likewise.teach.learning_curve import Outlook, outlook
 from likewise.teach.lesson_card import LeftOut, agreeing, marks_calibration
 from likewise.teach.lesson_files import read_lesson, write_lesson
 from likewise.teach.lifted import Reached
@@ -218,13 +217,6 @@ class Teacher:
                 return suggested(self._learner, self._concept(label, query), n, rows)
             concepts = self._concepts()
             return suggested_in_turn(self._learner, concepts, n, rows) if concepts else a_start(self._learner, n, rows)
-
-    def outlook(self, *, label: Any = None, query: Any = None, more: int = 10) -> Outlook | None:
-        """What more marks will bring to a concept; None if there are too few marks to tell."""
-        concept, said = self._concept(label, query), self.said()
-        self.prepare()
-        with single_threaded_blas():
-            return outlook(self._learner, concept.group, said.explicit, more)
 
     def _concepts(self) -> list[Concept]:
         """All groups, each with its label or, if it has none, the first of its queries."""
