@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from likewise.pictures.keywords import keywords_of
-from likewise.pictures.undo_list import default_undo_list
+from likewise.pictures.sidecars import default_undo_list
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.serve.library import update_library
@@ -45,7 +45,7 @@ def test_a_label_becomes_a_keyword_and_is_taken_back(run: Any, library: Path) ->
     assert "cats: 5 pictures\nsidecars: 5 would be new and 0 would be changed\n" in done.stdout
     assert contents(library) == before
     done = run("apply", library, "cats", "--xmp")
-    undo = library.parent / "photos.cats.undo.jsonl"
+    undo = library.parent / "photos.cats.undo.sqlite"
     assert f"sidecars: 5 new and 0 changed; likewise apply --undo {undo}" in done.stdout.replace("\n", " ")
     after = contents(library)
     assert {path: after[path] for path in before} == before

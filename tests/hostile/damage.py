@@ -67,7 +67,7 @@ def index_part(rng: Rng, files: Files) -> Files:
 def work_part(rng: Rng, files: Files) -> Files:
     """Of an extraction that did not end: its journal, its rows or its request damaged."""
     name = _any_of(rng, sorted(name for name in files if "/.work/" in name))
-    damage = journal_lines(b', "crc": %d}') if name.endswith("jsonl") else damaged
+    damage = journal_records if name.endswith("sqlite") else damaged
     return {**files, name: damage(rng, files[name])}
 
 

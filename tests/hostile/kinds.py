@@ -31,7 +31,7 @@ KINDS = {
         Kind("relevance", sound.write_clicks, by.one(by.text), sound.read_clicks),
         Kind("images", sound.write_images, by.one(damaged), sound.read_images),
         Kind("xmp", sound.write_sidecars, by.one(damaged), sound.read_sidecars),
-        Kind("undo list", sound.write_undo_list, by.only("undo.jsonl", by.checked_lines), sound.read_undo_list),
+        Kind("undo list", sound.write_undo_list, by.only("undo.sqlite", by.journal_records), sound.read_undo_list),
         Kind("feedback", sound.write_marks, by.only("marks.sqlite", by.journal_records), sound.read_taught),
         Kind("lesson", sound.write_lesson, by.only(".likewise", by.resealed), sound.read_taught),
         Kind("extraction", sound.write_extraction, by.work_part, sound.read_extraction),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sqlite3
+import zlib
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -215,16 +218,21 @@ def read_sidecars(folder: Path) -> None:
 def write_undo_list(folder: Path) -> None:
     for number in range(3):
         Image.new("RGB", (4, 4)).save(folder / f"{number}.jpg")
-    apply_keyword(sorted(folder.glob("*.jpg")), "cat", folder / "undo.jsonl")
+    apply_keyword(sorted(folder.glob("*.jpg")), "cat", folder / "undo.sqlite")
 
 
 def read_undo_list(folder: Path) -> None:
     """Whatever the list says, no picture is touched."""
     pictures = {path: path.read_bytes() for path in folder.glob("*.jpg")}
-    made, here = (json.dumps(str(folder) + end)[1:-1].encode() for end in (".sound/", "/"))
-    (folder / "undo.jsonl").write_bytes((folder / "undo.jsonl").read_bytes().replace(made, here))
+    made, here = (json.dumps(str(folder) + end)[1:-1] for end in (".sound/", "/"))
+    with suppress(sqlite3.Error), closing(sqlite3.connect(folder / "undo.sqlite")) as connection, connection:
+        for sequence, text, crc in connection.execute("SELECT sequence, payload, crc FROM journal").fetchall():
+            moved = text.replace(made, here)
+            if zlib.crc32(text.encode()) == crc:
+                values = moved, zlib.crc32(moved.encode()), sequence
+                connection.execute("UPDATE journal SET payload = ?, crc = ? WHERE sequence = ?", values)
     try:
-        undo_keyword(folder / "undo.jsonl")
+        undo_keyword(folder / "undo.sqlite")
     finally:
         assert {path: path.read_bytes() for path in folder.glob("*.jpg")} == pictures
 

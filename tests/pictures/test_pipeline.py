@@ -17,7 +17,7 @@ from tests.pictures.conftest import contents, picture, save
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures import Pixels, extract_folder, pipeline
-from likewise.pictures.contents import content_hash
+from likewise.pictures.records import content_hash
 from likewise.rows import FeatureStore
 from likewise.utils.files import locked
 
@@ -249,12 +249,10 @@ def test_a_kill_loses_at_most_the_batches_in_flight(photos: Path) -> None:
     assert left < 12
 
 
-def test_a_torn_journal_is_cut_at_its_last_whole_line(photos: Path) -> None:
+def test_rows_without_a_record_are_cut_off(photos: Path) -> None:
     clean = contents(run(photos, "clean.features")[0])
     killed_run(photos, "fsync", 12)
     store = photos.parent / "out.features"
-    with open(store / ".work" / "journal.jsonl", "ab") as file:
-        file.write(b'{"done": [["a/00.png", 1')
     with open(store / ".work" / "rows.bin", "ab") as file:
         file.write(b"torn")
     run(photos)

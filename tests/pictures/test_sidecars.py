@@ -17,9 +17,9 @@ from tests.processes import FORKED
 
 from likewise.errors import LikewiseError
 from likewise.pictures.keywords import read_sidecar
-from likewise.pictures.sidecars import Applied, apply_keyword, undo_keyword
-from likewise.pictures.undo_list import UndoList
+from likewise.pictures.sidecars import Applied, Entry, UndoList, apply_keyword, undo_keyword
 from likewise.pictures.xmp import EMPTY, Xmp
+from likewise.utils.journal import Journal
 
 Exiftool = Callable[..., str]
 
@@ -35,7 +35,7 @@ def photos(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def undo(tmp_path: Path) -> Path:
-    return tmp_path / "undo.jsonl"
+    return tmp_path / "undo.sqlite"
 
 
 def state(photos: list[Path]) -> dict[str, bytes]:
@@ -200,7 +200,7 @@ def test_the_list_of_another_keyword_and_strange_files_have_a_sentence(photos: l
         apply_keyword(photos, "dog", undo)
     with pytest.raises(LikewiseError, match="does not exist; expected an undo list"):
         undo_keyword(undo.with_name("nothing"))
-    with pytest.raises(LikewiseError, match="is not an undo list of likewise apply"):
+    with pytest.raises(LikewiseError, match="is not a journal"):
         undo_keyword(photos[0])
     with pytest.raises(LikewiseError, match="cannot be a keyword"):
         apply_keyword(photos, "a\nb", undo)
@@ -209,13 +209,19 @@ def test_the_list_of_another_keyword_and_strange_files_have_a_sentence(photos: l
 def test_a_list_names_nothing_but_sidecars(photos: list[Path], undo: Path) -> None:
     apply_keyword(photos[:1], "cat", undo)
     digest = hashlib.sha256(photos[1].read_bytes()).hexdigest()
-    line = f'{{"sidecar": "{photos[1]}", "before": null, "after": "{digest}", "added": []}}\n'
-    with open(undo, "a") as file:
-        file.write(line + "[]\n" + '{"torn')
+    Journal(undo).append([{"sidecar": str(photos[1]), "before": None, "after": digest, "added": []}, [], {"torn": 1}])
     assert UndoList(undo).damaged == 3
     outcome = undo_keyword(undo)
     assert (outcome.deleted, outcome.damaged) == (1, 3)
     assert photos[1].exists()
+
+
+def test_what_a_killed_run_may_not_have_written_is_left_alone(photos: list[Path], undo: Path) -> None:
+    entry = Entry(str(sidecar(photos[0])), None, "0" * 64, ["dc:subject"])
+    UndoList(undo, "cat").begin(entry)
+    sidecar(photos[0]).write_bytes(packet("cat"))  # by the user
+    assert undo_keyword(undo).untouched == 1
+    assert subjects(photos[0]) == ["cat"]
 
 
 @pytest.mark.parametrize("how", ["fail", "die"])
@@ -271,7 +277,7 @@ def _size(path: Path) -> int:
 
 @pytest.mark.second
 def test_a_thousand_sidecars_killed_at_random_are_all_right_in_the_end(tmp_path: Path) -> None:
-    rng, folder, undo = random.Random(time.time_ns()), tmp_path / "photos", tmp_path / "undo.jsonl"
+    rng, folder, undo = random.Random(time.time_ns()), tmp_path / "photos", tmp_path / "undo.sqlite"
     folder.mkdir()
     for number in range(1_000):
         Image.new("RGB", (2, 2), (number % 256, number // 256, 0)).save(folder / f"{number:04}.jpg")

@@ -60,7 +60,7 @@ def apply(
       likewise apply photos.index cat --at-most-wrong 10%
       likewise apply photos.index cat --xmp --dry-run
       likewise apply photos.index cat --xmp
-      likewise apply --undo photos.cat.undo.jsonl
+      likewise apply --undo photos.cat.undo.sqlite
     """
     if undo is not None:
         _check_alone(index, label, at_most_wrong, xmp, csv, dry_run, undo_list)
@@ -94,7 +94,7 @@ def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
 
 
 def _default_undo_list(index: Path, label: str) -> Path:
-    from likewise.pictures.undo_list import default_undo_list
+    from likewise.pictures.sidecars import default_undo_list
 
     return default_undo_list(index, label)
 

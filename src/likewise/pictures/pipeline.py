@@ -15,7 +15,6 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.pictures.base import ImageExtractor, load_extractor, make_extractor, map_groups, n_workers
-from likewise.pictures.contents import ReadFile, content_hash, date_taken
 from likewise.pictures.decoding import Decoders
 from likewise.pictures.folder import (
     LABELS,
@@ -27,9 +26,8 @@ from likewise.pictures.folder import (
     read_list,
 )
 from likewise.pictures.images import FORMAT_NAMES, MAX_PIXELS, ImageError, read_file
-from likewise.pictures.journal import ExtractionJournal, SkippedFile
 from likewise.pictures.keywords import labels_from_keywords
-from likewise.pictures.known_files import KnownRows
+from likewise.pictures.records import ExtractionJournal, KnownRows, ReadFile, SkippedFile, content_hash, date_taken
 from likewise.rows import store as stores
 from likewise.rows.store import FeatureStore, Item, escape
 from likewise.rows.store_files import (

@@ -1,20 +1,24 @@
-"""Keywords written into XMP sidecars beside pictures, and taken back; no picture is ever opened for writing.
+"""Keywords written into the XMP sidecars of pictures, and taken back; no picture is ever opened for writing.
 
 Where a picture has no sidecar it gets `photo.jpg.xmp`. Programs that find a list in a sidecar do not look into the
-picture, so a new list begins with the keywords inside the picture. Immich reads no dc:subject: a keyword goes into the
-lists of paths that are there too, and if there is none into a new digiKam:TagsList.
+picture, so a new list begins with the keywords inside the picture. Immich does not read dc:subject, so a keyword is
+also added to the lists of paths that exist, and if there is none, to a new digiKam:TagsList.
 """
 
+import base64
 import hashlib
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from likewise.errors import LikewiseError
+from filelock import FileLock, Timeout
+
+from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures.folder import Skipped
 from likewise.pictures.keywords import (
     NONE,
@@ -26,9 +30,9 @@ from likewise.pictures.keywords import (
     read_sidecar,
     sidecar_bytes,
 )
-from likewise.pictures.undo_list import Entry, UndoList
-from likewise.pictures.xmp import EMPTY, Xmp, XmpError, checked_keyword
+from likewise.pictures.xmp import EMPTY, FIELDS, Xmp, XmpError, checked_keyword
 from likewise.utils.files import atomic_write, sweep
+from likewise.utils.journal import Journal
 
 Progress = Callable[[int], object]
 _PATHS = ("digiKam:TagsList", "lr:hierarchicalSubject")
@@ -71,6 +75,128 @@ def _facts(outcome: Applied | Undone) -> dict[str, Any]:
     return {**asdict(outcome), "skipped": dict(kinds.most_common())}
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# The undo list
+
+
+def default_undo_list(index: Path, label: str) -> Path:
+    """photos.cat.undo.sqlite next to photos.index; a label that cannot be a file name gets part of its hash."""
+    whole = index.absolute()
+    plain = re.sub(r"[^\w-]+", "-", label)[:40]
+    name = plain if plain == label else f"{plain}-{hashlib.sha256(label.encode('utf-8', 'replace')).hexdigest()[:6]}"
+    return whole.with_name(f"{whole.name.removesuffix('.index')}.{name}.undo.sqlite")
+
+
+@dataclass
+class Entry:
+    """A write: the sidecar before (None: it is new), the digest of it after, and the fields it added to.
+
+    `done` is False if the run was killed before it is known that the sidecar was written.
+    """
+
+    sidecar: str
+    before: bytes | None
+    after: str
+    added: list[str]
+    done: bool = True
+
+
+class UndoList:
+    """What each sidecar was before a keyword was written into it; a record is on disk before the write.
+
+    The first record has the keyword. The others are writes, writes that failed, sidecars that were restored, and the
+    end of a run. `keyword` is checked against an existing list, or begins a new one.
+    """
+
+    def __init__(self, path: Path, keyword: str | None = None) -> None:
+        self.path, self.entries, self.damaged = path, dict[str, list[Entry]](), 0
+        self._journal = Journal(path)
+        head, *records = [record.value for record in self._journal.read()] or [None]
+        is_new = head is None and not records
+        if is_new and keyword is None:
+            raise LikewiseError(f"{path} is empty; expected an undo list of likewise apply")
+        stored = keyword if is_new else head.get("keyword") if isinstance(head, dict) else None
+        if not isinstance(stored, str):
+            raise FileFormatError(f"{path} is not an undo list of likewise apply")
+        if keyword not in (None, stored):
+            raise LikewiseError(f"{path} is the undo list of {stored!r}, not of {keyword!r}; choose another")
+        self.keyword = stored
+        self._head = [{"keyword": stored}] if is_new else []
+        for number, value in enumerate(records):
+            self._replay(value, is_last=number == len(records) - 1)
+
+    def begin(self, entry: Entry) -> None:
+        """Remember a write; it is on disk when this returns."""
+        before = None if entry.before is None else base64.b64encode(entry.before).decode()
+        self._append({"sidecar": entry.sidecar, "before": before, "after": entry.after, "added": entry.added})
+        self.entries.setdefault(entry.sidecar, []).append(entry)
+
+    def fail(self, entry: Entry) -> None:
+        """The write has failed, and the sidecar is as before."""
+        self._append({"failed": entry.sidecar})
+        self.entries[entry.sidecar].remove(entry)
+
+    def end(self) -> None:
+        """All writes of a run are finished."""
+        if self.entries:
+            self._append({"end": True})
+
+    def forget(self, sidecars: Iterable[str]) -> None:
+        """All writes into these sidecars were taken back."""
+        self._append(*({"undone": sidecar} for sidecar in sidecars))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time."""
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        try:
+            lock.acquire(timeout=1)
+        except Timeout as error:
+            raise LikewiseError(f"{self.path} is being written by another process; wait for it to end") from error
+        except OSError as error:
+            raise LikewiseError(f"cannot write {self.path}: {error.strerror or error}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+            with suppress(OSError):
+                os.unlink(lock.lock_file)
+
+    def _append(self, *values: dict[str, Any]) -> None:
+        self._journal.append([*self._head, *values])
+        self._head = []
+
+    def _replay(self, value: Any, is_last: bool) -> None:
+        facts = value if isinstance(value, dict) else {}
+        failed, undone = facts.get("failed"), facts.get("undone")
+        if isinstance(failed, str):
+            del self.entries.get(failed, [])[-1:]
+        elif isinstance(undone, str):
+            self.entries.pop(undone, None)
+        elif "end" not in facts:
+            entry = _entry(facts, done=not is_last)
+            self.damaged += entry is None
+            if entry is not None:
+                self.entries.setdefault(entry.sidecar, []).append(entry)
+
+
+def _entry(facts: dict[str, Any], done: bool) -> Entry | None:
+    """A write from its record, or None if that is damaged: only sidecars are ever touched."""
+    try:
+        added = [str(short) for short in facts["added"]]
+        sidecar, after = facts["sidecar"], facts["after"]
+        before = None if facts["before"] is None else base64.b64decode(facts["before"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    sound = isinstance(sidecar, str) and sidecar.lower().endswith(".xmp") and "\0" not in sidecar
+    sound = sound and isinstance(after, str) and set(added) <= FIELDS.keys()
+    return Entry(sidecar, before, after, added, done) if sound else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Applying
+
+
 def apply_keyword(
     pictures: Iterable[Path], keyword: str, undo: Path | None, progress: Progress = lambda steps: None
 ) -> Applied:
@@ -79,16 +205,18 @@ def apply_keyword(
     Killed, it goes on when called again: pictures that have the keyword are left alone.
     """
     keyword, outcome, folders = checked_keyword(keyword), Applied(), _Folders()
-    journal = None if undo is None else UndoList(undo, keyword)
-    with nullcontext() if journal is None else journal.locked():
-        if journal is not None:
-            _sweep(journal.entries)
+    writes = None if undo is None else UndoList(undo, keyword)
+    with nullcontext() if writes is None else writes.locked():
+        if writes is not None:
+            _sweep(writes.entries)
         for picture in pictures:
             progress(1)
             try:
-                _apply_one(picture, keyword, folders, journal, outcome)
+                _apply_one(picture, keyword, folders, writes, outcome)
             except XmpError as error:
                 outcome.skipped.append(Skipped(str(picture), f"its sidecar {error}", UNREADABLE))
+        if writes is not None:
+            writes.end()
     return outcome
 
 
@@ -99,7 +227,7 @@ class _Plan(NamedTuple):
     added: list[str]
 
 
-def _apply_one(picture: Path, keyword: str, folders: "_Folders", journal: UndoList | None, outcome: Applied) -> None:
+def _apply_one(picture: Path, keyword: str, folders: "_Folders", writes: UndoList | None, outcome: Applied) -> None:
     if not picture.is_file():
         outcome.skipped.append(Skipped(str(picture), "the picture is not there", "pictures that are not there"))
         return
@@ -108,7 +236,7 @@ def _apply_one(picture: Path, keyword: str, folders: "_Folders", journal: UndoLi
         outcome.already += 1
     elif not os.access(plan.sidecar.parent, os.W_OK):
         outcome.skipped.append(Skipped(str(picture), "its folder is read-only", "in read-only folders"))
-    elif journal is None or _written(plan, journal, outcome):
+    elif writes is None or _written(plan, writes, outcome):
         outcome.created += plan.before is None
         outcome.changed += plan.before is not None
 
@@ -133,7 +261,7 @@ def _planned(picture: Path, keyword: str, folders: "_Folders") -> _Plan | None:
 
 
 def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
-    """Keywords that a list in the sidecar hides: inside the picture, or in the sidecar of another file beside it."""
+    """Keywords that a list in the sidecar hides: inside the picture, or in a sidecar shared with another file."""
     shared = find_sidecar(picture) if before is None else None
     if shared is not None and shared != sidecar:
         found = in_xmp(read_sidecar(shared))
@@ -142,17 +270,17 @@ def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
     return embedded_keywords(picture)
 
 
-def _written(plan: _Plan, journal: UndoList, outcome: Applied) -> bool:
-    """Write a sidecar, behind its line in the undo list; False if it cannot be written."""
+def _written(plan: _Plan, writes: UndoList, outcome: Applied) -> bool:
+    """Write a sidecar after its record in the undo list; False if it cannot be written."""
     sidecar = os.path.abspath(plan.sidecar)
     entry = Entry(sidecar, plan.before, _digest(plan.after), plan.added)
-    journal.begin(entry)
+    writes.begin(entry)
     try:
         _replace(plan.sidecar, plan.after)
     except LikewiseError as error:
+        writes.fail(entry)
         outcome.skipped.append(Skipped(sidecar, str(error), "sidecars that cannot be written"))
         return False
-    journal.finish(entry)
     return True
 
 
@@ -163,7 +291,7 @@ def _replace(sidecar: Path, data: bytes) -> None:
 
 
 def _sweep(sidecars: Iterable[str]) -> None:
-    """Delete what killed runs have left beside sidecars."""
+    """Delete the temporary files of killed runs."""
     sweep(Path(os.path.realpath(sidecar)) for sidecar in sidecars)
 
 
@@ -197,27 +325,28 @@ class _Folders:
 
 
 def undo_keyword(undo: Path, progress: Progress = lambda steps: None) -> Undone:
-    """Take back what an undo list says: exactly the keywords that were added, and sidecars that nobody else changed."""
+    """Take back the writes in an undo list: whole sidecars, or the keyword alone if others have changed them."""
     if not undo.is_file():
         raise LikewiseError(f"{undo} {'is not a file' if undo.exists() else 'does not exist'}; expected an undo list")
-    journal = UndoList(undo)
-    outcome = Undone(damaged=journal.damaged)
-    with journal.locked():
-        _sweep(journal.entries)
-        for sidecar, entries in list(journal.entries.items()):
+    writes = UndoList(undo)
+    outcome, restored = Undone(damaged=writes.damaged), list[str]()
+    with writes.locked():
+        _sweep(writes.entries)
+        for sidecar, entries in writes.entries.items():
             progress(1)
             try:
-                _count(outcome, [_taken_back(entry, journal.keyword) for entry in reversed(entries)])
-                journal.forget(sidecar)
+                _count(outcome, [_taken_back(entry, writes.keyword) for entry in reversed(entries)])
+                restored.append(sidecar)
             except XmpError as error:
                 outcome.skipped.append(Skipped(sidecar, str(error), UNREADABLE))
             except LikewiseError as error:
                 outcome.skipped.append(Skipped(sidecar, str(error), "sidecars that cannot be written"))
+        writes.forget(restored)
     return outcome
 
 
 def n_writes(undo: Path) -> int:
-    """How many sidecars an undo list speaks of."""
+    """Number of sidecars in an undo list."""
     return len(UndoList(undo).entries)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
-from likewise.pictures.sidecars import apply_keyword, n_writes, undo_keyword
-from likewise.pictures.undo_list import default_undo_list
+from likewise.pictures.sidecars import apply_keyword, default_undo_list, n_writes, undo_keyword
 from likewise.search.rank import NotFoundError
 from likewise.serve.catalogue import Filters
 from likewise.serve.jobs import Job
