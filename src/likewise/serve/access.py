@@ -188,7 +188,7 @@ class UnnamedProxyMiddleware(GateMiddleware):
 
 
 class CrossOriginProtectionMiddleware(GateMiddleware):
-    """Refuses requests that change something unless they come from our own page or from a program, not a browser."""
+    """Refuses changes unless they come from this page, or from a program that is not a browser."""
 
     SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
     FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")  # sent without a preflight

@@ -75,7 +75,7 @@ def create_app(
 def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Metrics) -> None:
     state = app.state
     state.session, state.metrics, state.uploading = session, metrics, 0
-    state.stopping = lambda: False  # the server says when its streams must end
+    state.stopping = lambda: False  # set by the server, which ends its streams
     state.batcher = SearchBatcher(lambda: session.learned)
     state.teaching = TeachingSession(session, folder)
     state.maps = {side: GalleryMap(session, side) for side in ("raw", "learned")}
@@ -83,12 +83,12 @@ def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Met
     state.exports = Exports(session)
     state.name = "index" if folder is None else folder.resolve().stem
     metrics.gauge("likewise_items", "Items in the index.", lambda: len(session))
-    metrics.gauge("likewise_feedback", "Marks and labels given.", lambda: state.teaching.count)
+    metrics.gauge("likewise_feedback", "Marks and labels.", lambda: state.teaching.count)
     metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
 
 
 def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
-    """The folder of the pictures, for the person at this machine; others have no use for it."""
+    """The folder of the pictures, only for the person at this machine."""
     local = not settings.for_others and settings.token is None
     return str(index.root.resolve()) if local and index.root is not None else None
 

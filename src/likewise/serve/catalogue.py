@@ -70,9 +70,9 @@ class Facet:
             raise NotFoundError(f"no item has the {self.what} {unknown[0]!r}")
         return np.isin(self.codes, [self._places[name] for name in wanted])
 
-    def counts(self, kept: np.ndarray) -> dict[str, int]:
-        """The number of kept items of each name; names without any are left out."""
-        counts = np.bincount(self.codes[kept & (self.codes >= 0)], minlength=len(self.names)).tolist()
+    def counts(self, mask: np.ndarray) -> dict[str, int]:
+        """The number of items of each name among those of a mask; names without any are left out."""
+        counts = np.bincount(self.codes[mask & (self.codes >= 0)], minlength=len(self.names)).tolist()
         return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 
 
@@ -135,8 +135,8 @@ class Catalogue:
         if paths is None or not len(paths):
             return None
         rows = np.unique(np.linspace(0, len(paths) - 1, _SAMPLE).astype(int)).tolist()
-        found = [path.is_file() for row in rows if (path := self.index.image_path(row)) is not None]
-        if not found or 2 * sum(found) >= len(found):
+        exist = [path.is_file() for row in rows if (path := self.index.image_path(row)) is not None]
+        if not exist or 2 * sum(exist) >= len(exist):
             return None
         root = str(self.index.root or Path())
         return {"root": root, "hint": "likewise serve INDEX --root NEW"}
@@ -166,8 +166,8 @@ class ColumnFacets:
         """Each column, and for each item the place of its value among the values that are counted, -1 without one."""
         metadata = self._items.metadata
         names = [] if metadata is None else metadata.names
-        found = [self._column(name) for name in names[:_MOST_COLUMNS]]
-        return [column for column in found if column is not None]
+        columns = map(self._column, names[:_MOST_COLUMNS])
+        return [column for column in columns if column is not None]
 
     def _column(self, name: str) -> tuple[ColumnFacet, np.ndarray | None] | None:
         import pyarrow.compute as pc
@@ -176,7 +176,7 @@ class ColumnFacets:
         values, kind = self._items.metadata.column(name), self._items.metadata.kinds[name]
         facet: ColumnFacet = {"name": name, "kind": kind, "counts": None, "low": None, "high": None}
         if self._is_label(name):
-            return None  # labels have a facet of their own
+            return None  # labels have a facet already
         few = _FEW_NUMBERS if kind in ("number", "date") else _FEW
         # The first of a long column say whether it is worth counting them all.
         if all(
@@ -210,16 +210,16 @@ class ColumnFacets:
     def names(self) -> list[str]:
         return [facet["name"] for facet, _ in self._columns]
 
-    def counted(self, kept: dict[str, np.ndarray]) -> list[ColumnFacet]:
-        """The columns with the number of kept items of each value; `kept` has booleans for each column."""
-        found = []
+    def counted(self, masks: dict[str, np.ndarray]) -> list[ColumnFacet]:
+        """The columns with the number of items of each value, among those of the mask of each column."""
+        facets = []
         for facet, codes in self._columns:
             counts = facet["counts"]
             if codes is not None and counts is not None:
-                numbers = np.bincount(codes[kept[facet["name"]] & (codes >= 0)], minlength=len(counts)).tolist()
+                numbers = np.bincount(codes[masks[facet["name"]] & (codes >= 0)], minlength=len(counts)).tolist()
                 facet = {**facet, "counts": dict(zip(counts, numbers, strict=True))}
-            found.append(facet)
-        return found
+            facets.append(facet)
+        return facets
 
 
 def _text(value: Any) -> str:
@@ -248,11 +248,11 @@ def media_file(index: BaseIndex, row: int) -> tuple[Path, str]:
     path = index.image_path(row)
     if path is None or media_kind(os.fspath(path)) not in ("audio", "video"):
         raise NotFoundError(f"item {row} is not an audio or video file")
-    found = Path(os.path.realpath(path))
-    if index.root is None or not found.is_relative_to(os.path.realpath(index.root)) or not found.is_file():
+    file = Path(os.path.realpath(path))
+    if index.root is None or not file.is_relative_to(os.path.realpath(index.root)) or not file.is_file():
         raise NotFoundError(
             f"the file of item {row} is not in the folder of the index: likewise serve INDEX --root DIR"
         )
-    if found.suffix.lower() not in _TYPES:  # a link to something else
+    if file.suffix.lower() not in _TYPES:  # a link to something else
         raise NotFoundError(f"item {row} is not an audio or video file")
-    return found, _TYPES[found.suffix.lower()]
+    return file, _TYPES[file.suffix.lower()]

@@ -1,4 +1,4 @@
-"""Named sets on the page: previewed at a cut-off, saved as labels, listed, written beside the pictures as keywords."""
+"""Named sets on the page: previewed at a cut-off, saved as labels, listed, written as keywords next to the pictures."""
 
 import secrets
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class RefusedError(LikewiseError):
 
 
 class Preview(NamedTuple):
-    """A set, the name under which it is kept, and the number of its items that are not new to it."""
+    """A set, the name it can be requested by, and the number of its items that have the label already."""
 
     name: str
     concept: Concept
@@ -56,11 +56,11 @@ class Concepts:
         self, like: list[Reference], unlike: list[Reference], filters: Filters, at_most_wrong: float
     ) -> Preview:
         """The examples of a query that are items, and its results above a cut-off."""
-        found = self.session.above(like, unlike, "learned", filters, at_most_wrong)
-        own = np.array([ref for ref in like if isinstance(ref, int)], dtype=np.int64)
-        assert found.probabilities is not None
-        P = np.concatenate([np.ones(len(own)), found.probabilities])
-        return self._keep(Concept("", np.concatenate([own, found.rows]), P), len(own))
+        hits = self.session.above(like, unlike, "learned", filters, at_most_wrong)
+        examples = np.array([ref for ref in like if isinstance(ref, int)], dtype=np.int64)
+        assert hits.probabilities is not None
+        P = np.concatenate([np.ones(len(examples)), hits.probabilities])
+        return self._keep(Concept("", np.concatenate([examples, hits.rows]), P), len(examples))
 
     def _keep(self, concept: Concept, known: int) -> Preview:
         name = secrets.token_urlsafe(9)
@@ -118,7 +118,7 @@ class Concepts:
         self.progress += steps
 
     def describe(self) -> dict[str, Any]:
-        """How far the keywords are, and what became of them."""
+        """Progress of the keywords, and the outcome."""
         return {
             "state": self.job.state,
             "error": self.job.error,

@@ -1,4 +1,4 @@
-"""Near-duplicates: groups of items whose raw features are almost parallel, and what was said not to be the same."""
+"""Near-duplicates: groups of items whose raw features are almost parallel, and which items were marked as distinct."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
 
-Distinct = tuple[tuple[int, ...], ...]  # sets of rows that are not the same as one another
-LOWEST = 0.9  # below, pictures are alike rather than the same
+Distinct = tuple[tuple[int, ...], ...]  # sets of rows that are not duplicates of one another
+LOWEST = 0.9  # below, pictures are similar rather than duplicates
 _BLOCK = 1024  # rows compared with all others at a time
 _MOST = 2_000_000  # pairs kept, 40 MB: with more, the least similar are dropped and `lowest` rises
 
@@ -33,7 +33,7 @@ class Duplicates:
         self._groups: tuple[Any, list[np.ndarray]] = (None, [])
 
     def state(self) -> Literal["ready", "running", "failed"]:
-        """How far the comparison is; the first call starts it."""
+        """The state of the comparison; the first call starts it."""
         if self.job.state == "idle":
             self.job.start(self._compare)
         return {"done": "ready", "failed": "failed"}.get(self.job.state, "running")  # type: ignore[return-value]
@@ -42,9 +42,9 @@ class Duplicates:
         """Rows of each group of two or more, largest groups first."""
         with self._lock:
             apart = self.distinct()
-            asked = (threshold, apart, self.job.count)
-            if self._groups[0] != asked:
-                self._groups = asked, self._connected(threshold, apart)
+            key = (threshold, apart, self.job.count)
+            if self._groups[0] != key:
+                self._groups = key, self._connected(threshold, apart)
             return self._groups[1]
 
     def best_first(self, rows: np.ndarray) -> list[int]:
@@ -105,8 +105,8 @@ class Pairs:
         self.close()
         rows, columns, scores = self._parts[0]
         self.lowest = float(np.partition(scores, len(scores) // 2)[len(scores) // 2])
-        kept = scores > self.lowest
-        self._parts, self._count = [(rows[kept], columns[kept], scores[kept])], int(kept.sum())
+        above = scores > self.lowest
+        self._parts, self._count = [(rows[above], columns[above], scores[above])], int(above.sum())
 
     def close(self) -> None:
         """Join the parts."""
@@ -133,7 +133,7 @@ def _by_size(rows: np.ndarray) -> tuple[int, int]:
 
 
 def _kept_apart(pairs: Iterable[tuple[int, int]], apart: Distinct) -> list[np.ndarray]:
-    """Join pairs, the most similar first, except where that would bring together what was said to be distinct."""
+    """Join pairs, the most similar first, unless that would join items marked as distinct."""
     joined: DisjointSet[int] = DisjointSet()
     enemies: dict[int, set[int]] = {}
     for some in apart:

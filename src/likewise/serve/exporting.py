@@ -1,4 +1,4 @@
-"""Results as files: a CSV of what was found, and a ZIP of the pictures themselves."""
+"""Results as files: a CSV of the results, and a ZIP of the pictures."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ _HEAD = ("rank", "id", "path", "label", "score")
 
 @dataclass(frozen=True)
 class Export:
-    """Rows and scores to be downloaded, the pictures that go into the ZIP, and what is left out of it."""
+    """Rows and scores to download, the pictures for the ZIP, and a note on those left out."""
 
     rows: list[int]
     scores: list[float] | None
@@ -30,7 +30,7 @@ class Export:
 
 
 class Exports:
-    """The last exports, by name; each is made on the fly when it is downloaded."""
+    """The last exports, by name; files are generated while they are downloaded."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -50,7 +50,7 @@ class Exports:
 
     def get(self, name: str) -> Export:
         if name not in self._kept:
-            raise NotFoundError("this export is no longer available; make it again")
+            raise NotFoundError("this export is no longer available; prepare it again")
         return self._kept[name]
 
     def csv(self, export: Export) -> str:
@@ -63,12 +63,12 @@ class Exports:
             score = None if export.scores is None else round(export.scores[place], 6)
             path = None if index.paths is None else index.paths[row]
             lines.append((place + 1, index.ids[row], path, session.labels[row], score, *fields.values()))
-        own = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
-        return csv_text((*_HEAD, *own), lines)
+        names = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
+        return csv_text((*_HEAD, *names), lines)
 
 
 def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """A table as CSV; a text that a spreadsheet would calculate gets an apostrophe."""
+    """A table as CSV; text that a spreadsheet would evaluate as a formula gets an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(head)
@@ -81,13 +81,13 @@ def _harmless(value: object) -> object:
 
 
 def _within_limits(paths: list[Path]) -> list[Path]:
-    kept, size = [], 0
+    within, size = [], 0
     for path in paths[:MOST_FILES]:
         size += path.stat().st_size
         if size > MOST_BYTES:
             break
-        kept.append(path)
-    return kept
+        within.append(path)
+    return within
 
 
 def zipped(paths: list[Path]) -> Iterator[bytes]:
@@ -98,7 +98,7 @@ def zipped(paths: list[Path]) -> Iterator[bytes]:
             try:
                 source = path.open("rb")
             except OSError:
-                continue  # deleted since the export was made
+                continue  # deleted in the meantime
             with source, archive.open(zipfile.ZipInfo(name), "w") as target:
                 while piece := source.read(_PIECE):
                     target.write(piece)
@@ -121,7 +121,7 @@ def unique_names(paths: Iterable[Path]) -> list[str]:
 
 
 class _Pieces(io.RawIOBase):
-    """A file that is written and taken away again, and cannot be rewound."""
+    """A write-only buffer whose content is taken piece by piece."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

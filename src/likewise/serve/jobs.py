@@ -52,17 +52,17 @@ class SearchBatcher:
             await asyncio.sleep(0)  # one turn of the loop: requests that are arriving join
             batch, self._queue = self._queue[:_MOST], self._queue[_MOST:]
             space = self._space()
-            found = await self._found(space, batch)
+            result = await self._rank(space, batch)
             for place, pending in enumerate(batch):
                 if pending.result.done():  # the client has disconnected
                     continue
-                if isinstance(found, Exception):
-                    pending.result.set_exception(found)
+                if isinstance(result, Exception):
+                    pending.result.set_exception(result)
                 else:
-                    pending.result.set_result((space, found[place]))
+                    pending.result.set_result((space, result[place]))
         self._task = None
 
-    async def _found(self, space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
+    async def _rank(self, space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
         work = partial(search_by_rows, space, [pending.row for pending in batch], [pending.k for pending in batch])
         try:
             if space.G.size <= _INLINE:
@@ -114,7 +114,7 @@ class Job:
         return True
 
     def submit(self, work: Callable[[], object]) -> None:
-        """Prepare the next run in the same thread, without a state of its own; a failure will show in that run."""
+        """Prepare the next run in the same thread, without a state; a failure will show in that run."""
         self._thread.submit(work)
 
     def _run(self, work: Callable[[], object], ended: Callable[[], object]) -> None:

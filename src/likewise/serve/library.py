@@ -1,6 +1,6 @@
-"""A photo library: a folder of pictures with its features and its index beside it, made and brought up to date.
+"""A photo library: a folder of pictures, with its features and its index next to it, built and updated.
 
-`PHOTOS.features` and `PHOTOS.index` lie beside `PHOTOS`; nothing is written into the folder of pictures. The index
+`PHOTOS.features` and `PHOTOS.index` are next to `PHOTOS`; nothing is written into the folder of pictures. The index
 remembers in `source` where its labels came from and what its model has learned, so that a second call asks nothing,
 takes in what is new, and learns again only if much has changed.
 """
@@ -73,7 +73,7 @@ def update_library(
     Parameters
     ----------
     path : folder of pictures, or a feature store
-    output : folder of the index, with the features beside it; by default both are beside `path`
+    output : folder of the index, with the features next to it; by default both are next to `path`
     labels : "folders", "keywords" (of XMP and IPTC), "none" or a CSV of paths and labels; by default what was chosen
         last, else what `ask` answers
     extractor : an extractor or its name; by default that of the existing features, else efficientnet-lite0
@@ -91,20 +91,20 @@ def update_library(
 
 def library_places(path: StrPath, output: StrPath | None = None) -> LibraryPlaces:
     """The places of a library, checked: writable, outside of the pictures, and not taken by anything else."""
-    given = Path(path)
-    if not given.is_dir():
-        raise LikewiseError(f"{given} {'is not a folder' if given.exists() else 'does not exist'}")
-    if is_store(given):
-        places = LibraryPlaces(None, given, _beside(given, ".index") if output is None else Path(output))
+    folder = Path(path)
+    if not folder.is_dir():
+        raise LikewiseError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}")
+    if is_store(folder):
+        places = LibraryPlaces(None, folder, _sibling(folder, ".index") if output is None else Path(output))
     elif output is None:
-        places = LibraryPlaces(given, _beside(given, ".features"), _beside(given, ".index"))
+        places = LibraryPlaces(folder, _sibling(folder, ".features"), _sibling(folder, ".index"))
     else:
-        places = LibraryPlaces(given, Path(output).with_suffix(".features"), Path(output))
+        places = LibraryPlaces(folder, Path(output).with_suffix(".features"), Path(output))
     _check(places)
     return places
 
 
-def _beside(folder: Path, suffix: str) -> Path:
+def _sibling(folder: Path, suffix: str) -> Path:
     """PHOTOS.index of PHOTOS, and of PHOTOS.features; of `.` too, which has its name from the whole path."""
     whole = Path(os.path.abspath(folder))
     if not whole.name:
@@ -158,7 +158,7 @@ class PhotoLibrary:
     ----------
     path, output : as in `update_library`
     tell : called with sentences for the user
-    working : makes the context in which something slow is done, from words that say what
+    working : context manager factory for slow steps; takes a description
     verbose : 1 shows a progress bar while indexing
     """
 
@@ -194,41 +194,41 @@ class PhotoLibrary:
 
     # -- features -----------------------------------------------------------------------------------------------------
 
-    def choose_labels(self, given: str | None = None, ask: Callable[[LabelFolders], bool] = lambda seen: True) -> str:
-        """What was asked for, else what was chosen last, else what the folders look like and the user says."""
-        if given is not None:
-            return given if given in LABELS else os.path.realpath(given)
+    def choose_labels(self, labels: str | None = None, ask: Callable[[LabelFolders], bool] = lambda seen: True) -> str:
+        """The requested labels, else the last choice, else folders if they look like labels and the user agrees."""
+        if labels is not None:
+            return labels if labels in LABELS else os.path.realpath(labels)
         meta = {} if self._store is None else self._store.meta
         if remembered := meta.get("labels") or (self.source or {}).get("labels"):
             return unescape(remembered)
-        found, _ = find_images(self.photos)
-        if not found:
+        images, _ = find_images(self.photos)
+        if not images:
             raise LikewiseError(f"{self.photos} contains no image ({FORMAT_NAMES})")
-        seen = label_folders([image.path for image in found])
+        seen = label_folders([image.path for image in images])
         return "folders" if seen.look_like_labels and ask(seen) else "none"
 
     def extract(
         self, labels: str, extractor: ImageExtractor | str | None = None, progress: Progress | None = None
     ) -> Summary:
         """Features of all pictures; only new and changed ones are computed."""
-        made = self._extractor(extractor)
-        summary = extract_folder(self.photos, self.places.features, made, labels, progress=progress)
+        chosen = self._extractor(extractor)
+        summary = extract_folder(self.photos, self.places.features, chosen, labels, progress=progress)
         self._store = FeatureStore.open(self.places.features)
         return summary
 
-    def _extractor(self, given: ImageExtractor | str | None) -> ImageExtractor:
-        """The extractor asked for, if the existing features are of the same; without a wish, that of the features."""
-        made = make_extractor(given) if isinstance(given, str) else given
+    def _extractor(self, extractor: ImageExtractor | str | None) -> ImageExtractor:
+        """The requested extractor, which must be that of existing features; by default that of the features."""
+        chosen = make_extractor(extractor) if isinstance(extractor, str) else extractor
         if self._store is None:
-            return made or make_extractor(EXTRACTOR)
+            return chosen or make_extractor(EXTRACTOR)
         request = self._store.meta.get("request") or {"name": "something else"}
         root = self._store.root
         if root is not None and root.is_dir() and not root.samefile(self.photos):
             raise self._taken(f"of {root}")
         name, parameters = request["name"], request.get("parameters")
-        if parameters is None or (made is not None and made.request() != {"name": name, "parameters": parameters}):
+        if parameters is None or (chosen is not None and chosen.request() != {"name": name, "parameters": parameters}):
             raise self._taken(f"by {name}")
-        return made or _remade(name, parameters)
+        return chosen or _remade(name, parameters)
 
     def _taken(self, what: str) -> LikewiseError:
         return LikewiseError(f"{self.places.features} holds features {what}; choose another place with --output")
@@ -274,7 +274,7 @@ class PhotoLibrary:
             return SimilarityLearner().fit(X, labels[labels != ""])
 
     def _kept_model(self) -> SimilarityModel | None:
-        """The model of the existing index, unless it has to be fitted (again); the reason is told."""
+        """The model of the existing index, unless it has to be fitted (again) for a reason that the user is told."""
         if self.source is None:
             return None
         now, before = Counter(_labels(self.store)), Counter(self.source.get("learned", {}))
@@ -290,7 +290,7 @@ class PhotoLibrary:
 
 
 def _remade(name: str, parameters: dict[str, Any]) -> ImageExtractor:
-    """An extractor from its request; what it has learned is in the store, where the pipeline finds it."""
+    """An extractor from its request; its fitted state is in the store, where the pipeline reads it."""
     others = {key: value for key, value in parameters.items() if key != "model"}
     return make_extractor(f"{name}:{parameters['model']}" if "model" in parameters else name, **others)
 
@@ -329,7 +329,7 @@ def _much_changed(model: SimilarityModel, store: FeatureStore, now: Counter[str]
 
 
 def _digest(store: FeatureStore) -> str:
-    """Of everything an index takes from a store: what pictures, where they are, their labels, the extractor."""
+    """A digest of everything an index takes from a store: pictures, their places and labels, the extractor."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (str(store.meta.get("root")), str(store.meta.get("labels")), str(store.meta.get("extractor"))):
         digest.update(part.encode() + b"\0")

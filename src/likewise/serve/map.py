@@ -40,7 +40,7 @@ class GalleryMap:
         self._method = "quick"
         self._places = np.zeros((0, 2), dtype=np.float32)
         self._grid = np.zeros((0, 2), dtype=np.int32)
-        self._codes = np.zeros(0, dtype=np.int32)  # of the labels that the tiles were made with
+        self._codes = np.zeros(0, dtype=np.int32)  # of the labels in the tiles
         self._tiles: LRUCache[Any, dict[str, Any]] = LRUCache(256)
 
     def current(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class GalleryMap:
         self._tiles.clear()
 
     def tile(self, z: int, x: int, y: int) -> dict[str, Any]:
-        """A square of the map; it is kept until the map or a label changes."""
+        """A square of the map; cached until the map or a label changes."""
         with self._lock:
             self._begin()
             codes = self.session.codes()[1]

@@ -36,7 +36,7 @@ log = logging.getLogger("likewise.serve")
 
 
 class Metrics:
-    """Counts and times since the server started, in a registry of its own."""
+    """Counts and times since the server started, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()

@@ -207,7 +207,7 @@ class ItemResponse(TypedDict):  # a TypedDict is validated in a third of the tim
 
 
 class Hit(ItemResponse):
-    """An item that was found."""
+    """A result."""
 
     score: float
     probability: Annotated[float | None, Field(description="That it matches the query; null without a calibration.")]
@@ -218,7 +218,7 @@ class Hit(ItemResponse):
 
 
 class SearchResponse(BaseModel):
-    """The items that were found, best first."""
+    """The results, best first."""
 
     side: Side
     version: int = Field(description="Number of lessons behind the ranking.")
@@ -254,7 +254,7 @@ class DuplicatesResponse(BaseModel):
     state: Literal["ready", "running", "failed"]
     error: str | None = None
     threshold: float
-    lowest: float = Field(description="Pairs below this similarity are not kept.")
+    lowest: float = Field(description="Pairs below this similarity are dropped.")
     progress: float
     total: int = Field(description="Number of groups.")
     n_extra: int = Field(description="Number of items beyond the best of each group.")
@@ -312,7 +312,7 @@ class ConceptResponse(BaseModel):
     known: int = Field(description="How many of them have the label, or are examples.")
     about_wrong: float | None = Field(description="How many are expected not to belong; null without a cut-off.")
     least_sure: list[Unsure]
-    writes: bool = Field(description="Whether keywords may be written beside the pictures.")
+    writes: bool = Field(description="Whether keywords may be written next to the pictures.")
     written: bool = Field(description="Whether keywords of the label were written and can be taken back.")
 
 
@@ -331,7 +331,7 @@ class KeywordUndo(StrictModel):
 
 
 class KeywordsResponse(BaseModel):
-    """How far the keywords are; when done, how many sidecars were made, changed and left alone."""
+    """Progress of the keywords; when done, how many sidecars were created, changed and skipped."""
 
     state: Literal["idle", "running", "done", "failed"]
     error: str | None
@@ -348,7 +348,9 @@ class SuggestionResponse(ItemResponse):
     of_upload: str | None
     why: Literal["unlike", "border", "likely", "unlikely", "typical"]
     reason: str
-    gain: Annotated[float, Field(description="Share of what is unknown about the first results that it would tell.")]
+    gain: Annotated[
+        float, Field(description="Share of the uncertainty about the first results that a mark would remove.")
+    ]
 
 
 class SuggestionsResponse(BaseModel):

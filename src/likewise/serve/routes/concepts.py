@@ -26,13 +26,13 @@ concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
 def suggestions(
     session: CurrentSession,
     teaching: CurrentTeaching,
-    label: Annotated[str | None, Query(max_length=200, description="A label that was given.")] = None,
+    label: Annotated[str | None, Query(max_length=200, description="A label.")] = None,
     row: Annotated[int | None, Query(ge=0, le=2**31 - 1, description="An item as query.")] = None,
     upload: Annotated[str | None, Query(max_length=64, description="An upload as query.")] = None,
     n: Annotated[int, Query(ge=1, le=50)] = 10,
 ) -> schemas.SuggestionsResponse:
     """For a label or a query; without either, for all that was taught, or items that represent most others."""
-    if sum(asked is not None for asked in (label, row, upload)) > 1:
+    if sum(given is not None for given in (label, row, upload)) > 1:
         raise HTTPException(422, "give one of `label`, `row` and `upload`")
     query = upload if row is None else session.check_row(row)
     is_asked = label is not None or query is not None
@@ -41,72 +41,72 @@ def suggestions(
 
 
 @concepts.post("/concepts", summary="Preview a label or a query at a cut-off")
-def preview(session: CurrentSession, kept: CurrentConcepts, asked: schemas.ConceptRequest) -> schemas.ConceptResponse:
+def preview(session: CurrentSession, store: CurrentConcepts, body: schemas.ConceptRequest) -> schemas.ConceptResponse:
     """The items with the label, or the examples, and all that belong to them above the cut-off."""
-    if asked.label is not None:
-        made = kept.of_label(asked.label, asked.at_most_wrong)
+    if body.label is not None:
+        result = store.of_label(body.label, body.at_most_wrong)
     else:
-        assert asked.at_most_wrong is not None
-        made = kept.of_query(*session.resolved(*asked.references), asked.filters, asked.at_most_wrong)
-    return _response(session, kept, made, asked.label or "")
+        assert body.at_most_wrong is not None
+        result = store.of_query(*session.resolved(*body.references), body.filters, body.at_most_wrong)
+    return _response(session, store, result, body.label or "")
 
 
-def _response(session: CurrentSession, kept: Concepts, made: Preview, label: str) -> schemas.ConceptResponse:
-    concept = made.concept
+def _response(session: CurrentSession, store: Concepts, result: Preview, label: str) -> schemas.ConceptResponse:
+    concept = result.concept
     P = {} if concept.probabilities is None else dict(zip(concept.rows.tolist(), concept.probabilities, strict=True))
     unsure = concept.least_sure(LEAST_SURE).tolist()
     return schemas.ConceptResponse(
-        concept=made.name,
+        concept=result.name,
         items=len(concept),
-        known=made.n_known,
+        known=result.n_known,
         about_wrong=concept.about_wrong,
         least_sure=[{**item_response(session, row), "probability": float(P[row])} for row in unsure],
-        writes=kept.writes,
-        written=kept.is_written(label),
+        writes=store.writes,
+        written=store.is_written(label),
     )
 
 
 @concepts.post("/concepts/labels", status_code=201, summary="Save a previewed set as labels")
-def save(teaching: CurrentTeaching, kept: CurrentConcepts, who: Who, chosen: schemas.ConceptChoice) -> dict[str, Any]:
+def save(teaching: CurrentTeaching, store: CurrentConcepts, who: Who, choice: schemas.ConceptChoice) -> dict[str, Any]:
     """One step, which undo takes back. Items that have another label keep it: their number is `kept`."""
-    concept = kept.take(chosen.concept, chosen.label, chosen.without)
+    concept = store.take(choice.concept, choice.label, choice.without)
     others = teaching.label_set(concept, who or "")
     return {"labelled": len(concept) - len(others), "kept": len(others), **teaching.describe(who)}
 
 
 @concepts.get("/concepts/{concept}.csv", summary="Download a previewed set as CSV", response_class=Response)
 def concept_csv(
-    kept: CurrentConcepts,
+    store: CurrentConcepts,
     concept: Annotated[str, Path(max_length=64)],
     label: Annotated[str, Query(max_length=200)],
     without: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006  (FastAPI copies it)
 ) -> Response:
     """Path or id, label and, where known, probability."""
     headers = {"Content-Disposition": 'attachment; filename="labels.csv"', **NO_STORE}
-    text = kept.csv(kept.take(concept, label, without))
+    text = store.csv(store.take(concept, label, without))
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@concepts.post("/concepts/keywords", status_code=202, summary="Write a previewed set beside the pictures as keywords")
-def write(kept: CurrentConcepts, chosen: schemas.ConceptChoice) -> schemas.KeywordsResponse:
+@concepts.post("/concepts/keywords", status_code=202, summary="Write a previewed set as keywords next to the pictures")
+def write(store: CurrentConcepts, choice: schemas.ConceptChoice) -> schemas.KeywordsResponse:
     """XMP sidecars, in the background; no picture is changed. Only for the person at this machine."""
-    if not kept.write(kept.take(chosen.concept, chosen.label, chosen.without)):
+    if not store.write(store.take(choice.concept, choice.label, choice.without)):
         raise HTTPException(409, "keywords are being written already")
-    return schemas.KeywordsResponse(**kept.describe())
+    return schemas.KeywordsResponse(**store.describe())
 
 
 @concepts.post("/concepts/keywords/undo", status_code=202, summary="Take the keywords of a label back")
-def take_back(kept: CurrentConcepts, asked: schemas.KeywordUndo) -> schemas.KeywordsResponse:
+def take_back(store: CurrentConcepts, body: schemas.KeywordUndo) -> schemas.KeywordsResponse:
     """Exactly what was written, in the background. Only for the person at this machine."""
-    if not kept.take_back(asked.label):
+    if not store.take_back(body.label):
         raise HTTPException(409, "keywords are being written; wait for the end")
-    return schemas.KeywordsResponse(**kept.describe())
+    return schemas.KeywordsResponse(**store.describe())
 
 
-@concepts.get("/concepts/keywords", summary="How far the keywords are")
-def keywords(kept: CurrentConcepts) -> schemas.KeywordsResponse:
+@concepts.get("/concepts/keywords", summary="Progress of the keywords")
+def keywords(store: CurrentConcepts) -> schemas.KeywordsResponse:
     """Ask until the state is done or failed."""
-    return schemas.KeywordsResponse(**kept.describe())
+    return schemas.KeywordsResponse(**store.describe())
 
 
 # -- suggestions ------------------------------------------------------------------------------------------------------

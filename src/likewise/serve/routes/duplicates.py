@@ -24,41 +24,41 @@ duplicates = APIRouter(prefix="/api", tags=["duplicates"], responses=ERRORS)
 
 @duplicates.get("/duplicates", summary="Groups of near-duplicates")
 def get_duplicates(
-    found: CurrentDuplicates,
+    finder: CurrentDuplicates,
     threshold: Threshold = 0.97,
     offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
 ) -> schemas.DuplicatesResponse:
     """The first request starts the comparison of all pairs; ask again until the state is ready."""
-    state = found.state()
-    groups = found.groups(threshold) if state == "ready" else []
+    state = finder.state()
+    groups = finder.groups(threshold) if state == "ready" else []
     return schemas.DuplicatesResponse(
         state=state,
-        error=found.job.error,
+        error=finder.job.error,
         threshold=threshold,
-        lowest=found.pairs.lowest,
-        progress=found.progress,
+        lowest=finder.pairs.lowest,
+        progress=finder.progress,
         total=len(groups),
         n_extra=sum(len(group) - 1 for group in groups),
         groups=[
-            [item_response(found.session, row) for row in found.best_first(group)]
+            [item_response(finder.session, row) for row in finder.best_first(group)]
             for group in groups[offset : offset + limit]
         ],
     )
 
 
 @duplicates.get("/duplicates.csv", summary="List all but the best of each group", response_class=Response)
-def duplicates_csv(found: CurrentDuplicates, threshold: Threshold = 0.97) -> Response:
+def duplicates_csv(finder: CurrentDuplicates, threshold: Threshold = 0.97) -> Response:
     """The path of each item, and of the best of its group, which is not in the list."""
-    if found.state() != "ready":
+    if finder.state() != "ready":
         raise HTTPException(409, "the items are still being compared; ask again in a moment")
     headers = {"Content-Disposition": 'attachment; filename="duplicates.csv"', **NO_STORE}
-    return Response(csv_text(("path", "kept"), _rest(found, threshold)), media_type="text/csv", headers=headers)
+    return Response(csv_text(("path", "kept"), _rest(finder, threshold)), media_type="text/csv", headers=headers)
 
 
-def _rest(found: Duplicates, threshold: float) -> Iterator[tuple[str, str]]:
-    index = found.session.index
+def _rest(finder: Duplicates, threshold: float) -> Iterator[tuple[str, str]]:
+    index = finder.session.index
     names = index.ids if index.paths is None else index.paths
-    for group in found.groups(threshold):
-        best, *rest = found.best_first(group)
+    for group in finder.groups(threshold):
+        best, *rest = finder.best_first(group)
         yield from ((str(names[row]), str(names[best])) for row in rest)

@@ -21,25 +21,27 @@ exports = APIRouter(prefix="/api", tags=["export"], responses=ERRORS)
 
 
 @exports.post("/exports", status_code=201, summary="Prepare a download of results or items")
-def export(session: CurrentSession, kept: CurrentExports, query: schemas.ExportRequest) -> schemas.ExportResponse:
-    """The name leads to a CSV and a ZIP until 32 newer ones have been made."""
+def export(session: CurrentSession, store: CurrentExports, query: schemas.ExportRequest) -> schemas.ExportResponse:
+    """The name leads to a CSV and a ZIP until 32 newer ones were prepared."""
     if query.items:
-        name, made = kept.add([session.check_row(row) for row in query.items])
+        name, prepared = store.add([session.check_row(row) for row in query.items])
     else:
-        found = session.search(*session.resolved(*query.references), query.k, query.side, query.filters)
-        name, made = kept.add(found.rows.tolist(), found.scores.tolist())
-    return schemas.ExportResponse(export=name, items=len(made.rows), pictures=len(made.pictures), note=made.note)
+        hits = session.search(*session.resolved(*query.references), query.k, query.side, query.filters)
+        name, prepared = store.add(hits.rows.tolist(), hits.scores.tolist())
+    return schemas.ExportResponse(
+        export=name, items=len(prepared.rows), pictures=len(prepared.pictures), note=prepared.note
+    )
 
 
 @exports.get("/exports/{name}.csv", summary="Download as CSV", response_class=Response)
-def export_csv(kept: CurrentExports, name: ExportName) -> Response:
+def export_csv(store: CurrentExports, name: ExportName) -> Response:
     """Rank, id, path, label and score."""
     headers = {"Content-Disposition": 'attachment; filename="results.csv"', **NO_STORE}
-    return Response(kept.csv(kept.get(name)), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(store.csv(store.get(name)), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @exports.get("/exports/{name}.zip", summary="Download the pictures as ZIP", response_class=StreamingResponse)
-def export_zip(kept: CurrentExports, name: ExportName) -> StreamingResponse:
+def export_zip(store: CurrentExports, name: ExportName) -> StreamingResponse:
     """The files as they are, at most 500 of them and 1 GB."""
     headers = {"Content-Disposition": 'attachment; filename="pictures.zip"', **NO_STORE}
-    return StreamingResponse(zipped(kept.get(name).pictures), media_type="application/zip", headers=headers)
+    return StreamingResponse(zipped(store.get(name).pictures), media_type="application/zip", headers=headers)

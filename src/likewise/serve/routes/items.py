@@ -39,7 +39,7 @@ def list_items(
     keys: Annotated[str | None, Query(max_length=4000, description="Only these, separated by commas.")] = None,
     id: Annotated[str | None, Query(max_length=1000, description="Only the item with this id.")] = None,
 ) -> schemas.ItemsResponse:
-    """Items in order, or in a random order given by a seed; an unknown key, label, folder or month has no item."""
+    """Items in order, or in a random order given by a seed; unknown keys, labels, folders and months match nothing."""
     if id is not None:
         rows = np.array([session.row_of(id)])
     else:
@@ -51,8 +51,8 @@ def list_items(
 
 
 def _rows_of(session: Session, keys: str) -> np.ndarray:
-    found = map(session.catalogue.row_of, keys.split(","))
-    return np.array([row for row in found if row is not None], dtype=np.int64)
+    rows = map(session.catalogue.row_of, keys.split(","))
+    return np.array([row for row in rows if row is not None], dtype=np.int64)
 
 
 def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
@@ -63,7 +63,7 @@ def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
 
 
 @items.get("/items/{row}", summary="Get an item")
-def getitem_response(session: CurrentSession, row: Row) -> ItemResponse:
+def get_item(session: CurrentSession, row: Row) -> ItemResponse:
     """An item by its row number, with the whole text and all columns of its card."""
     return item_response(session, session.check_row(row), whole=True)
 
@@ -108,5 +108,5 @@ def get_facets(session: CurrentSession, wanted: Wanted) -> schemas.FacetsRespons
     facets = session.facets().items()
     counts = {name: facet.counts(session.kept(wanted.without(name))) for name, facet in facets}
     columns = session.catalogue.columns
-    kept = {name: session.kept(wanted.without_column(name)) for name in columns.names}
-    return schemas.FacetsResponse(**counts, columns=columns.counted(kept))
+    masks = {name: session.kept(wanted.without_column(name)) for name in columns.names}
+    return schemas.FacetsResponse(**counts, columns=columns.counted(masks))

@@ -1,4 +1,4 @@
-"""Marks, labels, lessons, undo, and the stream that tells every open page of them."""
+"""Marks, labels, lessons, undo, and the stream of events for open pages."""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ from likewise.serve.routes.common import NO_STORE, CurrentTeaching, Who
 from likewise.serve.schemas import ERRORS
 from likewise.teach.feedback import feedback_to_csv
 
-_MOST_WAITING = 1000  # events that a slow page may be behind; then it has to begin anew
-_PULSE = 1.0  # seconds between two looks at the journal, where another process may have written
+_MOST_WAITING = 1000  # events that a slow page may lag behind before its stream ends
+_PULSE = 1.0  # seconds between two readings of the journal, to which another process may have written
 
 
 teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
@@ -33,9 +33,9 @@ def give_mark(teaching: CurrentTeaching, who: Who, mark: schemas.MarkRequest) ->
 
 
 @teach.post("/labels", status_code=201, summary="Give items a label")
-def give_label(teaching: CurrentTeaching, who: Who, given: schemas.LabelRequest) -> dict[str, Any]:
+def give_label(teaching: CurrentTeaching, who: Who, body: schemas.LabelRequest) -> dict[str, Any]:
     """One step, on disk before the response is sent; `label: null` takes labels away."""
-    teaching.label(given.items, given.label, who or "")
+    teaching.label(body.items, body.label, who or "")
     return teaching.describe(who)
 
 
@@ -48,7 +48,7 @@ def keep_apart(teaching: CurrentTeaching, who: Who, apart: schemas.DistinctReque
 
 @teach.post("/learn", status_code=202, summary="Learn from all marks and labels")
 def learn(teaching: CurrentTeaching, who: Who) -> dict[str, Any]:
-    """Runs in the background; /api/status and /api/events tell when it has finished."""
+    """Runs in the background; /api/status and /api/events report the end."""
     if not teaching.learn(who or ""):
         raise HTTPException(409, "a lesson is running already")
     return teaching.describe(who)
@@ -63,7 +63,7 @@ def undo(teaching: CurrentTeaching, who: Who) -> dict[str, Any]:
 
 @teach.get("/feedback", summary="List all marks and labels")
 def feedback(teaching: CurrentTeaching) -> list[dict[str, Any]]:
-    """In the order in which they were given."""
+    """In chronological order."""
     return teaching.entries()
 
 
@@ -94,10 +94,10 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
     queue: asyncio.Queue[str] = asyncio.Queue(_MOST_WAITING)
     loop = asyncio.get_running_loop()
 
-    def tell(kind: str, data: dict[str, Any]) -> None:
+    def send(kind: str, data: dict[str, Any]) -> None:
         loop.call_soon_threadsafe(_put, queue, f"event: {kind}\ndata: {json.dumps(data)}\n\n")
 
-    subscriber = teaching.subscribe(who, tell)
+    subscriber = teaching.subscribe(who, send)
     try:
         yield f"event: status\ndata: {json.dumps(teaching.describe(who))}\n\n"
         while not request.app.state.stopping() and not queue.full():
@@ -106,7 +106,7 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
                     yield await queue.get()
             except TimeoutError:
                 await run_in_threadpool(teaching.sync)
-                yield ":\n\n"  # tells whether the page is still there
+                yield ":\n\n"  # fails if the page has gone
     finally:
         teaching.unsubscribe(subscriber)
 
