@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 import likewise
 from likewise.errors import LikewiseError
 from likewise.rivals import LDA, Euclid, common
-from likewise.rivals.common import distance_sides, squared_distances
+from likewise.rivals.common import distance_sides
+from likewise.rivals.mahalanobis import squared_distances
 from likewise.rivals.oasis import steps_of_block
 from tests.processes import ran
 

@@ -3,9 +3,8 @@
 from likewise.learn.cosine import Cosine
 from likewise.rivals.closed_forms import LDA, RCA, Euclid, RidgeOneHot, Whitening
 from likewise.rivals.composed import Kernelised, WithInput
-from likewise.rivals.frml import FRML
 from likewise.rivals.kernel_ridge import KernelRidge
-from likewise.rivals.neighbors import LMNN, NCA
+from likewise.rivals.mahalanobis import FRML, LMNN, NCA
 from likewise.rivals.neural import NeuralHead
 from likewise.rivals.oasis import OASIS
 from likewise.rivals.posteriors import LDAPosterior, LogisticPosterior, SVMPosterior

@@ -96,8 +96,8 @@ def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
     """The r leading principal directions of centred rows, (r, d), or as many as the rows span; signs are fixed."""
     covariance = spectrum(X)
     values, vectors = covariance.values[::-1][:r], covariance.vectors[:, ::-1][:, :r]
-    kept = max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))
-    directions = vectors[:, :kept].T
+    rank = max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))
+    directions = vectors[:, :rank].T
     largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
     return np.ascontiguousarray(directions * np.where(largest < 0, -1, 1), dtype=X.dtype)
 

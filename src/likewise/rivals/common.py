@@ -60,9 +60,9 @@ def estimator(cls: Model) -> Model:
     doc = (cls.__doc__ or "").rstrip()
     section = "" if "    Attributes\n" in doc else "\n    Attributes\n    ----------\n"
     cls.__doc__ = f"{doc}\n{section}    {', '.join(f'{name}_' for name in cls._grids)} : {_USED}\n    "
-    own = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
+    constraints = {grid: ["array-like"] for grid in cls._grids.values()} | cls._parameter_constraints
     names = inspect.signature(cls).parameters
-    cls._parameter_constraints = {name: own.get(name) or CONSTRAINTS[name] for name in names}
+    cls._parameter_constraints = {name: constraints.get(name) or CONSTRAINTS[name] for name in names}
     return cls
 
 
@@ -114,9 +114,9 @@ class Baseline(SimilarityModel):
 
     def _values(self, name: str) -> list[Any]:
         """The value that was given, or the grid if that is "auto"."""
-        given, grid = getattr(self, name), self._grids[name]
-        if not isinstance(given, str) or given != "auto":
-            return [given]
+        value, grid = getattr(self, name), self._grids[name]
+        if not isinstance(value, str) or value != "auto":
+            return [value]
         values = getattr(self, grid)
         values = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if not values:
@@ -202,38 +202,6 @@ def linear_sides(components: np.ndarray, offset: np.ndarray, metric: str) -> Sid
         return compare(Z, metric)
 
     return sides
-
-
-def by_distance(learn: Callable[..., np.ndarray]) -> Prepare:
-    """Try settings by the distance after L (r, d) = learn(X, y, **setting)."""
-
-    def prepare(X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        def candidate(params: Params) -> Sides:
-            L = learn(X, y, **params)
-            return linear_sides(L, np.zeros(len(L)), "distance")
-
-        return candidate
-
-    return prepare
-
-
-def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """‖a − b‖² for every row of A and of B, never below zero."""
-    D = A @ B.T
-    D *= -2
-    D += np.einsum("ij,ij->i", A, A)[:, None]
-    D += np.einsum("ij,ij->i", B, B)[None, :]
-    return np.maximum(D, 0, out=D)
-
-
-def neighbour_scale(X: np.ndarray) -> float:
-    """The factor that makes the mean squared distance to the nearest other row 1."""
-    # The mean over 2,000 rows is within a few per cent of the mean over all rows.
-    some = np.unique(np.linspace(0, len(X) - 1, min(2000, len(X))).astype(int))
-    D = squared_distances(X[some], X)
-    D[np.arange(len(some)), some] = np.inf
-    mean = float(D.min(axis=1).mean())
-    return mean**-0.5 if mean > 0 else 1.0
 
 
 def drawn_kernel(rows: np.ndarray, width: float, size: int | None, random_state: Any) -> Features:

@@ -1,4 +1,4 @@
-"""Baselines made of another: on the features of an RBF kernel, or with the input beside the embedding."""
+"""Baselines made of another: on the features of an RBF kernel, or with the input appended to the embedding."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -80,8 +80,8 @@ class Kernelised(Baseline):
         return features, _whitener(features).astype(rows.dtype)
 
     def _settings(self) -> list[Params]:
-        own = self._base()._settings()
-        return [{"width": width, **setting} for width in self._values("width") for setting in own]
+        settings = self._base()._settings()
+        return [{"width": width, **setting} for width in self._values("width") for setting in settings]
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         """Landmarks and whitening come from the rows to learn from alone; widths vary slowest and share them."""
@@ -126,8 +126,8 @@ class Kernelised(Baseline):
 def _whitener(features: Features) -> np.ndarray:
     """K^(−½) in the eigenbasis of the landmarks' kernel matrix K, so that features @ it has K's inner products."""
     values, vectors = scipy.linalg.eigh(features.metric(), driver="evd", overwrite_a=True, check_finite=False)
-    kept = values > 1e-5  # the metric has 1e-6 on its diagonal against rounding
-    return vectors[:, kept] / np.sqrt(values[kept])
+    large = values > 1e-5  # the metric has 1e-6 on its diagonal against rounding
+    return vectors[:, large] / np.sqrt(values[large])
 
 
 @estimator
@@ -181,14 +181,14 @@ class WithInput(Baseline):
 
         def candidate(params: Params) -> Sides:
             sides = linear_sides(*solve(params[name]), "cosine")
-            return lambda rows: 2 * (_beside(sides(rows)[1], rows - mean, params["weight"]),)
+            return lambda rows: 2 * (_appended(sides(rows)[1], rows - mean, params["weight"]),)
 
         return candidate
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         rows = dense(self._rows(X))
         Z = linear_sides(self.components_, self.offset_, "cosine")(rows)[1]
-        return _beside(Z, rows - self.mean_.astype(rows.dtype, copy=False), self.weight_)
+        return _appended(Z, rows - self.mean_.astype(rows.dtype, copy=False), self.weight_)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         x = self._onnx_rows(graph, rows)
@@ -197,6 +197,6 @@ class WithInput(Baseline):
         return 2 * (graph.beside([graph.times(z, np.sqrt(1 - self.weight_)), graph.times(x, np.sqrt(self.weight_))]),)
 
 
-def _beside(Z: np.ndarray, rows: np.ndarray, weight: float) -> np.ndarray:
+def _appended(Z: np.ndarray, rows: np.ndarray, weight: float) -> np.ndarray:
     kind = Z.dtype.type
     return np.hstack([Z * kind(np.sqrt(1 - weight)), normalize(rows) * kind(np.sqrt(weight))])

@@ -82,8 +82,8 @@ class KernelRidge(Baseline):
         """Choose the settings, and learn from all rows X and labels y."""
         X, codes = self._training_data(X, y)
         _check_size(len(X))
-        some = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
-        self._keep(self._best(self._candidates, X[some], codes[some]))
+        sample = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
+        self._keep(self._best(self._candidates, X[sample], codes[sample]))
         kernel = _kernel(X, codes, self.scaling_, self.width_)
         learned = kernel.learn(Setting(ridge=self.alpha_), last=True)
         scaling, head = kernel.unit.scaling, self._head_of(learned)
@@ -104,8 +104,8 @@ class KernelRidge(Baseline):
 
         @lru_cache(maxsize=1)
         def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, Head]:
-            found = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
-            return found.L, self._head_of(found)
+            fitted = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
+            return fitted.L, self._head_of(fitted)
 
         def candidate(params: Params) -> Sides:
             setting = [params[name] for name in ("scaling", "width", "alpha")]

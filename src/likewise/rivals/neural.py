@@ -108,24 +108,24 @@ class NeuralHead(Baseline):
         return candidate
 
     def _trained(self, X: np.ndarray, y: np.ndarray, scale: float, stops: Sequence[int]) -> dict[int, _Layers]:
-        """The layers after each of some numbers of steps, for rows as they come."""
+        """The layers after each number of steps in `stops`."""
         torch = _torch()
         mean, rng = X.mean(axis=0), generator(self.random_state)
         unit = float(np.sqrt(np.mean((X - mean) ** 2))) or 1.0
         rows, codes = torch.from_numpy(((X - mean) / unit).astype(np.float32)), torch.from_numpy(y)
-        drawn, found = batches(np.arange(len(y)), self.batch, rng), {}
+        drawn, layers = batches(np.arange(len(y)), self.batch, rng), {}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**31)))
             hidden = torch.nn.Linear(X.shape[1], self.n_hidden)
             scores = torch.nn.Linear(self.n_hidden, int(y.max()) + 1, bias=False)
             learn = self._learner(torch, hidden, scores, scale)
             for number in range(1, max(stops) + 1):
-                some = next(drawn)
-                learn(rows[some], codes[some])
+                batch = next(drawn)
+                learn(rows[batch], codes[batch])
                 if number in stops:
                     W, b, V = (part.detach().double().numpy() for part in (hidden.weight, hidden.bias, scores.weight))
-                    found[number] = _Layers(W / unit, b - W @ mean / unit, scale * normalize(V))
-        return found
+                    layers[number] = _Layers(W / unit, b - W @ mean / unit, scale * normalize(V))
+        return layers
 
     def _learner(self, torch: Any, hidden: Any, scores: Any, scale: float) -> Callable[[Any, Any], None]:
         """A function that takes one step."""
