@@ -14,7 +14,7 @@ from tests.hostile.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 SHARES = [list(KINDS)[start::2] for start in range(2)]  # side by side, each in a process that imports everything once
-PASSED_OVER = ("lesson",)  # a damaged lesson is learned again: never a sentence
+PASSED_OVER = ("lesson", "extraction")  # what is damaged is computed again: never a sentence
 SCRIPT = """
 import json, sys
 from pathlib import Path

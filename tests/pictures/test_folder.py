@@ -9,7 +9,14 @@ import pytest
 from tests.pictures.conftest import picture, save
 
 from likewise.errors import LikewiseError
-from likewise.pictures.folder import find_images, label_folders, labels_from_file, labels_from_folders, read_list
+from likewise.pictures.folder import (
+    find_images,
+    label_folders,
+    labels_from_file,
+    labels_from_folders,
+    names_a_class,
+    read_list,
+)
 
 
 def names(folder: Path, **options: object) -> list[str]:
@@ -248,3 +255,37 @@ def test_a_list_with_strangers_or_nothing_is_refused(tmp_path: Path, text: str, 
     (tmp_path / "list.txt").write_text(text)
     with pytest.raises(LikewiseError, match=words):
         read_list(tmp_path / "list.txt", tmp_path, ["a.jpg"])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names of folders
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2023", "2023-05", "2023_05_01", "20230501", "2019 Summer", "Summer 2019", "01 January", "05-May", "Mai 2023",
+        "août", "01.05.2023", "DCIM", "100APPLE", "101_PANA", "102CANON", "Camera", "camera roll", "Kamera", "phone",
+        "iPhone", "iPhone 12 Pro", "Téléphone", "Telefon", "WhatsApp Images", "WhatsApp", "Screenshots", "Downloads",
+        "backup", "Backup old disk", "import", "misc", "unsorted", "New folder", "New Folder (3)", "Neuer Ordner",
+        "Untitled", "untitled 2", "Fotos", "Bilder", "IMAGES", "train",
+    ],
+)  # fmt: skip
+def test_dates_devices_and_leftovers_are_no_classes(name: str) -> None:
+    assert not names_a_class(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cat", "accordion", "Faces_easy", "BACKGROUND_Google", "car_side", "0", "7", "airplanes", "001.ak47", "may fly",
+        "camera lens", "cellphone", "n01440764", "Käfer", "summer", "marsupials", "phoenix", "Audi A4 2012", "mayfly",
+    ],
+)  # fmt: skip
+def test_what_a_picture_may_show_is_a_class(name: str) -> None:
+    assert names_a_class(name)
+
+
+def test_a_number_in_a_folder_named_by_a_date_is_a_month_or_a_day() -> None:
+    assert not names_a_class("05", around="2023")
+    assert names_a_class("05", around="digits")

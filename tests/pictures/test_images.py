@@ -13,10 +13,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.hostile.bombs import jpeg_of_many_scans, webp_of_a_few_bytes
 from tests.pictures.conftest import picture
 
 from likewise.errors import LikewiseError
-from likewise.pictures.images import ImageError, as_sources, centre_crop, load_image, looks_like_image, shrink
+from likewise.pictures.images import (
+    ImageError,
+    as_sources,
+    centre_crop,
+    jpeg_scans,
+    load_image,
+    looks_like_image,
+    shrink,
+    unreasonable,
+    webp_size,
+)
 
 
 def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
@@ -279,6 +290,14 @@ def test_any_proportions_can_be_cropped_to_a_square(shape: tuple[int, int]) -> N
     assert centre_crop(np.zeros((*shape, 3), np.uint8), (32, 32), 0.875).shape == (32, 32, 3)
 
 
+@pytest.mark.parametrize("stretch", [False, True])
+@pytest.mark.parametrize("short", [225, 450, 900, 1800])
+def test_the_whole_of_the_shorter_side_can_be_kept(short: int, stretch: bool) -> None:
+    for shape in ((short, 2 * short), (2 * short, short), (short, short)):
+        for side in (64, 224, 299):
+            assert centre_crop(np.zeros((*shape, 3), np.uint8), (side, side), 1.0, stretch).shape == (side, side, 3)
+
+
 def test_the_crop_is_the_middle() -> None:
     image = np.zeros((40, 80, 3), np.uint8)
     image[:, 20:60] = 255
@@ -304,3 +323,60 @@ def test_x_must_be_many_images(X: object, words: str) -> None:
 
 def test_paths_in_a_numpy_array_are_paths() -> None:
     assert as_sources(np.array(["a.jpg", "b.jpg"])) == ["a.jpg", "b.jpg"]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the header claims
+
+
+def _saved(kind: str, size: tuple[int, int] = (300, 200), mode: str = "RGB", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Image.new(mode, size, "red").save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _saved("WEBP", lossless=True),
+        _saved("WEBP", lossless=False),
+        _saved("WEBP", mode="RGBA", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\0"),
+        _saved("WEBP", save_all=True, append_images=[Image.new("RGB", (300, 200))]),
+    ],
+)
+def test_each_kind_of_webp_tells_its_size(data: bytes) -> None:
+    assert webp_size(data) == (300, 200)
+
+
+def test_what_is_no_webp_has_no_such_size() -> None:
+    assert webp_size(b"") is None
+    assert webp_size(b"RIFF\0\0\0\0WEBP") is None
+    assert webp_size(_saved("PNG")) is None
+    assert webp_size(b"RIFF\0\0\0\0WEBPVP9 " + bytes(40)) is None
+
+
+def test_the_scans_of_a_jpeg_are_counted() -> None:
+    assert jpeg_scans(_saved("JPEG")) == 1
+    assert jpeg_scans(_saved("JPEG", progressive=True)) == 10
+    assert jpeg_scans(jpeg_of_many_scans(100, 64)) == 100
+
+
+def test_a_film_behind_a_jpeg_is_not_counted() -> None:
+    assert jpeg_scans(_saved("JPEG", progressive=True) + b"\xff\xda" * 1000) == 10
+    assert jpeg_scans(_saved("JPEG", comment=b"\xff\xda" * 1000)) == 1
+
+
+def test_every_honest_picture_is_reasonable() -> None:
+    for kind, options in (("PNG", {}), ("WEBP", {"lossless": True}), ("JPEG", {"progressive": True}), ("TIFF", {})):
+        data = _saved(kind, (2000, 1900), **options)
+        assert unreasonable(data, 2000, 1900, kind == "JPEG") == ""
+    fax = _saved("TIFF", (5000, 7000), "1", compression="group4")
+    assert unreasonable(fax, 5000, 7000, False) == ""
+
+
+def test_a_bomb_is_named_for_what_it_claims() -> None:
+    assert unreasonable(webp_of_a_few_bytes(), 7000, 7000, False) == "claims 7000 × 7000 pixels in 34 bytes"
+    many = unreasonable(jpeg_of_many_scans(1000, 64), 64, 64, True)
+    assert many == "is a JPEG of 1000 scans, above the limit of 64"
+    large = unreasonable(jpeg_of_many_scans(40, 64) + bytes(9999), 7000, 7000, True)
+    assert large == "is a JPEG of 40 scans, above the limit of 20"

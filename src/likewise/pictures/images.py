@@ -2,9 +2,11 @@
 
 import io
 import os
+import re
 import stat
+import struct
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -14,7 +16,6 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from likewise.errors import LikewiseError
-from likewise.pictures.claims import jpeg_scans, jpeg_size, png_size, unreasonable, webp_size
 
 # Formats by the name people use: their extensions, and Pillow's readers. No other format is tried: some readers of
 # Pillow start external programs. JPEG includes MPO, which many cameras write as .jpg.
@@ -42,6 +43,16 @@ _TURNS = dict(zip(range(2, 9), (
     Image.Transpose.FLIP_LEFT_RIGHT, Image.Transpose.ROTATE_180, Image.Transpose.FLIP_TOP_BOTTOM,
     Image.Transpose.TRANSPOSE, Image.Transpose.ROTATE_270, Image.Transpose.TRANSVERSE, Image.Transpose.ROTATE_90,
 ), strict=True))  # fmt: skip
+# Progressive JPEGs have some ten scans, each a pass over all pixels; a thousand fit into a small file.
+MAX_SCANS = 64
+# Passes × pixels: ten scans of 100 megapixels, 64 of 15.
+MAX_SCANNED_PIXELS = 1_000_000_000
+# A blank page has a thousand pixels per byte as PNG and some thousands as fax; a bomb a million.
+_MAX_PIXELS_PER_BYTE = 20_000
+_START_OF_SCAN = 0xDA
+_END_OF_IMAGE = 0xD9
+_LONE = frozenset(range(0xD0, 0xD9)) | {0x01}  # markers without a length: restarts, start of image, TEM
+_NEXT_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")  # in compressed data, where 0xFF is written as 0xFF00
 # Brightness of R, G and B (ITU-R BT.601), as in JPEG and Pillow.
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"BM", b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -155,11 +166,12 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
     """
     height, width = image.shape[:2]
     scale = min(height / size[0], width / size[1])
-    h, w = (height * share, width * share) if stretch else (size[0] * scale * share, size[1] * scale * share)
+    h, w = (height, width) if stretch else (size[0] * scale, size[1] * scale)
+    # Rounding must not move the box beyond the image, which Pillow refuses: 225 / 224 * 224 is above 225.
+    h, w = min(h * share, height), min(w * share, width)
     left, top = (width - w) / 2, (height - h) / 2
-    resized = Image.fromarray(image).resize(
-        (size[1], size[0]), Image.Resampling.BICUBIC, box=(left, top, left + w, top + h), reducing_gap=3.0
-    )
+    box = (left, top, min(left + w, width), min(top + h, height))
+    resized = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
     return np.asarray(resized)
 
 
@@ -195,11 +207,16 @@ def load_reduced(data: bytes, at_least: int, max_pixels: int) -> tuple[np.ndarra
 
 
 def is_cheap(data: bytes) -> bool:
-    """Whether decoding takes little time and memory for certain, by what the head of the file claims."""
+    """Whether decoding certainly takes little time and memory, judged by the header."""
     if not _begins_like_image(data[:16]):
         return True  # is refused unread
-    size = jpeg_size(data) or png_size(data)
-    return size is not None and size[0] * size[1] <= _CHEAP and jpeg_scans(data) <= _CHEAP_SCANS
+    if not data.startswith((b"\xff\xd8", b"\x89PNG")):
+        return False
+    try:
+        with open_image(data) as image:
+            return image.width * image.height <= _CHEAP and jpeg_scans(data) <= _CHEAP_SCANS
+    except Exception:  # on damaged files, Pillow raises anything; they are refused at once
+        return False
 
 
 @cache
@@ -332,3 +349,53 @@ def _stretched(values: np.ndarray) -> np.ndarray:
     else:
         values = values * (255 if high <= 1 else 1 if high <= 255 else 255 / 65535)
     return np.rint(values).astype(np.uint8)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the header of a file claims, checked before a decoder allocates memory or spends time
+
+
+def webp_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height that a WebP file claims; Pillow's reader allocates them when it opens the file."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 25:
+        return None
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 " and len(data) >= 30:
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    return None
+
+
+def jpeg_scans(data: bytes) -> int:
+    """Number of scans of the first image in a JPEG file; data after it, such as a film, is ignored."""
+    if data.count(b"\xff\xda") <= 1:
+        return 1
+    return sum(marker == _START_OF_SCAN for marker, _ in _segments(data))
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, int]]:
+    """The marker of each segment of a JPEG file and the position of its length, up to the end of the first image."""
+    place = 2
+    while (match := _NEXT_MARKER.search(data, place)) is not None:
+        marker, place = match[1][0], match.end()
+        if marker == _END_OF_IMAGE:
+            return
+        if marker not in _LONE:
+            yield marker, place
+            place += max(2, int.from_bytes(data[place : place + 2], "big"))
+
+
+def unreasonable(data: bytes, width: int, height: int, is_jpeg: bool) -> str:
+    """Why a picture would cost far more to decode than the size of its file suggests; "" if it would not."""
+    pixels = width * height
+    if pixels > _LARGE and pixels > _MAX_PIXELS_PER_BYTE * len(data):
+        return f"claims {width} × {height} pixels in {len(data):,} bytes"
+    scans = jpeg_scans(data) if is_jpeg else 1
+    if scans > MAX_SCANS or scans * pixels > MAX_SCANNED_PIXELS:
+        return f"is a JPEG of {scans} scans, above the limit of {min(MAX_SCANS, MAX_SCANNED_PIXELS // max(1, pixels))}"
+    return ""
