@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likewise import SLR
 from likewise.rivals import LDA
 from likewise.rows import read_table
 from likewise.search import Index
-from likewise.search.exports import query_map
-from likewise.search.stores import Layout, open_store
 from likewise.teach import load_index
 
 
@@ -59,55 +56,11 @@ def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_pat
         assert rows["label"][order].tolist() == index.labels.tolist()
 
 
-@pytest.mark.parametrize("matrix", [False, True])
-def test_the_printed_code_searches_raw_rows_where_they_are(
-    run: Any, files: Path, tmp_path: Path, server: str, matrix: bool
-) -> None:
-    folder = built(files, tmp_path / "b.index", SLR(rank=9, n_iter=1))
-    index, table = load_index(folder), f'raw "{matrix}" 100%'
-    with open_store(server, table, vector_column="embedding") as store:
-        store.create(Layout(64, "text"))
-        store.upsert(index.ids, np.asarray(index.raw))
-    words = ["--to", "postgresql", "--table", table, "--vector-column", "embedding"]
-    words += ["-o", str(tmp_path / "M.npy")] if matrix else []
-    result = run("export", folder, "--query-map", *words)
-    assert result.exit_code == 0, result.stderr
-    q = np.asarray(index.raw[3], np.float64)
-    code = result.stdout.replace("postgresql://user@host/database", server).replace("q = ...", "")
-    space: dict[str, Any] = {"q": q}
-    exec(code, space)
-    hits = index.search(q, k=10)
-    expected, scores = hits.ids, hits.scores
-    assert [name for name, _ in space["found"]] == expected[0].tolist()
-    np.testing.assert_allclose([score for _, score in space["found"]], scores[0], rtol=1e-3)
-    np.testing.assert_allclose(space["M"], query_map(index.model))
-
-
-@pytest.mark.parametrize("scheme", ["qdrant", "lancedb", "milvus"])
-def test_the_printed_calls_of_other_stores_run(run: Any, files: Path, tmp_path: Path, scheme: str) -> None:
-    pytest.importorskip({"qdrant": "qdrant_client", "lancedb": "lancedb", "milvus": "milvus_lite"}[scheme])
-    folder = built(files, tmp_path / "b.index", SLR(rank=9, n_iter=1))
-    index, place = load_index(folder), str(tmp_path / "raw.db")
-    with open_store(f"{scheme}:{place}", "raw") as store:
-        store.create(Layout(64, "text"))
-        store.upsert(index.ids[:50], np.asarray(index.raw[:50]))
-        best = store.search((index.raw[3] @ query_map(index.model)).reshape(1, -1), 10)[0][0].tolist()
-    code = run("export", folder, "--query-map", "--to", scheme, "--table", "raw").stdout.replace("q = ...", "")
-    for example in ("http://localhost:6333", "items.lancedb", "http://localhost:19530"):
-        code = code.replace(repr(example), f"path={place!r}" if scheme == "qdrant" else repr(place))
-    space: dict[str, Any] = {"q": np.asarray(index.raw[3], np.float64)}
-    exec(code, space)
-    found = space["found"][0] if scheme == "milvus" else space["found"]
-    ids = [hit.payload["id"] if scheme == "qdrant" else hit["id"] for hit in found]
-    assert ids == best
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "--to is missing; expected a file, postgresql://…"),
         (["--to", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
-        (["--query-map"], "is not bilinear in raw rows and has no query_map: its gallery must be transformed"),
         (
             ["--to", "postgresql://me:secret@127.0.0.1:9/db"],
             "cannot reach PostgreSQL at postgresql://me:***@127.0.0.1:9",

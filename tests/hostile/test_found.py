@@ -18,7 +18,6 @@ from likewise.learn.base import SimilarityModel
 from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.search.approximate import check_approximate
 from likewise.teach import Teacher, load_index
 from likewise.teach.teacher import opened_feedback
 from tests.serve.conftest import application, client, index_folder, made_index  # noqa: F401  fixtures
@@ -71,19 +70,6 @@ def test_a_journal_that_cannot_be_written_is_said_by_the_server(
     assert answer.status_code == 422
     assert "nothing was saved" in answer.json()["detail"]
     assert client.get("/api/feedback").json() == []
-
-
-@pytest.mark.parametrize("lists", [0, 10**6])
-def test_an_approximate_index_that_looks_into_no_list_is_refused(lists: int) -> None:
-    faiss = pytest.importorskip("faiss")
-    V = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
-    index = faiss.IndexIVFFlat(faiss.IndexFlatIP(4), 4, 2, faiss.METRIC_INNER_PRODUCT)
-    index.train(V)
-    index.add(V)
-    check_approximate(index, 50, 4)
-    index.nprobe = lists
-    with pytest.raises(ValueError, match=f"it looks into {lists} of 2 lists"):
-        check_approximate(index, 50, 4)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

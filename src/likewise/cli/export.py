@@ -34,14 +34,8 @@ def export(
     approximate: Annotated[
         bool, Option("--approximate", help="Then build the HNSW index of the database. [dim]Default: exact search.[/]")
     ] = False,
-    query_map: Annotated[
-        bool, Option("--query-map", help="Print code that searches raw rows where they are; nothing is exported.")
-    ] = False,
     id_column: IdColumn = "id",
     vector_column: VectorColumn = "vector",
-    output: Annotated[
-        Path | None, Option("--output", "-o", metavar="M.npy", help="With --query-map: also write the matrix.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the vectors of an index to a file or into a vector database.
@@ -53,9 +47,6 @@ def export(
     was stopped goes on where it was when it is run again; rows of an earlier export are replaced or removed, and rows
     that you added yourself stay. Passwords belong into PGPASSWORD or ~/.pgpass, QDRANT_API_KEY and MILVUS_TOKEN.
 
-    --query-map is for a database that holds the raw rows: a bilinear model (slr) can be moved into the query, and
-    nothing is written again.
-
     [bold]Examples[/bold]
 
     \b
@@ -63,10 +54,7 @@ def export(
       likewise export items.index --to postgresql://me@localhost/shop --table items --approximate
       likewise export items.index --to qdrant:http://localhost:6333 --table items
       likewise export items.index --to lancedb:items.lancedb --table items
-      likewise export items.index --query-map --to postgresql --table items --vector-column embedding
     """
-    if query_map:
-        return _print_query_map(index, to, (table, id_column, vector_column), output)
     if to is None:
         raise LikewiseError(
             "--to is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
@@ -80,7 +68,6 @@ def export(
         summary = _to_store(index, to, approximate, table, id_column=id_column, vector_column=vector_column)
     summary["seconds"] = round(time.perf_counter() - began, 3)
     emit_json(summary) if as_json else say(_sentence(summary))
-    return None
 
 
 def _to_file(folder: Path, path: Path) -> dict[str, Any]:
@@ -115,22 +102,3 @@ def _sentence(summary: dict[str, Any]) -> str:
         f"{summary['written']:,} written, {summary['kept']:,} there already, {summary['removed']:,} old ones removed"
     )
     return f"{summary['store']} {summary['table']}: {rows}; {counts}; {summary['seconds']:.1f} s"
-
-
-def _print_query_map(folder: Path, to: str | None, names: tuple[str, str, str], output: Path | None) -> None:
-    import numpy as np
-
-    from likewise.search.exports import query_map
-    from likewise.search.stores.query_maps import query_map_code
-    from likewise.utils.files import atomic_write
-
-    check_writable(output, folder)
-    table, id_column, vector_column = names
-    M = query_map(open_index(folder).model)
-    source = f"query_map(Index.load({str(folder)!r}).model)"
-    lines = ["from likewise.search import Index", "from likewise.search.exports import query_map"]
-    if output is not None:
-        atomic_write(output, lambda file: np.save(file, M))
-        lines, source = ["import numpy as np"], f"np.load({str(output)!r})"
-    scheme = (to or "postgresql").partition(":")[0]
-    say("\n".join([*lines, query_map_code(scheme, source, table, id_column=id_column, vector_column=vector_column)]))

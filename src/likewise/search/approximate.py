@@ -2,10 +2,8 @@
 
 import logging
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +27,6 @@ _MOST_LISTS = 2048  # assigning a vector costs a product per list
 _PER_LIST = 50  # vectors that train a list: with four times as many the recall is the same
 _ROUNDS = 6  # of k-means
 _PER_CODE = 256  # vectors that train a centre of a code
-_FAISS_LIMITS = threading.Lock()
-_CODE_TABLES = 1 << 28  # bytes that faiss may reserve for tables of codes, which no file holds
 _WIDER = 10  # times as many candidates from codes, which are scored by the vectors themselves
 
 
@@ -178,28 +174,6 @@ def _sample(V: Any, size: int, seed: int) -> np.ndarray:
 # Files
 
 
-def check_approximate(index: Any, n: int, width: int) -> None:
-    """Raise ValueError unless a faiss index from a file is one of n vectors, and leads to no others."""
-    import faiss
-
-    found: Any = faiss.downcast_index(index)
-    kind = type(found).__name__
-    if kind not in ("IndexHNSWFlat", "IndexIVFFlat", "IndexIVFPQ") or (found.ntotal, found.d) != (n, width):
-        raise ValueError(f"it is a {kind} of {found.ntotal} × {found.d}, expected {n} × {width}")
-    if kind == "IndexHNSWFlat":
-        near = faiss.vector_to_array(found.hnsw.neighbors)
-        named = near[near >= 0]
-        inside = 0 <= found.hnsw.entry_point < n and found.storage.ntotal == n
-    else:
-        lists = found.invlists
-        named = np.concatenate([faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)])
-        inside = len(named) == n and found.quantizer.ntotal == lists.nlist == found.nlist
-        if not 1 <= found.nprobe <= found.nlist:
-            raise ValueError(f"it looks into {found.nprobe} of {found.nlist} lists")
-    if not inside or (len(named) and not (named.min() >= 0 and named.max() < n)):
-        raise ValueError("it names vectors that are not there")
-
-
 def serialized(engine: Any) -> bytes:
     """The faiss index of an approximate engine as the bytes of a file.
 
@@ -225,23 +199,9 @@ def read_approximate(path: Path, kind: str, n: int, width: int) -> Any:
         raise MissingExtraError("an approximate index", "serve") from error
     how = 0 if kind == "hnsw" else faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY
     try:
-        with _claims_limited(faiss, path.stat().st_size + (_CODE_TABLES if kind == "ivfpq" else 0)):
-            found = faiss.read_index(os.fspath(path), how)
-        check_approximate(found, n, width)
-    except (RuntimeError, MemoryError, ValueError) as error:
+        index = faiss.read_index(os.fspath(path), how)
+    except (RuntimeError, MemoryError) as error:
         raise FileFormatError(f"{path} is damaged: {str(error).splitlines()[0][:200]}") from error
-    return found
-
-
-@contextmanager
-def _claims_limited(faiss: Any, size: int) -> Iterator[None]:
-    """Let faiss believe no claim of a file beyond this size; its limits are global, so they are put back."""
-    with _FAISS_LIMITS:
-        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
-        try:
-            faiss.set_deserialization_vector_byte_limit(size)
-            faiss.set_deserialization_loop_limit(size)
-            yield
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before[0])
-            faiss.set_deserialization_loop_limit(before[1])
+    if (index.ntotal, index.d) != (n, width):
+        raise FileFormatError(f"{path} is damaged: it has {index.ntotal} × {index.d} numbers, expected {n} × {width}")
+    return index
