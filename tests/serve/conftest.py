@@ -24,6 +24,7 @@ pytest.importorskip("PIL")
 from likewise.search import Index
 from likewise.serve import Limits, ServerSettings, create_app
 from likewise.serve.server import listening, server_for
+from likewise.serve.session import SearchQuery
 from likewise.teach import load_index
 
 N = 400
@@ -82,7 +83,7 @@ def client(application: Callable[..., Any]) -> Iterator[Any]:
 def doubtful(app: Any, most: int = 8) -> int:
     """The first item for which at least a third of the best 12 are right and a third wrong."""
     session = app.state.session
-    hits = ((row, session.search([row], [], 12, "learned")) for row in range(len(session)))
+    hits = ((row, session.search(SearchQuery([row]), 12)) for row in range(len(session)))
     return next(row for row, result in hits if 4 <= sum(session.labels[i] == result.label for i in result.rows) <= most)
 
 

@@ -12,9 +12,8 @@ from cachetools import LRUCache
 from likewise.errors import LikewiseError
 from likewise.pictures.sidecars import apply_keyword, default_undo_list, n_writes, undo_keyword
 from likewise.search.rank import NotFoundError
-from likewise.serve.catalogue import Filters
 from likewise.serve.jobs import Job
-from likewise.serve.session import Reference, Session
+from likewise.serve.session import SearchQuery, Session
 from likewise.serve.teaching import TeachingSession
 from likewise.teach.concepts import Concept, csv_of, pictures_of
 
@@ -52,12 +51,10 @@ class Concepts:
         known = len(concept) if concept.probabilities is None else int((concept.probabilities == 1).sum())
         return self._keep(concept, known)
 
-    def of_query(
-        self, like: list[Reference], unlike: list[Reference], filters: Filters, at_most_wrong: float
-    ) -> Preview:
+    def of_query(self, query: SearchQuery, at_most_wrong: float) -> Preview:
         """The examples of a query that are items, and its results above a cut-off."""
-        hits = self.session.above(like, unlike, "learned", filters, at_most_wrong)
-        examples = np.array([ref for ref in like if isinstance(ref, int)], dtype=np.int64)
+        hits = self.session.above(query, "learned", at_most_wrong)
+        examples = np.array([ref for ref in query.like if isinstance(ref, int)], dtype=np.int64)
         assert hits.probabilities is not None
         P = np.concatenate([np.ones(len(examples)), hits.probabilities])
         return self._keep(Concept("", np.concatenate([examples, hits.rows]), P), len(examples))

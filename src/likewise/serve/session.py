@@ -4,7 +4,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from likewise.search.filters import where_mask
 from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
 from likewise.serve.catalogue import Catalogue, Facet, Filters
-from likewise.serve.ranking import LONGEST, Ranking
 from likewise.serve.settings import Limits
 from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.teach.taught_index import untaught
@@ -29,7 +28,9 @@ from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
 
 _CACHE_BYTES = 128 * 2**20
 _UPLOAD_SIDE = 1024  # pixels that an upload keeps on its shorter side if the extractor does not say what it needs
-_RANKINGS = 64  # queries whose order is kept, for the next page
+_RANKINGS = 64  # queries whose order is cached, for the next page
+_AHEAD = 1_000  # results ranked at a time; then twice as many as were requested
+_LONGEST = 50_000  # results that are cached for the next page
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class ById:
-    """An example by its id, as somebody types it."""
+    """An example by its id, as typed."""
 
     id: str
 
@@ -55,8 +56,26 @@ class ByVector:
     values: list[float]
 
 
-Reference = int | str | Upload | Phrase  # the row of an item, the name of an upload, what was sent, or words
+Reference = int | str | Upload | Phrase  # the row of an item, the name of an upload, an upload, or words
 Given = Reference | ById | ByVector
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """Examples that results should be like or unlike, and the filters that they have to pass."""
+
+    like: Sequence[Reference]
+    unlike: Sequence[Reference] = ()
+    filters: Filters = field(default_factory=Filters)
+
+    @property
+    def rows(self) -> list[int]:
+        """The examples that are items: results do not include them."""
+        return [ref for ref in (*self.like, *self.unlike) if isinstance(ref, int)]
+
+    @property
+    def has_words(self) -> bool:
+        return any(isinstance(ref, Phrase) for ref in (*self.like, *self.unlike))
 
 
 @dataclass(frozen=True)
@@ -65,12 +84,12 @@ class SearchResult:
 
     `total` is the number of items that were ranked, of which `rows` may be a part.
 
-    `probabilities` are of the rows, None where they cannot be told; with a cut-off, `total` rows are above it, of which
-    about `about_wrong` are wrong. `novelty` of the query above 1 says that it is unlike anything known.
+    `probabilities` are those of the rows, None without a calibration; with a cut-off, `total` rows are above it, of
+    which about `about_wrong` are wrong. A `novelty` of the query above 1 means that it is unlike anything known.
 
-    `by_name` says of each row whether it has the words of the query in its label or name; None without words.
+    `by_name` has for each row whether the words of the query are in its label or name; None without words.
 
-    `by_heart` says that the model learned from the query itself: its average precision says nothing about others.
+    With `by_heart` the model learned from the query itself: its average precision says nothing about other queries.
     """
 
     space: Space
@@ -86,6 +105,55 @@ class SearchResult:
     by_name: np.ndarray | None = None
 
 
+class Ranking:
+    """The order of the items for a query vector q, page by page: all but the examples, or only rows `among` these.
+
+    The first page may come from an approximate index; rows that it has missed come on the next, so that pages never
+    overlap. `scores` are those of all items, if they are known.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        q: np.ndarray,
+        examples: list[int],
+        among: np.ndarray | None = None,
+        scores: np.ndarray | None = None,
+    ) -> None:
+        self.total = len(space) - len(set(examples)) if among is None else len(among)
+        self.rows, self.scores = np.empty(0, np.int64), np.empty(0, np.float32)
+        self._space, self._query, self._examples, self._among, self._known = space, q[None], examples, among, scores
+        self._lock = threading.Lock()
+
+    def page(self, offset: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """k results after the first `offset`."""
+        end = min(offset + k, self.total)
+        with self._lock:
+            if end > len(self.rows):
+                self._extend(end)
+            return self.rows[offset:end], self.scores[offset:end]
+
+    def _extend(self, end: int) -> None:
+        if self._space.approximate and self._among is None and not len(self.rows) and end <= _AHEAD // 2:
+            self.rows, self.scores = self._best(end)
+            if len(self.rows) >= end:
+                return
+        rows, scores = self._best(min(self.total, max(_AHEAD, 2 * end)), exact=True)
+        new = ~np.isin(rows, self.rows)
+        self.rows = np.concatenate([self.rows, rows[new]])
+        self.scores = np.concatenate([self.scores, scores[new]])
+
+    def _best(self, k: int, exact: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        examples = np.array([self._examples]) if self._examples else None
+        known, self._known = self._known, None  # megabytes, that are not kept
+        S = None if known is None else known[None]
+        (rows,), (scores,) = self._space.rank(self._query, k, self._among, examples, exact=exact, scores=S)
+        return rows[rows >= 0], scores[rows >= 0]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class Session:
     """One index being searched and taught."""
 
@@ -95,7 +163,7 @@ class Session:
         self.index = index
         self._side, self.has_words = side, side is not None or has_words(index)
         self._words: Words | None = None
-        self._renamed = False  # labels were given since the words were asked last
+        self._renamed = False  # labels have changed since the last search by words
         self.limits = limits
         self.boot = secrets.token_hex(4)  # part of picture addresses, so that a browser does not cache across restarts
         self.raw, self.learned = index.space("raw"), index.space()
@@ -132,14 +200,13 @@ class Session:
 
     @property
     def compares(self) -> bool:
-        """Whether the learned ranking is another one than that of the raw features."""
+        """Whether the learned ranking differs from that of the raw features."""
         return self.learned.version > 0 or not isinstance(untaught(self.index).model, Cosine)
 
     @property
     def label_facet(self) -> Facet:
-        facet = self._label_facet
-        if facet is None:
-            facet = self._label_facet = Facet("label", self.labels)
+        facet = self._label_facet or Facet("label", self.labels)
+        self._label_facet = facet
         return facet
 
     def codes(self) -> tuple[list[str], np.ndarray]:
@@ -154,35 +221,34 @@ class Session:
             "months": self.catalogue.month_facet,
         }
 
-    def kept(self, filters: Filters) -> np.ndarray:
+    def passing(self, filters: Filters) -> np.ndarray:
         """Whether each item passes the filters, as booleans."""
         masks = [facet.mask(wanted) for name, facet in self.facets().items() if (wanted := getattr(filters, name))]
-        passing = [self._passes(condition) for condition in filters.where]
-        return np.logical_and.reduce([np.ones(len(self), dtype=bool), *masks, *passing])
+        masks += map(self._passes, filters.where)
+        return np.logical_and.reduce([np.ones(len(self), dtype=bool), *masks])
 
     def _passes(self, condition: str) -> np.ndarray:
-        """Whether each item passes a condition; `label` is what it is labelled now."""
-        known = self._passing.get(condition)
-        if known is None:
+        """Whether each item passes a condition; `label` is its present label."""
+        mask = self._passing.get(condition)
+        if mask is None:
             items = self.index.items
             if "label" in columns_of(parsed(condition)):
                 labels = np.array([*self.labels, None], dtype=object)[:-1]  # None keeps it one-dimensional, of objects
                 items = replace(items, labels=labels)
-            known = where_mask(items, [condition])
-            self._passing[condition] = known
-        return known
+            mask = self._passing[condition] = where_mask(items, [condition])
+        return mask
 
-    def resolved(self, like: Sequence[Given], unlike: Sequence[Given]) -> tuple[list[Reference], list[Reference]]:
-        """Examples with ids as rows, and vectors checked."""
-        return [self._resolved(one) for one in like], [self._resolved(one) for one in unlike]
+    def query(self, like: Sequence[Given], unlike: Sequence[Given], filters: Filters) -> SearchQuery:
+        """A query of examples, with ids as rows and vectors checked."""
+        return SearchQuery([self._resolved(one) for one in like], [self._resolved(one) for one in unlike], filters)
 
-    def _resolved(self, one: Given) -> Reference:
-        if isinstance(one, ById):
-            return self.row_of(one.id)
-        return self._vector(one.values) if isinstance(one, ByVector) else one
+    def _resolved(self, example: Given) -> Reference:
+        if isinstance(example, ById):
+            return self.row_of(example.id)
+        return self._vector(example.values) if isinstance(example, ByVector) else example
 
     def row_of(self, name: str) -> int:
-        """The row of an id as somebody types it."""
+        """The row of an id, as typed."""
         try:
             return self.index.items.row_of_text(name)
         except LikewiseError as error:
@@ -202,8 +268,8 @@ class Session:
     def picture(self, row: int, size: str) -> Picture:
         """The picture of an item, or a tile with its name."""
         path = self.index.image_path(row)  # from the index, never from the client
-        found = None if path is None else self.decoders.picture_of_file(Path(path), size)
-        return found or placeholder(self.index.ids[row])
+        picture = None if path is None else self.decoders.picture_of_file(Path(path), size)
+        return picture or placeholder(self.index.ids[row])
 
     def add_upload(self, data: bytes) -> tuple[str, Upload]:
         """Keep a picture to search by, under a new name; the least recently used one may be dropped for it."""
@@ -222,131 +288,138 @@ class Session:
                 raise NotFoundError("this picture is no longer available; upload it again")
             return self._uploads[name]
 
-    def _sent(self, ref: str | Upload) -> Upload:
-        return self.upload(ref) if isinstance(ref, str) else ref
-
     def space(self, side: str) -> Space:
         """The space of a side; before the first lesson "previous" is the learned one."""
         return {"raw": self.raw, "learned": self.learned, "previous": self.previous or self.learned}[side]
 
-    def search(
-        self,
-        like: list[Reference],
-        unlike: list[Reference],
-        k: int,
-        side: str,
-        filters: Filters | None = None,
-        offset: int = 0,
-        at_most_wrong: float | None = None,
-    ) -> SearchResult:
-        """Items similar to some examples and dissimilar to others, best first, excluding the examples.
+    # -- search -------------------------------------------------------------------------------------------------------
 
-        The first `offset` of them are left out; they end at the cut-off.
-        """
+    def search(
+        self, query: SearchQuery, k: int, side: str = "learned", offset: int = 0, at_most_wrong: float | None = None
+    ) -> SearchResult:
+        """k items that fit a query after the first `offset`, best first; with a cut-off, only those above it."""
         if at_most_wrong is not None:
-            result = self.above(like, unlike, side, filters, at_most_wrong)
+            result = self.above(query, side, at_most_wrong)
             page = slice(offset, offset + k)
             assert result.probabilities is not None
             P = result.probabilities[page]
             return replace(result, rows=result.rows[page], scores=result.scores[page], probabilities=P)
-        space = self.space(side)
-        if has_phrases(like, unlike):
-            return self._search_by_words(space, like, unlike, k, filters, offset)
-        return self.with_confidence(self._ranked(space, like, unlike, k, filters, offset), like, unlike)
+        if query.has_words:
+            return self._search_by_words(self.space(side), query, k, offset)
+        return self.with_confidence(self._search(self.space(side), query, k, offset), query)
 
-    def above(
-        self, like: list[Reference], unlike: list[Reference], side: str, filters: Filters | None, at_most_wrong: float
-    ) -> SearchResult:
+    def above(self, query: SearchQuery, side: str, at_most_wrong: float) -> SearchResult:
         """All results above a cut-off."""
         space = self.space(side)
-        if not space.calibrated or not like:
+        if not space.calibrated or not query.like:
             raise LikewiseError(_why_no_cutoff(space))
-        if has_phrases(like, unlike):
+        if query.has_words:
             raise LikewiseError("words have no cut-off: what their scores mean was not measured")
-        result = self._ranked(space, like, unlike, len(self), filters)
-        n = int(self._confidence(space, like, unlike).n_kept(result.rows[None], at_most_wrong)[0])
+        result = self._search(space, query, len(self))
+        n = int(self._confidence(space, query).n_kept(result.rows[None], at_most_wrong)[0])
         result = replace(result, rows=result.rows[:n], scores=result.scores[:n], total=n)
-        result = self.with_confidence(result, like, unlike)
+        result = self.with_confidence(result, query)
         assert result.probabilities is not None
         return replace(result, about_wrong=float((1 - result.probabilities).sum()))
 
-    def with_confidence(self, result: SearchResult, like: list[Reference], unlike: list[Reference]) -> SearchResult:
+    def with_confidence(self, result: SearchResult, query: SearchQuery) -> SearchResult:
         """Results with their probabilities, and the novelty of the query, where these are known."""
         space = result.space
-        if not like or not space.has_confidence or has_phrases(like, unlike):
+        if not query.like or not space.has_confidence or query.has_words:
             return result
-        sure = self._confidence(space, like, unlike)
-        P = sure.probabilities(result.rows[None])[0] if space.calibrated else None
-        return replace(result, probabilities=P, novelty=None if sure.novelty is None else float(sure.novelty[0]))
+        confidence = self._confidence(space, query)
+        P = confidence.probabilities(result.rows[None])[0] if space.calibrated else None
+        novelty = None if confidence.novelty is None else float(confidence.novelty[0])
+        return replace(result, probabilities=P, novelty=novelty)
 
-    def _confidence(self, space: Space, like: list[Reference], unlike: list[Reference]) -> Confidence:
-        return Confidence.of_set(space.index, self.features(like), self.features(unlike))
+    def _confidence(self, space: Space, query: SearchQuery) -> Confidence:
+        return Confidence.of_set(space.index, self._features(query.like), self._features(query.unlike))
 
-    def _ranked(
-        self,
-        space: Space,
-        like: list[Reference],
-        unlike: list[Reference],
-        k: int,
-        filters: Filters | None,
-        offset: int = 0,
-    ) -> SearchResult:
-        ranking, precision = self._ranking(space, like, unlike, filters)
+    def _search(self, space: Space, query: SearchQuery, k: int, offset: int = 0) -> SearchResult:
+        ranking, precision = self._ranking(space, query)
         rows, scores = ranking.page(offset, k)
-        if len(ranking) > LONGEST:
+        if len(ranking) > _LONGEST:
             self._forget_rankings()
-        known = [ref for ref in like if isinstance(ref, int)]
-        learned = space is not self.raw and bool(known) and bool(self.index.learned_from(np.array(known)).any())
-        return SearchResult(space, rows, scores, self._common_label(like), precision, ranking.total, learned)
+        like = [ref for ref in query.like if isinstance(ref, int)]
+        trained = space is not self.raw and bool(like) and bool(self.index.learned_from(np.array(like)).any())
+        return SearchResult(space, rows, scores, self._common_label(query), precision, ranking.total, trained)
 
-    def _ranking(
-        self, space: Space, like: list[Reference], unlike: list[Reference], filters: Filters | None
-    ) -> tuple[Ranking, float | None]:
-        """The order of the items for a query, kept for its next page, and its average precision over all of them.
+    def _ranking(self, space: Space, query: SearchQuery) -> tuple[Ranking, float | None]:
+        """The order of the items for a query, cached for its next page, and its average precision over all of them.
 
-        Where the index is approximate the latter is left out: it needs the scores of all items.
+        An approximate index has no average precision: that needs the scores of all items.
         """
-        q, own = self._query(space, like, unlike), self._own(like, unlike)
-        asked = None if filters is None or filters == Filters() else repr(filters)
-        key = (id(space), q.tobytes(), tuple(own), asked)
+        q, label, filtered = self._query_vector(space, query), self._common_label(query), query.filters != Filters()
+        key = (id(space), q.tobytes(), tuple(query.rows), repr(query.filters) if filtered else None)
         with self._lock:
-            kept = self._rankings.get(key)
-        if kept is not None and kept[0] is space:
-            return kept[1:]
-        allowed = np.ones(len(self), dtype=bool) if filters is None else self.kept(filters)
-        allowed[own] = False
-        label, S = self._common_label(like), None
-        if label is not None and not space.approximate:
-            S = space.scores(q[None])[0]
-        precision = None if S is None else self._precision(S, own, label)
-        ranking = Ranking(space, q, own, None if asked is None else np.flatnonzero(allowed), S)
+            cached = self._rankings.get(key)
+        if cached is not None and cached[0] is space:
+            return cached[1:]
+        allowed = self._allowed(query) if filtered else None
+        S = space.scores(q[None])[0] if label is not None and not space.approximate else None
+        precision = None if S is None else self._precision(S, query, label)
+        ranking = Ranking(space, q, query.rows, allowed, S)
         with self._lock:
             self._rankings[key] = (space, ranking, precision)
         return ranking, precision
 
-    def _search_by_words(
-        self, space: Space, like: list[Reference], unlike: list[Reference], k: int, filters: Filters | None, offset: int
-    ) -> SearchResult:
-        own, label = self._own(like, unlike), self._common_label(like)
-        S, worded = self._scores(space, like, unlike)
-        precision = self._precision(S, own, label)
-        among = np.arange(len(self)) if filters is None else np.flatnonzero(self.kept(filters))
-        among = np.setdiff1d(among, own)
-        rows, scores = rank_scores(S, offset + k, among)
-        rows, scores = rows[offset:], scores[offset:]
-        return SearchResult(space, rows, scores, label, precision, len(among), by_name=worded.by_name[rows])
+    def _search_by_words(self, space: Space, query: SearchQuery, k: int, offset: int) -> SearchResult:
+        label, allowed = self._common_label(query), self._allowed(query)
+        worded = self._word_scores(space, query)
+        S = worded.scores.copy()
+        rows, scores = (part[offset:] for part in rank_scores(S, offset + k, allowed))
+        by_name, precision = worded.by_name[rows], self._precision(S, query, label)
+        return SearchResult(space, rows, scores, label, precision, len(allowed), by_name=by_name)
 
-    @staticmethod
-    def _own(like: list[Reference], unlike: list[Reference]) -> list[int]:
-        return [ref for ref in (*like, *unlike) if isinstance(ref, int)]
+    def _word_scores(self, space: Space, query: SearchQuery) -> WordScores:
+        """Scores of all items by the words of a query, together with its other examples."""
+        like, unlike = ([ref for ref in refs if not isinstance(ref, Phrase)] for refs in (query.like, query.unlike))
+        S = space.scores(self._query_vector(space, SearchQuery(like, unlike))[None])[0] if like or unlike else None
+        wanted, unwanted = (
+            tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in (query.like, query.unlike)
+        )
+        return self.current_words().scores(Wording(wanted, unwanted), S)
 
-    def _scores(self, space: Space, like: list[Reference], unlike: list[Reference]) -> tuple[np.ndarray, WordScores]:
-        """Scores of all items, (n,), by words and by the examples beside them."""
-        pictures = [[ref for ref in refs if not isinstance(ref, Phrase)] for refs in (like, unlike)]
-        S = space.scores(self._query(space, *pictures)[None]) if any(pictures) else None
-        wanted, unwanted = (tuple(ref for ref in refs if isinstance(ref, Phrase)) for refs in (like, unlike))
-        worded = self.current_words().scores(Wording(wanted, unwanted), None if S is None else S[0])
-        return worded.scores.copy(), worded
+    def _allowed(self, query: SearchQuery) -> np.ndarray:
+        """The rows that pass the filters, without the examples."""
+        mask = self.passing(query.filters)
+        mask[query.rows] = False
+        return np.flatnonzero(mask)
+
+    def _query_vector(self, space: Space, query: SearchQuery) -> np.ndarray:
+        like, unlike = (self._vectors(space, refs) if refs else np.empty((0, 0)) for refs in (query.like, query.unlike))
+        return mean_query(like, unlike)
+
+    def _vectors(self, space: Space, refs: Sequence[Reference]) -> np.ndarray:
+        rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
+        uploaded = [self._features([ref])[0] for ref in refs if isinstance(ref, str | Upload)]
+        of_rows = [space.queries(rows)] if rows else []
+        return np.concatenate([*of_rows, *([space.embed(np.array(uploaded))] if uploaded else [])])
+
+    def _features(self, refs: Sequence[Reference]) -> np.ndarray:
+        """Raw features of examples, (n, d)."""
+        raw, rows = self.index.raw, []
+        for ref in refs:
+            if isinstance(ref, int):
+                rows.append(raw[self.check_row(ref)])
+            elif not isinstance(ref, Phrase):
+                rows.append((self.upload(ref) if isinstance(ref, str) else ref).features)
+        return np.array(rows).reshape(-1, raw.shape[1])
+
+    def _common_label(self, query: SearchQuery) -> str | None:
+        """The label that all wanted examples share; None if they differ or one is unknown."""
+        labels = {self.labels[ref] if isinstance(ref, int) else None for ref in query.like}
+        return labels.pop() if len(labels) == 1 else None
+
+    def _precision(self, scores: np.ndarray, query: SearchQuery, label: str | None) -> float | None:
+        if label is None:
+            return None
+        relevant = self.label_facet.mask([label])
+        others = np.ones(len(scores), dtype=bool)
+        others[query.rows] = False
+        return average_precision(scores[others], relevant[others]) if relevant[others].any() else None
+
+    # -- words --------------------------------------------------------------------------------------------------------
 
     @property
     def words(self) -> Words:
@@ -357,16 +430,15 @@ class Session:
             return self._words
 
     def forget_words(self) -> None:
-        """Learn the words again when they are asked for: another lesson is in force."""
+        """Learn the words again at the next search by words: another lesson is in force."""
         self._words, self._renamed = None, True
 
     def relearn_words(self) -> None:
-        """Learn the words of the index in force, after a lesson, if anybody has asked for words before."""
-        before = self._words
-        if before is not None:
-            now = Words(self.learned.index, before.side)
-            now.similarity("a picture")
-            self._words, self._renamed = now, True
+        """Learn the words of the index in force, after a lesson, if there was a search by words before."""
+        if self._words is not None:
+            words = Words(self.learned.index, self._words.side)
+            words.similarity("a picture")
+            self._words, self._renamed = words, True
 
     def prepare_words(self) -> None:
         """Read the encoder and compute the rows of all pictures, so that the first phrase does not wait for it."""
@@ -374,46 +446,12 @@ class Session:
             self.words.similarity("a picture")
 
     def current_words(self) -> Words:
-        """The words, with the labels of now."""
+        """The words, with the present labels."""
         words = self.words
         if self._renamed:
             self._renamed = False
             words.relabel(list(self.labels))
         return words
-
-    def _query(self, space: Space, like: Sequence[Reference], unlike: Sequence[Reference]) -> np.ndarray:
-        return mean_query(*(self._vectors(space, refs) if refs else np.empty((0, 0)) for refs in (like, unlike)))
-
-    def features(self, refs: list[Reference]) -> np.ndarray:
-        """Raw features of examples, (n, d)."""
-        raw = self.index.raw
-        sent = [ref for ref in refs if not isinstance(ref, Phrase)]
-        parts = [raw[self.check_row(ref)] if isinstance(ref, int) else self._sent(ref).features for ref in sent]
-        return np.array(parts).reshape(-1, raw.shape[1])
-
-    def _vectors(self, space: Space, refs: Sequence[Reference]) -> np.ndarray:
-        rows = [self.check_row(ref) for ref in refs if isinstance(ref, int)]
-        uploaded = [self._sent(ref).features for ref in refs if isinstance(ref, str | Upload)]
-        of_rows = [space.queries(rows)] if rows else []
-        return np.concatenate([*of_rows, *([space.embed(np.array(uploaded))] if uploaded else [])])
-
-    def _common_label(self, like: list[Reference]) -> str | None:
-        """The label that all wanted examples share; None if they differ or one is unknown."""
-        found = {self.labels[ref] if isinstance(ref, int) else None for ref in like}
-        return found.pop() if len(found) == 1 else None
-
-    def _precision(self, scores: np.ndarray, own: list[int], label: str | None) -> float | None:
-        if label is None:
-            return None
-        relevant = self.label_facet.mask([label])
-        kept = np.ones(len(scores), dtype=bool)
-        kept[own] = False
-        return average_precision(scores[kept], relevant[kept]) if relevant[kept].any() else None
-
-
-def has_phrases(like: list[Reference], unlike: list[Reference]) -> bool:
-    """Whether there are words in a query."""
-    return any(isinstance(ref, Phrase) for ref in (*like, *unlike))
 
 
 def _why_no_cutoff(space: Space) -> str:

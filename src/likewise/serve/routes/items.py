@@ -57,7 +57,7 @@ def _rows_of(session: Session, keys: str) -> np.ndarray:
 
 def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
     try:
-        return np.flatnonzero(session.kept(wanted))
+        return np.flatnonzero(session.passing(wanted))
     except NotFoundError:
         return np.arange(0)
 
@@ -106,7 +106,7 @@ def get_labels(session: CurrentSession) -> dict[str, int]:
 def get_facets(session: CurrentSession, wanted: Wanted) -> schemas.FacetsResponse:
     """Each facet is counted among the items that pass the filters of the others."""
     facets = session.facets().items()
-    counts = {name: facet.counts(session.kept(wanted.without(name))) for name, facet in facets}
+    counts = {name: facet.counts(session.passing(wanted.without(name))) for name, facet in facets}
     columns = session.catalogue.columns
-    masks = {name: session.kept(wanted.without_column(name)) for name in columns.names}
+    masks = {name: session.passing(wanted.without_column(name)) for name in columns.names}
     return schemas.FacetsResponse(**counts, columns=columns.counted(masks))

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from likewise.serve import schemas
 from likewise.serve.routes.common import NO_STORE, CurrentSession, item_responses, milliseconds_since
 from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchResponse
-from likewise.serve.session import SearchResult, Session
+from likewise.serve.session import SearchQuery, SearchResult, Session
 
 _MOST_UPLOADS = 4  # processed at a time: each keeps a core busy for some tens of milliseconds
 _PICTURE_BODY = {
@@ -33,8 +33,8 @@ class RowSearchRoute(APIRoute):
             except ValidationError as error:
                 problems = [{**problem, "loc": ("query", *problem["loc"])} for problem in error.errors()]
                 raise RequestValidationError(problems) from error
-            found: SearchResponse = await self.endpoint(request, query)
-            return Response(found.model_dump_json(), headers=NO_STORE, media_type="application/json")
+            result: SearchResponse = await self.endpoint(request, query)
+            return Response(result.model_dump_json(), headers=NO_STORE, media_type="application/json")
 
         return handler
 
@@ -43,16 +43,15 @@ async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Que
     """Rank the gallery for the item `row`, excluding itself. Requests that arrive together share one product."""
     began = time.perf_counter()
     session: Session = request.app.state.session
-    row = session.check_row(query.row)
+    by_row = SearchQuery([session.check_row(query.row)])
     if query.side == "learned" and query.at_most_wrong is None:
-        space, (rows, scores) = await request.app.state.batcher.search(row, query.k)
-        found = SearchResult(space, rows, scores, session.labels[row], None, len(session) - 1)
+        space, (rows, scores) = await request.app.state.batcher.search(query.row, query.k)
+        result = SearchResult(space, rows, scores, session.labels[query.row], None, len(session) - 1)
         if space.has_confidence:
-            found = await run_in_threadpool(session.with_confidence, found, [row], [])
+            result = await run_in_threadpool(session.with_confidence, result, by_row)
     else:
-        page = (query.k, query.side, None, 0, query.at_most_wrong)
-        found = await run_in_threadpool(session.search, [row], [], *page)
-    return _response(session, found, query.side, began)
+        result = await run_in_threadpool(session.search, by_row, query.k, query.side, 0, query.at_most_wrong)
+    return _response(session, result, query.side, began)
 
 
 search.add_api_route(
@@ -65,17 +64,16 @@ def search_by_examples(session: CurrentSession, response: Response, query: schem
     """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
     response.headers.update(NO_STORE)
     began = time.perf_counter()
-    like, unlike = session.resolved(*query.references)
-    page = (query.k, query.side, query.filters, query.offset, query.at_most_wrong)
-    found = session.search(like, unlike, *page)
-    return _response(session, found, query.side, began)
+    examples = session.query(*query.references, query.filters)
+    result = session.search(examples, query.k, query.side, query.offset, query.at_most_wrong)
+    return _response(session, result, query.side, began)
 
 
 @search.post("/vectors", status_code=201, summary="Keep raw features to search by")
-def keep_vector(session: CurrentSession, response: Response, given: schemas.VectorRequest) -> dict[str, str]:
-    """The name is that of an upload: it can be searched by, and marks can be given for it."""
+def keep_vector(session: CurrentSession, response: Response, body: schemas.VectorRequest) -> dict[str, str]:
+    """The name is used like that of an upload: to search by, and to mark results for."""
     response.headers.update(NO_STORE)
-    return {"upload": session.add_vector(given.vector)}
+    return {"upload": session.add_vector(body.vector)}
 
 
 @search.post("/uploads", status_code=201, summary="Upload a picture", openapi_extra=_PICTURE_BODY)
@@ -97,25 +95,25 @@ async def upload_picture(request: Request, response: Response) -> schemas.Upload
     return schemas.UploadResponse(upload=name, width=width, height=height, milliseconds=milliseconds_since(began))
 
 
-def _response(session: Session, found: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
+def _response(session: Session, result: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
     hits: list[schemas.Hit] = []
-    likely, named = (_or_none(part, len(found.rows)) for part in (found.probabilities, found.by_name))
-    items = item_responses(session, found.rows.tolist())
-    for item, score, p, name in zip(items, found.scores.tolist(), likely, named, strict=True):
+    likely, named = (_or_none(part, len(result.rows)) for part in (result.probabilities, result.by_name))
+    items = item_responses(session, result.rows.tolist())
+    for item, score, p, name in zip(items, result.scores.tolist(), likely, named, strict=True):
         label = item["label"]
-        relevant = None if found.label is None or label is None else label == found.label
+        relevant = None if result.label is None or label is None else label == result.label
         facts = {"score": score, "probability": p, "relevant": relevant, "by_name": name}
         hits.append({**item, **facts})  # type: ignore[typeddict-item]
     return SearchResponse(
         side=side,
-        version=found.space.version,
-        label=found.label,
-        average_precision=found.average_precision,
-        by_heart=found.by_heart,
+        version=result.space.version,
+        label=result.label,
+        average_precision=result.average_precision,
+        by_heart=result.by_heart,
         milliseconds=milliseconds_since(began),
-        total=found.total,
-        about_wrong=found.about_wrong,
-        novelty=found.novelty,
+        total=result.total,
+        about_wrong=result.about_wrong,
+        novelty=result.novelty,
         hits=hits,
     )
 
