@@ -184,7 +184,7 @@ def _taught(
         teacher.label(rows, f"set {name}")
         given[rows] = True
     taught, others = is_strange & np.isin(y, chosen), ~given
-    novelty = teacher.taught_by(teacher.said())[0].model.novelty(X)
+    novelty = teacher.taught_by(teacher.state())[0].model.novelty(X)
     before, after = ((found[taught & others] > 1).mean() for found in (model.novelty(X), novelty))
     return roc_auc_score((is_strange & ~taught)[others], novelty[others]), before, after
 

@@ -89,7 +89,7 @@ def user(library: Library, choice: Choice, query: int, seed: int, rounds: int) -
     relevant, marks, aps = library.y == library.y[query], dict[int, bool](), list[float]()
     hidden[query] = False
     for _ in range(rounds + 1):
-        now = teacher.taught_by(teacher.said())[0]
+        now = teacher.taught_by(teacher.state())[0]
         aps.append(average_precision(now.vectors[hidden] @ now.vectors[query], relevant[hidden]))
         free = np.setdiff1d(np.flatnonzero(~hidden), [query, *marks])
         for row in choice(teacher, now, query, free, rng) if len(aps) <= rounds else []:

@@ -37,7 +37,7 @@ def test_json_has_rows_reasons_and_nothing_that_was_marked(run: Any, index: Path
     answer = json.loads(done.stdout)
     teacher = Teacher(load_index(index), Feedback(index))
     assert [one["row"] for one in answer["suggestions"]] == [one.row for one in teacher.suggest(7, query=0)]
-    assert not {one["row"] for one in answer["suggestions"]} & {m.item.value for m in teacher.said().marks}
+    assert not {one["row"] for one in answer["suggestions"]} & {m.item.value for m in teacher.state().marks}
     assert answer["suggestions"][0]["id"] == f"digit {answer['suggestions'][0]['row']}"
     assert answer["suggestions"][0]["concept"] == "digit 0"
 

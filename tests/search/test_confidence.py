@@ -8,7 +8,7 @@ from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import Teacher
 from likewise.teach.groups import Node
-from likewise.teach.lesson_card import GroupMark, Trial, marks_calibration
+from likewise.teach.learning import GroupMark, Trial, marks_calibration
 
 X, Y = load_digits(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(Y))

@@ -94,7 +94,7 @@ def test_a_deleted_picture_that_comes_back_has_its_marks_again(tmp_path: Path) -
     save_index(index_of({path: what for path, what in files.items() if what != "c"}), tmp_path / "x.index")
     without = load_index(tmp_path / "x.index")
     assert without.labels is None
-    assert Teacher(without, Feedback(tmp_path / "x.index")).said().parked == 1
+    assert Teacher(without, Feedback(tmp_path / "x.index")).state().parked == 1
     save_index(index_of({**files, "zz.jpg": "c"}), tmp_path / "x.index")
     assert load_index(tmp_path / "x.index").labels.tolist() == [None, None, "mine", None, None, None, None]  # type: ignore[union-attr]
 

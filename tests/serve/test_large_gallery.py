@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from likewise.serve import map as web_map
-from likewise.teach import cells, learning, lifted
-from likewise.teach.lifted import LiftedVectors
+from likewise.teach import learning, taught_index
+from likewise.teach.taught_index import LessonVectors
 from tests.serve.conftest import found, talking
 
 
@@ -17,8 +17,8 @@ from tests.serve.conftest import found, talking
 def taught(application: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of a server whose 400 digits count as many, after a lesson."""
     monkeypatch.setattr(learning, "MOST_ROWS", 200)
-    monkeypatch.setattr(lifted, "DENSE_UP_TO", 200)
-    monkeypatch.setattr(cells, "CENTRES", 20)
+    monkeypatch.setattr(taught_index, "DENSE_UP_TO", 200)
+    monkeypatch.setattr("likewise.teach.taught.CENTRES", 20)
     monkeypatch.setattr(web_map, "POINTS", 100)
     app = application()
     with talking(app) as client:
@@ -27,7 +27,7 @@ def taught(application: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> 
             client.post("/api/marks", json={"query": [{"row": 3}], "items": some, "right": right})
         assert client.post("/api/learn").status_code == 202
         app.state.teaching.job.wait(60)
-        assert isinstance(app.state.session.learned.G, LiftedVectors)
+        assert isinstance(app.state.session.learned.G, LessonVectors)
         yield client
 
 

@@ -259,7 +259,7 @@ def test_marks_and_lessons_stay_with_their_pictures(photos: Path) -> None:
     assert update(photos).written
     index = load_index(folder)
     assert isinstance(index.model, Taught)
-    said = Teacher(index, Feedback(folder)).said()
+    said = Teacher(index, Feedback(folder)).state()
     assert {names(folder)[row] for row in said.rows} == {"a.png", "zero/10.png", "one/1.png"}
 
 

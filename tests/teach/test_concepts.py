@@ -28,7 +28,7 @@ def test_the_rows_of_a_label_are_those_of_the_index_and_those_taught(index: Inde
     assert labelled(index, "digit 3").rows.tolist() == np.flatnonzero(Y == 3).tolist()
     teacher = Teacher(index)
     teacher.label([5, 6], "mine")
-    taught = index.with_labels(teacher.said().labels_of(index))
+    taught = index.with_labels(teacher.state().labels_of(index))
     assert labelled(taught, "mine").rows.tolist() == [5, 6]
     with pytest.raises(LikewiseError, match="no item of the index has the label 'digit3'; there is 'digit 3'"):
         labelled(index, "digit3")
@@ -71,10 +71,10 @@ def test_a_set_is_saved_in_one_step_and_rows_with_another_label_keep_it(index: I
     assert left.tolist() == np.flatnonzero(Y == 3).tolist()
     assert event is not None
     assert len(event.items) == np.sum(Y == 9)
-    assert teacher.said().labels == dict.fromkeys(np.flatnonzero(Y == 9).tolist(), "round")
+    assert teacher.state().labels == dict.fromkeys(np.flatnonzero(Y == 9).tolist(), "round")
     assert save_as_label(teacher, Concept("round", rows))[0] is None  # nothing is new
     teacher.undo()
-    assert teacher.said().labels == {}
+    assert teacher.state().labels == {}
 
 
 def test_the_list_is_what_labels_are_read_from(index: Index, tmp_path: Path) -> None:

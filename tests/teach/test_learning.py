@@ -13,10 +13,26 @@ from likewise import SimilarityLearner
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.teach import TaughtIndex, Teacher, learning
-from likewise.teach.corrections import MISSED, RIGHT, WRONG, Wanted, bounds, corrections
 from likewise.teach.groups import Group, Node
-from likewise.teach.learning import GroupLearner, group_scores, targets
-from likewise.teach.taught import beyond, prepared
+from likewise.teach.learning import (
+    MAX_WRONG,
+    MIN_RIGHT,
+    MISSED,
+    Bounds,
+    GroupLearner,
+    GroupMark,
+    Trial,
+    agreeing,
+    bounds,
+    corrections,
+    group_scores,
+    is_found,
+    marks_to_leave_out,
+    targets,
+    without,
+)
+from likewise.teach.taught import beyond, build_graph
+from likewise.teach.teacher import moved, still_on_top
 
 
 def rows(*numbers: Any) -> set[Node]:
@@ -52,8 +68,8 @@ def test_examples_are_where_they_were_said_to_be(learner, unlabelled):
     y = unlabelled[1]
     threes, eights = np.flatnonzero(y == 3)[:5], np.flatnonzero(y == 8)[:4]
     _, f = learner.learn([Group(rows(*threes), rows(*eights))])
-    assert f[threes].min() > RIGHT - 0.1
-    assert f[eights].max() < -WRONG + 0.1
+    assert f[threes].min() > MIN_RIGHT - 0.1
+    assert f[eights].max() < -MAX_WRONG + 0.1
 
 
 def test_rows_far_from_every_group_stay_exactly_as_they_were(learner, unlabelled):
@@ -76,7 +92,7 @@ def test_a_query_from_outside_is_an_example_too(learner, unlabelled, digits):
     model, _ = learner.learn([Group({Node("query", tuple(query.tolist()))} | rows(5), rows(9))])
     f = model.transform(query[None])[0, -1] / model.transform(query[None])[0, :-1].max()
     assert f > 0
-    assert model._kernel_part(learner.base.transform(query[None]))[0, 0] > RIGHT - 0.1
+    assert model._kernel_part(learner.base.transform(query[None]))[0, 0] > MIN_RIGHT - 0.1
 
 
 @pytest.mark.parametrize("first", [0, 5])
@@ -124,7 +140,7 @@ def two_clusters() -> np.ndarray:
 
 
 def test_a_group_reaches_its_own_cluster_and_not_the_other():
-    ground = prepared(two_clusters(), np.random.default_rng(0))
+    ground = build_graph(two_clusters(), np.random.default_rng(0))
     belongs, other = np.zeros((120, 1), np.float32), np.zeros((120, 1), np.float32)
     belongs[:3], other[60] = 1, 1
     T = targets(ground, belongs, other)
@@ -136,17 +152,17 @@ def test_a_group_reaches_its_own_cluster_and_not_the_other():
 def test_the_bounds_of_examples():
     belongs, other = np.array([[True], [False], [False]]), np.array([[False], [True], [False]])
     low, high = bounds(belongs, other, np.array([False]))
-    np.testing.assert_allclose(low[:, 0], [RIGHT, -np.inf, -np.inf])
-    np.testing.assert_allclose(high[:, 0], [np.inf, -WRONG, np.inf])
+    np.testing.assert_allclose(low[:, 0], [MIN_RIGHT, -np.inf, -np.inf])
+    np.testing.assert_allclose(high[:, 0], [np.inf, -MAX_WRONG, np.inf])
     assert bounds(belongs, other, np.array([True]))[1][1, 0] == 0
 
 
-def close_together() -> Wanted:
+def close_together() -> Bounds:
     """Three examples, the last two nearly equal, of which one belongs and the other does not; and one of no group."""
     Z = normalize(np.vstack([np.eye(3), np.eye(3)[2] + 0.1 * np.eye(3)[1]])).astype(np.float32)
     low, high = np.full((4, 1), -np.inf, np.float32), np.full((4, 1), np.inf, np.float32)
     low[2], high[3] = 1.5, -0.5
-    return Wanted(Z, low, high)
+    return Bounds(Z, low, high)
 
 
 def test_corrections_bring_examples_into_their_bounds_and_leave_others():
@@ -200,7 +216,7 @@ def test_a_left_out_score_is_that_of_a_lesson_without_the_mark(learner, unlabell
     index, y = unlabelled
     right, wrong = np.flatnonzero(y == 5)[:4], np.flatnonzero(y == 9)[:3]
     group = Group(rows(*right), rows(*wrong))
-    from likewise.teach.lesson_card import GroupMark
+    from likewise.teach.learning import GroupMark
 
     left = Node("row", int(right[3]))
     (trial,) = learner._trials([group], [GroupMark(0, left, True)])
@@ -238,3 +254,83 @@ def test_a_base_that_is_no_cosine_has_its_marks_left_out_too(fitted, digits):
     agrees, of = GroupLearner(index, np.random.default_rng(0)).left_out(groups)
     assert of == 10
     assert agrees >= 8
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Marks left out, and what a lesson reports
+
+
+def node(row: int) -> Node:
+    return Node("row", row)
+
+
+def on_a_circle(degrees: list[float]) -> Index:
+    X = np.column_stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))]).astype(np.float32)
+    return Index.build(Cosine().fit(X), X)
+
+
+def trial(row: int, right: bool, score: float, found: bool = True, group: int = 0) -> Trial:
+    return Trial(GroupMark(group, node(row), right), score, found)
+
+
+def test_right_ones_agree_above_the_median_of_wrong_ones_and_wrong_ones_below_that_of_right_ones():
+    trials = [
+        trial(1, True, 0.9),
+        trial(2, True, 0.2),
+        trial(3, False, 0.5),
+        trial(4, False, 0.1),
+        trial(5, False, 0.8),
+    ]
+    assert agreeing(trials) == (3, 5)  # .9; .5 and .1 are below .55, .2 is not above .5, .8 not below .55
+
+
+def test_marks_of_another_group_do_not_count():
+    trials = [trial(1, True, 0.1, found=True), trial(2, False, 0.9, found=False, group=1)]
+    assert agreeing(trials) == (2, 2)
+
+
+def test_in_a_group_of_one_kind_right_ones_agree_if_found_and_wrong_ones_if_not():
+    assert agreeing([trial(1, True, 0.5, found=True), trial(2, True, 0.5, found=False)]) == (1, 2)
+    assert agreeing([trial(1, False, 0.5, found=True), trial(2, False, 0.5, found=False)]) == (1, 2)
+
+
+def test_found_is_on_the_first_page_or_in_the_first_twentieth():
+    assert [is_found(above, 100) for above in (23, 24)] == [True, False]
+    assert [is_found(above, 8_000) for above in (399, 400)] == [True, False]
+
+
+def test_a_group_of_one_keeps_its_only_example():
+    group = Group({node(1)}, {node(2), node(3)})
+    assert [(mark.node, mark.right) for mark in marks_to_leave_out([group])] == [(node(2), False), (node(3), False)]
+
+
+def test_queries_and_labels_are_not_left_out():
+    group = Group({node(1), Node("query", (0.5,)), Node("label", "x")}, {node(2)})
+    assert [mark.node for mark in marks_to_leave_out([group])] == [node(1)]
+    assert [mark.node for mark in marks_to_leave_out([group], {node(2)})] == [node(2)]
+    assert marks_to_leave_out([group], set()) == []
+
+
+def test_of_many_marks_a_sample_of_60_is_left_out():
+    group = Group({node(row) for row in range(100)}, {node(row) for row in range(100, 200)})
+    marks = marks_to_leave_out([group])
+    assert len(set(marks)) == 60
+    assert {mark.right for mark in marks} == {True, False}
+
+
+def test_what_is_left_says_nothing_about_the_node():
+    group = without(Group({node(1), node(2)}, {node(3), node(1)}), node(1))
+    assert (group.belongs, group.other) == ({node(2)}, {node(3)})
+
+
+def test_moved_counts_new_results():
+    before, after = on_a_circle([0, 10, 20, 170, 180]), on_a_circle([0, 160, 20, 10, 180])
+    assert moved(before, after, [0], k=2) == 1  # 1 and 2, then 3 and 2
+    assert moved(before, before, [0, 3], k=2) == 0
+    assert moved(before, after, [], k=2) == 0
+
+
+def test_still_on_top_lists_wrong_ones_among_the_first():
+    index = on_a_circle([0, 10, 20, 170, 180])
+    assert still_on_top(index, [(0, 1), (0, 4), (4, 3)], k=2) == [(0, 1), (4, 3)]
+    assert still_on_top(index, []) == []

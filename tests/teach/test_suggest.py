@@ -195,13 +195,13 @@ def _unmarked_share(index: Index, y: np.ndarray, how: str, query: int) -> float:
     """After 20 marks, the share of right ones among the first of the rows that cannot be marked."""
     teacher, hidden = Teacher(index), np.arange(len(index)) % 2 == 1
     for _ in range(2):
-        now = teacher.taught_by(teacher.said())[0]
-        free = np.setdiff1d(np.flatnonzero(~hidden), [query, *teacher.said().rows])
+        now = teacher.taught_by(teacher.state())[0]
+        free = np.setdiff1d(np.flatnonzero(~hidden), [query, *teacher.state().rows])
         ranked = free[np.argsort(-(now.vectors[free] @ now.vectors[query]), kind="stable")]
         rows = ranked[:10].tolist() if how == "top" else [s.row for s in teacher.suggest(query=query, among=free)]
         for row in rows:
             teacher.mark(query, row, bool(y[row] == y[query]))
-    now = teacher.taught_by(teacher.said())[0]
+    now = teacher.taught_by(teacher.state())[0]
     hidden[query] = False
     scores = now.vectors[hidden] @ now.vectors[query]
     right = y[hidden] == y[query]

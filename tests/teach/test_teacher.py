@@ -286,10 +286,10 @@ def test_several_queries_and_items_are_one_step(digits: Digits, tmp_path: Path) 
     teacher.mark([1, 2], [3, 4], True)
     teacher.label([7, 8, 9], "x")
     assert len(Feedback(tmp_path).events()) == 2
-    assert len(teacher.said().marks) == 4
-    assert teacher.said().labels == {7: "x", 8: "x", 9: "x"}
+    assert len(teacher.state().marks) == 4
+    assert teacher.state().labels == {7: "x", 8: "x", 9: "x"}
     teacher.undo()
-    assert teacher.said().labels == {}
+    assert teacher.state().labels == {}
 
 
 def test_the_last_word_counts(digits: Digits) -> None:
@@ -298,7 +298,7 @@ def test_the_last_word_counts(digits: Digits) -> None:
     teacher.mark(1, [3, 4, 5], True)
     teacher.mark(1, 4, False)
     teacher.mark(1, 5, None)
-    assert [(mark.item.value, mark.right) for mark in teacher.said().marks] == [(3, True), (4, False)]
+    assert [(mark.item.value, mark.right) for mark in teacher.state().marks] == [(3, True), (4, False)]
     teacher.label([7, 8], "x")
     teacher.label(8, None)
     labels = teacher.learn().index.labels
@@ -400,7 +400,7 @@ while True:
 def test_killed_during_a_lesson_the_old_or_the_new_one_is_there(folder: Path) -> None:
     teacher = taught(folder)
     before, events = teacher.index.vectors, teacher.events
-    after = teacher.taught_by(teacher.said())[0].vectors
+    after = teacher.taught_by(teacher.state())[0].vectors
     rng, kills = np.random.default_rng(0), 0
     while kills < 3 or len(Feedback(folder)._history) == len(events):  # until it did learn
         assert kills < 40

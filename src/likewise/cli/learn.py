@@ -61,7 +61,7 @@ def learn(
 
 
 def _check(teacher: Any, index: Path) -> None:
-    said = teacher.said()
+    said = teacher.state()
     if said.parked:
         note(f"{plural(said.parked, 'step')} about items that are no longer in {index} left out")
     if not said.marks and not said.labels:

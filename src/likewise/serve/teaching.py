@@ -24,7 +24,7 @@ from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
 from likewise.teach.suggest import Concept as TaughtConcept
 from likewise.teach.suggest import Suggestion
-from likewise.teach.teacher import in_force, listener, opened_feedback
+from likewise.teach.teacher import in_force, opened_feedback
 from likewise.utils.threads import blas_threads, n_cores
 
 MOST_LABELLED = 10_000  # items of one step
@@ -55,7 +55,6 @@ class TeachingSession:
         self.job = Job("lesson", folder)
         self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
         self._teacher = Teacher(index, self.feedback)
-        self._listener = listener(self._teacher.untaught, self.feedback)
         self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their numbers
         self._labelled: set[int] = set()
         self._subscribers: list[Subscriber] = []
@@ -226,7 +225,7 @@ class TeachingSession:
 
     def _refresh_labels(self) -> None:
         """Show the last label given to each item, or its original one."""
-        given, original = self._listener.said(self.events).labels, self._teacher.untaught.labels
+        given, original = self._teacher.state().labels, self._teacher.untaught.labels
         for row in self._labelled | set(given):
             label = given[row] if row in given else None if original is None else original[row]
             self.session.set_label(row, None if label is None else str(label))
@@ -249,19 +248,22 @@ class TeachingSession:
 
     def distinct(self) -> tuple[tuple[int, ...], ...]:
         """Sets of rows that are no duplicates of one another."""
-        return self._listener.said(self.events).distinct
+        return self._teacher.state().distinct
 
     def entries(self) -> list[dict[str, Any]]:
         """Marks and labels as the page shows them."""
         return [self._entry(event) for event in self.events if event.kind in ("mark", "label")]
 
     def _entry(self, event: Event) -> dict[str, Any]:
+        resolver = self._teacher.resolver
         return {
             "id": event.id,
             "kind": event.kind,
-            "queries": [self._listener.row(query) if isinstance(query, ItemRef) else None for query in event.queries],
+            "queries": [
+                self._teacher.resolver.row(query) if isinstance(query, ItemRef) else None for query in event.queries
+            ],
             "uploads": [self._uploads.get(query) if isinstance(query, str) else None for query in event.queries],
-            "items": self._listener.rows(event),
+            "items": resolver.rows(event),
             "right": event.right,
             "label": None if event.label is None else str(event.label),
             "who": event.who,

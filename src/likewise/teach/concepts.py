@@ -72,7 +72,7 @@ def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Co
 
     Items marked wrong for one that has the label are left out. Without a cut-off these are the items with the label."""
     index = teacher.index
-    labels = teacher.said().labels_of(teacher.untaught)  # those given since the last lesson too
+    labels = teacher.state().labels_of(teacher.untaught)  # those given since the last lesson too
     own = labelled(index, name, labels)
     if at_most_wrong is None:
         return own
@@ -87,7 +87,7 @@ def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Co
 def _said_of(teacher: Teacher, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows that belong to those of a label by what was marked, these included, and rows that do not."""
     queries = set(own.tolist())
-    marks = [mark for mark in teacher.said().marks if mark.query.kind == "row" and mark.query.value in queries]
+    marks = [mark for mark in teacher.state().marks if mark.query.kind == "row" and mark.query.value in queries]
     items = {right: [int(str(mark.item.value)) for mark in marks if mark.right == right] for right in (True, False)}
     wrong = np.array(items[False], dtype=np.int64)
     return np.setdiff1d(np.union1d(own, items[True]).astype(np.int64), wrong), np.setdiff1d(wrong, own)
@@ -158,7 +158,7 @@ def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Ev
     An item has one label: rows that have another keep it, and are returned with the event, which is None if no row is
     left.
     """
-    labels = teacher.said().labels_of(teacher.untaught)
+    labels = teacher.state().labels_of(teacher.untaught)
     own = np.array([None] * len(concept) if labels is None else labels[concept.rows], dtype=object)
     other = np.array([label is not None and str(label) != concept.name for label in own], dtype=bool)
     new = concept.rows[~other & np.array([label is None for label in own], dtype=bool)]

@@ -1,11 +1,16 @@
 """Groups: the rows and queries that marks and labels say belong together, and those that do not belong to them."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
+
+from likewise.search.identity import ItemRef
+from likewise.search.index import BaseIndex
+from likewise.teach.feedback import Event, Feedback
 
 
 class Node(NamedTuple):
@@ -141,3 +146,96 @@ def _add_labelled_rows(group: Group, by_label: Mapping[Any, set[Node]]) -> None:
     if own:
         for label, rows in by_label.items():
             (group.belongs if label in own else group.other).update(rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What marks and labels say of the rows of an index, wherever these rows are now
+
+
+@dataclass(frozen=True)
+class FeedbackState:
+    """The last word on each pair of a query and an item, and on the label of each row."""
+
+    marks: tuple[Mark, ...] = ()
+    labels: Mapping[int, Any] = field(default_factory=dict)  # None where a label was removed
+    distinct: tuple[tuple[int, ...], ...] = ()
+    parked: int = 0  # events about items that are not in the index: they count again when these are back
+
+    @property
+    def rows(self) -> set[int]:
+        """The rows that something was said about."""
+        nodes = [node for mark in self.marks for node in (mark.query, mark.item)]
+        return {int(str(node.value)) for node in nodes if node.kind == "row"} | set(self.labels)
+
+    @property
+    def explicit(self) -> set[Node]:
+        """The rows that were marked or labelled themselves."""
+        return {mark.item for mark in self.marks} | {Node("row", row) for row in self.labels}
+
+    @property
+    def queries(self) -> list[int]:
+        """Rows that were queries of marks."""
+        found = (mark.query.value for mark in self.marks if mark.query.kind == "row")
+        return sorted({int(str(row)) for row in found})
+
+    @property
+    def wrong(self) -> list[tuple[int, int]]:
+        """Rows of queries and of items that were marked wrong for them."""
+        pairs = [(m.query.value, m.item.value) for m in self.marks if m.query.kind == "row" and not m.right]
+        return [(int(str(query)), int(str(item))) for query, item in pairs]
+
+    def labels_of(self, index: BaseIndex) -> np.ndarray | None:
+        """The labels of an index, with those that were given or removed."""
+        if not self.labels:
+            return index.labels
+        labels = np.full(len(index), None, dtype=object) if index.labels is None else index.labels.copy()
+        for row, label in self.labels.items():
+            labels[row] = label
+        return labels
+
+
+class Resolver:
+    """Finds the rows of an index that events refer to."""
+
+    def __init__(self, index: BaseIndex, feedback: Feedback) -> None:
+        self._identities, self._feedback, self._width = index.identities, feedback, index.raw.shape[1]
+
+    def state(self, events: Iterable[Event]) -> FeedbackState:
+        """The last mark of each pair and the last label of each row."""
+        marks: dict[tuple[Node, Node], bool | None] = {}
+        labels: dict[int, Any] = {}
+        distinct: list[tuple[int, ...]] = []
+        parked = 0
+        for event in events:
+            items, queries = self.rows(event), self.queries(event)
+            parked += not items or (event.kind == "mark" and not queries)
+            if event.kind == "label":
+                labels.update(dict.fromkeys(items, event.label))
+            elif event.kind == "mark":
+                marks.update({(query, Node("row", row)): event.right for query in queries for row in items})
+            elif len(items) > 1:
+                distinct.append(tuple(items))
+        kept = [Mark(*pair, right) for pair, right in marks.items() if right is not None and pair[0] != pair[1]]
+        return FeedbackState(tuple(kept), labels, tuple(distinct), parked)
+
+    def rows(self, event: Event) -> list[int]:
+        """The rows of the items of an event that are in the index."""
+        found = (self.row(reference) for reference in event.items)
+        return list(dict.fromkeys(row for row in found if row is not None))
+
+    def queries(self, event: Event) -> list[Node]:
+        """The queries of an event that are in the index or were given as numbers."""
+        return [node for node in map(self._node, event.queries) if node is not None]
+
+    def row(self, reference: ItemRef) -> int | None:
+        """Where an item is now; None if it is not here."""
+        return self._identities.row(reference, self._feedback.aliases)
+
+    def _node(self, query: ItemRef | str) -> Node | None:
+        if isinstance(query, ItemRef):
+            row = self.row(query)
+            return None if row is None else Node("row", row)
+        numbers = self._feedback.numbers(query)
+        if numbers is None or len(numbers) != self._width:
+            return None
+        return Node("query", tuple(numbers.tolist()))

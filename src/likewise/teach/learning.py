@@ -5,26 +5,27 @@ a kernel. This gives one more coordinate per group beside those of the model. A 
 themselves where they were said to belong, also where the first one cannot tell them from their neighbours.
 """
 
+from __future__ import annotations
+
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from statistics import median
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
+from likewise.evaluate.calibration import Calibration, Evidence
 from likewise.learn.base import SimilarityModel
 from likewise.learn.maths.kernels import Features
 from likewise.search.approximate import Approximate
 from likewise.search.index import Index
-from likewise.teach.cells import Cells
-from likewise.teach.corrections import Wanted, bounds, corrections
 from likewise.teach.groups import Group, Node
-from likewise.teach.lesson_card import GroupMark, LeftOut, Trial, agreeing, is_found, marks_to_leave_out, without
-from likewise.teach.lifted import Reached
-from likewise.teach.taught import Ground, Taught, beyond, prepared
+from likewise.teach.taught import GalleryGraph, Partition, Taught, beyond, build_graph
+from likewise.teach.taught_index import ChangedRows
 
 # Measured by `python -m benchmarks.teaching_photos` on Caltech101: results hardly change around these values.
 MOST_ROWS = 20_000  # of a larger gallery a sample of rows is used: the graph costs rows²
@@ -105,33 +106,33 @@ class GroupLearner:
         self._place = np.full(len(index), -1)
         self._place[self._rows] = np.arange(len(self._rows))
         self._lock = threading.Lock()
-        self._prepared: tuple[Ground, float] | None = None
-        self._cells: Cells | None = None  # of a gallery that is larger than the graph
+        self._prepared: tuple[GalleryGraph, float] | None = None
+        self._partition: Partition | None = None  # of a gallery that is larger than the graph
         self._near: dict[Node, tuple[np.ndarray, np.ndarray]] = {}
 
-    def prepare(self) -> tuple[Ground, float]:
+    def prepare(self) -> tuple[GalleryGraph, float]:
         """The graph and the kernel of the gallery, and the scale of the base's scores."""
         with self._lock:
             if self._prepared is None:
-                ground = prepared(self._directions(self._V[self._rows]), self._rng)
+                gallery = build_graph(self._directions(self._V[self._rows]), self._rng)
                 scale = 1.0 if self.cosine else _spread_of_scores(self.base, self._index, self._rng)
                 if len(self._rows) < len(self._index):
-                    self._cells = self._new_cells(ground)
-                self._prepared = ground, scale
+                    self._partition = self._new_partition(gallery)
+                self._prepared = gallery, scale
             return self._prepared
 
-    def _new_cells(self, ground: Ground) -> Cells:
+    def _new_partition(self, gallery: GalleryGraph) -> Partition:
         engine = self._index.engine if self._index.approximate and self.cosine else None
         if isinstance(engine, Approximate) and engine.kind != "hnsw":
-            return Cells.of_lists(engine.index)
-        return Cells.of(ground.z, lambda rows: self._directions(self._V[rows]), len(self._index))
+            return Partition.of_lists(engine.index)
+        return Partition.of(gallery.z, lambda rows: self._directions(self._V[rows]), len(self._index))
 
     @property
     def rows(self) -> np.ndarray:
         """The rows of the index that are part of the graph."""
         return self._rows
 
-    def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | Reached]:
+    def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | ChangedRows]:
         """The taught model, and its kernel part for all rows, or for those it reaches in a large gallery."""
         examples = self._examples(groups)
         found = self._coordinates(examples)
@@ -145,9 +146,9 @@ class GroupLearner:
             cosine=self.cosine,
             scale=self.prepare()[1],
         )
-        return model, found.rows if self._cells is None else self._reached(self._cells, found, examples)
+        return model, found.rows if self._partition is None else self._reached(self._partition, found, examples)
 
-    def _reached(self, cells: Cells, found: Coordinates, examples: Examples) -> Reached:
+    def _reached(self, cells: Partition, found: Coordinates, examples: Examples) -> ChangedRows:
         """Rows beyond the threshold, in the cells of examples and rows of the graph that come at least halfway."""
         on_graph, off_graph = (_halfway(F) for F in (found.rows, found.at(examples.Z)))
         rows = cells.around(self.prepare()[0].z[on_graph], examples.Z[off_graph])
@@ -156,20 +157,20 @@ class GroupLearner:
         values += [found.at(self._directions(self._V[part])) for part in parts]
         F = np.concatenate(values)
         kept = np.abs(F).max(axis=1, initial=0) > THRESHOLD
-        return Reached(rows[kept], F[kept])
+        return ChangedRows(rows[kept], F[kept])
 
     def _coordinates(self, examples: Examples, alone: bool = False) -> Coordinates:
         """One coordinate per group; `alone` if they say nothing about each other."""
-        ground, _ = self.prepare()
-        T = targets(ground, examples.belongs, examples.other)
-        ridge = ground.ridge(T)
+        gallery, _ = self.prepare()
+        T = targets(gallery, examples.belongs, examples.other)
+        ridge = gallery.ridge(T)
         A = ridge.coefficients(T)
         wide = Coordinates(ridge.features, A, ridge.values(A))
         rows = examples.rows
         F = np.vstack([wide.rows[rows], wide.at(examples.Z)])
-        goal = Wanted(np.vstack([ground.z[rows], examples.Z]), *bounds(*examples.sides, examples.by_label))
-        narrow, B = corrections(goal, F, ground.narrow, alone)
-        return wide.plus(narrow, B, narrow.blockwise(ground.z, B))
+        goal = Bounds(np.vstack([gallery.z[rows], examples.Z]), *bounds(*examples.sides, examples.by_label))
+        narrow, B = corrections(goal, F, gallery.narrow, alone)
+        return wide.plus(narrow, B, narrow.blockwise(gallery.z, B))
 
     # -- marks left out -----------------------------------------------------------------------------------------------
 
@@ -318,11 +319,11 @@ def _row(node: Node) -> int:
 # What the groups say about all rows
 
 
-def targets(ground: Ground, belongs: np.ndarray, other: np.ndarray) -> np.ndarray:
+def targets(gallery: GalleryGraph, belongs: np.ndarray, other: np.ndarray) -> np.ndarray:
     """How far each group reaches each row, from 0 to MOST: 1 or more for its first rows, then falling off."""
     g = belongs.shape[1]
     # Roots: what spreads falls off over orders of magnitude, and a regression would fit the first few rows only.
-    R = np.sqrt(ground.spread(np.hstack([_shares(belongs), _shares(other)])))
+    R = np.sqrt(gallery.spread(np.hstack([_shares(belongs), _shares(other)])))
     marks = ((belongs > 0) | (other > 0)).sum(axis=0) - 1
     R = R[:, :g] - (AGAINST * marks / (marks + 1)).astype(np.float32) * R[:, g:]
     T = np.clip(R / _level(R, belongs), 0, MOST)
@@ -352,3 +353,181 @@ def _spread_of_scores(base: SimilarityModel, index: Index, rng: np.random.Genera
     rows = np.sort(rng.permutation(len(index))[:300])
     S = base.transform_query(np.asarray(index.raw[rows], np.float32)) @ index.plain_vectors[rows].T
     return float(S.std()) or 1.0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Examples: a narrow kernel puts them where they were said to belong
+
+# Measured with the settings of `likewise.teach.learning`: results hardly change around these values.
+MIN_RIGHT = 1.5  # least coordinate of an example
+# Minus this is the most of a row marked wrong: below rows of other kinds, yet hardly longer for other queries.
+MAX_WRONG = 0.45
+MISSED = 0.05  # examples closer to what they should be are not corrected
+CORRECTIONS = 3  # times
+MOST_CORRECTED = 600  # examples, those that are furthest off first
+DAMPING = 1e-2  # of the corrections, for examples that are nearly equal and contradict each other
+
+
+class Bounds(NamedTuple):
+    """Unit rows of examples, and bounds of the coordinate of each group there, (m, g) both."""
+
+    Z: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def missing(self, F: np.ndarray) -> np.ndarray:
+        """What has to be added to F to be within the bounds."""
+        return np.clip(F, self.low, self.high) - F
+
+
+def bounds(belongs: np.ndarray, other: np.ndarray, by_label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At least MIN_RIGHT where an example belongs, at most -MAX_WRONG where it was marked wrong.
+
+    In a group with a label, rows that do not belong need not fall below 0: most of them merely have another label.
+    """
+    most = np.where(by_label, 0, -MAX_WRONG)
+    low = np.where(belongs & ~other, MIN_RIGHT, -np.inf)
+    return low.astype(np.float32), np.where(other, most, np.inf).astype(np.float32)
+
+
+def corrections(goal: Bounds, F: np.ndarray, narrow: float, alone: bool = False) -> tuple[Features, np.ndarray]:
+    """A narrow kernel at examples, and coefficients that bring their coordinates F into the bounds.
+
+    Examples that the corrections of others would push out of their bounds join in. A group leaves the coordinates of
+    other groups' examples as they are, unless each is to be solved `alone`.
+    """
+    missing, bounded = goal.missing(F), np.isfinite(goal.low) | np.isfinite(goal.high)
+    features, B = Features(goal.Z[:1], narrow), np.zeros_like(F[:1])  # adds nothing
+    chosen, now = np.empty(0, np.int64), F
+    for _ in range(CORRECTIONS):
+        new = _furthest(goal, now, chosen)
+        if not len(new):
+            break
+        chosen = np.concatenate([chosen, new])
+        features = Features(goal.Z[chosen], narrow)
+        B = _solved(features, missing[chosen], bounded[chosen] if alone else None)
+        now = F + features(goal.Z) @ B
+    return features, B
+
+
+def _furthest(goal: Bounds, F: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Examples out of their bounds, the furthest first, without those already known."""
+    off = np.abs(goal.missing(F)).max(axis=1, initial=0)
+    off[known] = 0
+    rows = np.argsort(-off, kind="stable")[: MOST_CORRECTED - len(known)]
+    return rows[off[rows] > MISSED]
+
+
+def _solved(features: Features, missing: np.ndarray, bounded: np.ndarray | None) -> np.ndarray:
+    """Coefficients that add what is missing at the landmarks; with `bounded`, by these rows of each column only."""
+    K = features(features.landmarks).astype(float)
+    K[np.diag_indices_from(K)] += DAMPING
+    if bounded is None:
+        return np.linalg.solve(K, missing).astype(np.float32)
+    B = np.zeros(missing.shape, np.float32)
+    for column, rows in enumerate(bounded.T):
+        B[rows, column] = np.linalg.solve(K[np.ix_(rows, rows)], missing[rows, column])
+    return B
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Marks left out: does a lesson agree with a mark that it did not learn from?
+
+FIRST = 24  # results of a page
+MOST_LEFT_OUT = 60  # marks; of more a sample is left out
+FEWEST_MARKS = 8  # of either kind: fewer say nothing
+
+
+class LeftOut(NamedTuple):
+    """Of so many marks that were left out in turn, how many the ranking learned from the others agrees with."""
+
+    agrees: int
+    of: int
+
+
+class GroupMark(NamedTuple):
+    """A row that belongs to a group, or does not."""
+
+    group: int
+    node: Node
+    right: bool
+
+
+class Trial(NamedTuple):
+    """A mark, its score by a lesson without it, and whether that puts it among the first results.
+
+    `others` are scores of some other rows, marked or not, spread over the gallery.
+    """
+
+    mark: GroupMark
+    score: float
+    found: bool
+    others: Sequence[float] = ()
+
+
+def marks_to_leave_out(groups: Sequence[Group], explicit: Collection[Node] | None = None) -> list[GroupMark]:
+    """Marks that can be left out of their group: what is left still has an example; at most MOST_LEFT_OUT, a sample.
+
+    `explicit` are the rows that were marked or labelled; None takes all rows of the groups, but of a group with a label
+    only those that belong to it.
+    """
+    known = None if explicit is None else {node for node in explicit if node.kind == "row"}
+    sides = [_sides(group, known) for group in groups]
+    starts = np.cumsum([0, *(len(right) + len(wrong) for right, wrong in sides)])
+    chosen = np.sort(np.random.default_rng(0).permutation(starts[-1])[:MOST_LEFT_OUT])
+    places = np.searchsorted(starts, chosen, side="right") - 1
+    listed = {place: _listed(place, *sides[place]) for place in set(places.tolist())}  # with many labels, few groups
+    return [listed[place][number - starts[place]] for place, number in zip(places.tolist(), chosen, strict=True)]
+
+
+def _sides(group: Group, explicit: Set[Node] | None) -> tuple[Set[Node], Set[Node]]:
+    """Rows that can be left out: those that belong, and those that do not."""
+    examples = {node for node in group.belongs if node.kind != "label"}
+    right = {node for node in examples if node.kind == "row"} if len(examples) > 1 else set()
+    if explicit is not None:
+        return right & explicit, group.other & explicit
+    is_labelled = len(examples) < len(group.belongs)
+    return right, set() if is_labelled else {node for node in group.other if node.kind == "row"}
+
+
+def _listed(place: int, right: Set[Node], wrong: Set[Node]) -> list[GroupMark]:
+    found = [*((node, True) for node in right), *((node, False) for node in wrong)]
+    return [GroupMark(place, node, is_right) for node, is_right in sorted(found, key=repr)]
+
+
+def without(group: Group, *nodes: Node) -> Group:
+    """The group as if nothing had been said about these nodes."""
+    return Group(group.belongs.difference(nodes), group.other.difference(nodes))
+
+
+def agreeing(trials: Sequence[Trial]) -> LeftOut:
+    """A right mark agrees if it scores above the median of its group's wrong ones, each left out too, and vice versa.
+
+    In a group with marks of one kind, right ones agree if they are among the first results, wrong ones if not.
+    """
+    return LeftOut(sum(_agrees(trial, trials) for trial in trials), len(trials))
+
+
+def _agrees(trial: Trial, trials: Sequence[Trial]) -> bool:
+    mark = trial.mark
+    others = [t.score for t in trials if t.mark.group == mark.group and t.mark.right != mark.right]
+    if others:
+        return trial.score > median(others) if mark.right else trial.score < median(others)
+    return trial.found == mark.right
+
+
+def is_found(above: int, n: int) -> bool:
+    """Whether a row with so many of n rows above it is on the first page, or in the first twentieth of many.
+
+    A concept may have more rows than a page; a row put anywhere would still be found one time in twenty only.
+    """
+    return above < max(FIRST, n // 20)
+
+
+def marks_calibration(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """What scores mean after a lesson, by marks that were left out of it in turn; None if they are too few."""
+    scores = {right: [trial.score for trial in trials if trial.mark.right == right] for right in (True, False)}
+    if min(map(len, scores.values())) < FEWEST_MARKS:
+        return None
+    others = [score for trial in trials for score in trial.others]
+    return Calibration({0: Evidence.of_marks(scores[True], scores[False], others)}).as_dict()

@@ -102,13 +102,13 @@ def most_telling(C: np.ndarray, weights: np.ndarray, n: int) -> list[Chosen]:
 
 def suggested(learner: GroupLearner, concept: Concept, n: int, among: np.ndarray) -> list[Suggestion]:
     """The n items `among` rows of the index that would teach most about a concept; none that it was said of."""
-    ground, scores = learner.prepare()[0], next(learner.rankings([concept.group])).rows
+    gallery, scores = learner.prepare()[0], next(learner.rankings([concept.group])).rows
     marked = _Marked(learner, concept.group, scores)
     free = np.isin(learner.rows, among) & ~marked.rows
     first = _highest(scores, free)
     if not len(first):
         return []
-    C = covariance(ground.features, ground.z[first], marked.directions())
+    C = covariance(gallery.features, gallery.z[first], marked.directions())
     weights = np.exp(-np.arange(len(first), dtype=np.float32) / FALL)
     variance = np.diag(C)
     return [
@@ -160,9 +160,9 @@ def suggested_in_turn(
 
 def a_start(learner: GroupLearner, n: int, among: np.ndarray) -> list[Suggestion]:
     """Where nothing was marked: the n items that represent most others."""
-    ground = learner.prepare()[0]
+    gallery = learner.prepare()[0]
     rows = np.flatnonzero(np.isin(learner.rows, among))
     some = np.sort(np.random.default_rng(0).permutation(rows)[:MOST_CANDIDATES])
-    C = covariance(ground.features, ground.z[some], ground.z[:0])
+    C = covariance(gallery.features, gallery.z[some], gallery.z[:0])
     chosen = most_telling(C, np.ones(len(some), np.float32), n)
     return [Suggestion(int(learner.rows[some[place]]), None, gain, "typical") for place, gain in chosen]

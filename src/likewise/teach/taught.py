@@ -1,5 +1,8 @@
 """A model taught by clicks: one more coordinate for each group that was taught, and how examples spread to others."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -202,7 +205,7 @@ class KernelRidge:
 
 
 @dataclass(frozen=True)
-class Ground:
+class GalleryGraph:
     """Unit rows z, their graph of neighbours, and the kernel for regressing on z.
 
     `narrow` is γ of a kernel that hardly reaches the nearest neighbour of a row.
@@ -260,7 +263,7 @@ class Ground:
         return found
 
 
-def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
+def build_graph(z: np.ndarray, rng: np.random.Generator) -> GalleryGraph:
     """Compute everything that depends only on unit rows z."""
     z = np.ascontiguousarray(z, dtype=np.float32)
     landmarks = z[sample_rows(len(z), LANDMARKS, rng)]
@@ -268,7 +271,7 @@ def prepared(z: np.ndarray, rng: np.random.Generator) -> Ground:
     phi = features(z)
     gram = phi.T @ phi + np.float32(RIDGE) * features(landmarks)
     columns, cosines = _nearest(z)
-    return Ground(z, _graph(columns, cosines), features, phi, gram, _narrow(cosines, float(features.gamma)))
+    return GalleryGraph(z, _graph(columns, cosines), features, phi, gram, _narrow(cosines, float(features.gamma)))
 
 
 def _nearest(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -304,3 +307,50 @@ def _graph(columns: np.ndarray, cosines: np.ndarray) -> sp.csr_array:
     degree = 1 / np.sqrt(np.maximum(np.asarray(W.sum(axis=1)).ravel(), 1e-12))
     D = sp.diags_array(degree.astype(np.float32))
     return sp.csr_array(D @ W @ D)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Large galleries: cells of similar rows, so that a lesson looks only at those that it may reach
+
+CENTRES = 1_000  # cells: each is a thousandth of the gallery, and finding them costs a product per row and centre
+AROUND = 3  # cells that an example may reach, in addition to those of similar rows
+_ASSIGNED = 1 << 16  # rows assigned at a time
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows by the nearest of some centres: cell i has the rows order[starts[i]:starts[i + 1]]."""
+
+    centres: Exact
+    order: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, Z: np.ndarray, directions: Callable[[slice], np.ndarray], n: int) -> Self:
+        """Partition of n unit rows, which `directions` gives by ranges; the centres are some of the rows Z."""
+        centres = Exact(Z[np.unique(np.linspace(0, len(Z) - 1, CENTRES).astype(int))])
+        cell = np.empty(n, np.int32)
+        for start in range(0, n, _ASSIGNED):
+            part = slice(start, min(n, start + _ASSIGNED))
+            cell[part] = centres.candidates(np.ascontiguousarray(directions(part), np.float32), 1)[:, 0]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=len(centres)))])
+        return cls(centres, np.argsort(cell, kind="stable").astype(np.int32), starts)
+
+    @classmethod
+    def of_lists(cls, index: Any) -> Self:
+        """The inverted lists of a faiss index: they are such cells, and need not be found again."""
+        import faiss
+
+        lists = index.invlists
+        rows = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)) for i in range(lists.nlist)]
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
+        return cls(Exact(index.quantizer.reconstruct_n(0, lists.nlist)), np.concatenate(rows).astype(np.int32), starts)
+
+    def around(self, near: np.ndarray, examples: np.ndarray) -> np.ndarray:
+        """Rows of the cells of some unit rows, and of the first few cells of examples, in ascending order."""
+        found = [np.empty(0, np.int64)]
+        for Z, k in ((near, 1), (examples, min(AROUND, len(self.centres)))):
+            if len(Z):
+                found.append(self.centres.candidates(np.ascontiguousarray(Z, np.float32), k).ravel())
+        parts = [self.order[self.starts[i] : self.starts[i + 1]] for i in np.unique(np.concatenate(found))]
+        return np.sort(np.concatenate([np.empty(0, np.int32), *parts])).astype(np.int64)

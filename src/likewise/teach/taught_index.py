@@ -1,19 +1,31 @@
 """An index under a lesson: the same gallery, searched by what was learned from marks and labels."""
 
+from __future__ import annotations
+
+import hashlib
 import os
+import re
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from likewise.errors import LikewiseError
+from likewise.learn.model_file import save_model
 from likewise.search.identity import Identities, ItemRef, edited
 from likewise.search.index import BaseIndex, Index
 from likewise.search.rank import Engine
 from likewise.search.smoothed_gallery import with_base_part
+from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
-from likewise.teach.lifted import LiftedEngine, LiftedVectors, Reached, after_lesson
 from likewise.teach.taught import Taught
+from likewise.utils.files import make_folder
+from likewise.utils.top_k import top_k
+
+if TYPE_CHECKING:
+    from likewise.search.index import Index
 
 
 class TaughtIndex(BaseIndex):
@@ -27,13 +39,13 @@ class TaughtIndex(BaseIndex):
         The gallery before any lesson.
     lesson : Taught or None
         The model after the lesson; None if only labels were given.
-    part : array, Reached or None
+    part : array, ChangedRows or None
         What the lesson adds to all rows, or to those it reached, if it has been computed already.
     labels : labels of all rows; those of the index if None
     """
 
     def __init__(
-        self, index: Index, lesson: Taught | None, part: np.ndarray | Reached | None = None, labels: Any = None
+        self, index: Index, lesson: Taught | None, part: np.ndarray | ChangedRows | None = None, labels: Any = None
     ) -> None:
         vectors = index.plain_vectors if lesson is None else after_lesson(lesson, index.plain_vectors, part)
         items = index.items.with_labels(labels)
@@ -41,12 +53,12 @@ class TaughtIndex(BaseIndex):
         super().__init__(index.model if lesson is None else lesson, index.raw, vectors, items, **shared)
         self.index, self.lesson = index, lesson
         self.approximate, self.neighbours, self.folder = index.approximate, index.neighbours, index.folder
-        if lesson is None or isinstance(vectors, LiftedVectors):
+        if lesson is None or isinstance(vectors, LessonVectors):
             self.recall = index.recall
         directions = None if lesson is None or index._smoothed is None else index._smoothed.vectors
         if directions is None:
             self.vectors = index.vectors if lesson is None else vectors
-        elif isinstance(vectors, LiftedVectors):
+        elif isinstance(vectors, LessonVectors):
             self.vectors = vectors.with_base(directions)
         else:
             self.vectors = with_base_part(vectors, directions)
@@ -75,19 +87,19 @@ class TaughtIndex(BaseIndex):
     def _new_engine(self) -> Engine:
         if self.lesson is None:
             return self.index.engine
-        if isinstance(self.vectors, LiftedVectors):
-            return LiftedEngine(self.vectors, self.index.engine)
+        if isinstance(self.vectors, LessonVectors):
+            return LessonEngine(self.vectors, self.index.engine)
         return super()._new_engine()
 
-    def plus(self, rows: Any, items: Any = None) -> "TaughtIndex":
+    def plus(self, rows: Any, items: Any = None) -> TaughtIndex:
         """The index with raw rows appended, under the same lesson."""
         return self._about(self.index.plus(rows, items))
 
-    def minus(self, ids: Any) -> "TaughtIndex":
+    def minus(self, ids: Any) -> TaughtIndex:
         """The index without the items with these ids, under the same lesson."""
         return self._about(self.index.minus(ids))
 
-    def _about(self, index: Index) -> "TaughtIndex":
+    def _about(self, index: Index) -> TaughtIndex:
         return TaughtIndex(index, self.lesson, labels=index.items.labels_from(self.items))
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
@@ -141,3 +153,205 @@ def save_index(index: Index | TaughtIndex, folder: str | os.PathLike[str]) -> Pa
 def has_feedback(folder: Path) -> bool:
     """Whether the index in a folder has a journal."""
     return (folder / NAME).exists()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Vectors after a lesson: those before it, and taught coordinates of the rows it reached
+
+DENSE_UP_TO = 20_000  # rows; smaller galleries have one array of all coordinates
+_BLOCK = 1 << 16  # rows at a time
+_MORE = 64  # candidates beyond twice k from the engine of the vectors before the lesson
+
+
+class ChangedRows(NamedTuple):
+    """Rows that a lesson reached, in ascending order, and the values of its kernel there, (m, g)."""
+
+    rows: np.ndarray
+    values: np.ndarray
+
+
+class LessonVectors:
+    """Vectors [s_i v_i, f_i] of n rows: v the vectors before a lesson, f the taught coordinates of some rows.
+
+    It can be indexed by rows, multiplied and turned into an array as an array can.
+    """
+
+    dtype, ndim = np.dtype(np.float32), 2
+
+    def __init__(self, base: np.ndarray, rows: np.ndarray, part: np.ndarray, shrink: np.ndarray) -> None:
+        self.base, self.rows, self.part, self.shrink = base, rows, part, shrink
+        self.shape = (len(base), base.shape[1] + part.shape[1])
+        self.size = self.shape[0] * self.shape[1]
+
+    @classmethod
+    def of(cls, model: Taught, V: np.ndarray, reached: ChangedRows | None = None) -> Self:
+        """The gallery side of a taught model from that of its base; without `reached` all rows are looked at."""
+        rows, values = _everywhere(model, V) if reached is None else reached
+        f = model._beyond(values.astype(np.float32, copy=False))
+        kept = np.abs(f).max(axis=1, initial=0) > 0
+        rows, f = rows[kept], f[kept]
+        joined = model._joined(np.asarray(V[rows], np.float32), f)
+        width = V.shape[1]
+        before, after = (np.linalg.norm(part, axis=1) for part in (V[rows], joined[:, :width]))
+        return cls(V, rows, np.ascontiguousarray(joined[:, width:]), after / np.where(before > 0, before, 1))
+
+    def with_base(self, base: np.ndarray) -> Self:
+        """The same coordinates beside other directions."""
+        return type(self)(base, self.rows, self.part, self.shrink)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        if isinstance(key, int | np.integer):
+            return np.asarray(self[[key]][0])
+        rows = _row_numbers(key, len(self))
+        if rows.ndim > 1:
+            return self[rows.ravel()].reshape(*rows.shape, -1)
+        found = np.zeros((len(rows), self.shape[1]), np.float32)
+        found[:, : self.base.shape[1]] = self.base[rows]
+        places = np.minimum(np.searchsorted(self.rows, rows), max(0, len(self.rows) - 1))
+        hit = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), bool)
+        found[hit, : self.base.shape[1]] *= self.shrink[places[hit], None]
+        found[hit, self.base.shape[1] :] = self.part[places[hit]]
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[:], dtype)
+
+    def __matmul__(self, q: np.ndarray) -> np.ndarray:
+        return self.scores(q[None])[0] if q.ndim == 1 else self.scores(q.T).T
+
+    def scores(self, Q: np.ndarray) -> np.ndarray:
+        """Q Vᵀ, (n_q, n)."""
+        r = self.base.shape[1]
+        plain = np.ascontiguousarray(Q[:, :r], dtype=np.float32)
+        S = np.empty((len(Q), len(self)), np.float32)
+        for start in range(0, len(self), _BLOCK):
+            np.matmul(plain, self.base[start : start + _BLOCK].T, out=S[:, start : start + _BLOCK])
+        S[:, self.rows] = S[:, self.rows] * self.shrink + Q[:, r:] @ self.part.T
+        return S
+
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """The vectors of the rows that were reached."""
+        return self[self.rows]
+
+
+class LessonEngine:
+    """Search after a lesson: what the engine before it finds, and the best of the rows that the lesson reached."""
+
+    def __init__(self, V: LessonVectors, before: Engine) -> None:
+        self.V, self.before, self.exact = V, before, before.exact
+
+    @property
+    def kind(self) -> Any:
+        """The kind of the engine before the lesson."""
+        return getattr(self.before, "kind", False)
+
+    def __len__(self) -> int:
+        return len(self.V)
+
+    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
+        """Rows of at least k high scores, in no particular order; -1 where there are fewer."""
+        if self.exact:
+            return top_k(self.V.scores(Q), k, ordered=False)
+        plain = np.ascontiguousarray(Q[:, : self.V.base.shape[1]], dtype=np.float32)
+        near = self.before.candidates(plain, min(len(self), 2 * k + _MORE))
+        near = np.where(np.isin(near, self.V.rows), -1, near)
+        reached = self.V.rows[top_k(Q @ self.V.reached.T, k, ordered=False)]
+        return np.hstack([near, reached])
+
+
+def after_lesson(model: Taught, V: np.ndarray, part: np.ndarray | ChangedRows | None) -> Any:
+    """The vectors of a gallery after a lesson; `part` is what the lesson adds to all rows or to those it reached."""
+    if isinstance(part, ChangedRows):
+        return LessonVectors.of(model, V, part)
+    return LessonVectors.of(model, V) if part is None and len(V) > DENSE_UP_TO else model.lifted(V, part)
+
+
+def _everywhere(model: Taught, V: np.ndarray) -> ChangedRows:
+    """The rows that a lesson reaches, block by block."""
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for start in range(0, len(V), _BLOCK):
+        values = model._kernel_part(np.asarray(V[start : start + _BLOCK], np.float32))
+        rows = np.flatnonzero(np.abs(model._beyond(values)).max(axis=1, initial=0) > 0)
+        found.append((rows + start, values[rows]))
+    return ChangedRows(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _row_numbers(key: Any, n: int) -> np.ndarray:
+    if isinstance(key, slice):
+        return np.arange(*key.indices(n))
+    rows = np.asarray(key)
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
+    return np.where(rows < 0, rows + n, rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files of lessons
+
+_LARGEST = 1e15  # a lesson's numbers are of the size of one; larger ones overflow
+_KEPT = 8  # files, the last ones: for undo
+_LESSON = re.compile(r"[0-9a-z]+-[0-9a-f]*\.likewise")
+
+
+def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | ChangedRows | None) -> None:
+    """Save what a lesson added to the model of an index that was not taught, and its part for the rows."""
+    assert index.folder is not None
+    part: Any = copy(model)
+    del part.base_
+    part.lesson_rows_ = index.checksums.get(RAW, "")
+    if isinstance(kernel_part, ChangedRows):
+        part.lesson_places_, part.lesson_part_ = kernel_part
+    elif kernel_part is not None:
+        part.lesson_part_ = kernel_part
+    make_folder(index.folder / LESSONS)
+    save_model(part, _lesson_path(index, lesson))
+    ours = [path for path in (index.folder / LESSONS).iterdir() if _LESSON.fullmatch(path.name)]
+    kept = sorted(ours, key=lambda path: path.stat().st_mtime)
+    for path in kept[:-_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | ChangedRows | None] | None:
+    """The taught model and its part for the rows; None if there is no file for the model of this index."""
+    try:
+        model: Any = Taught.load(_lesson_path(index, lesson))
+    except LikewiseError:
+        return None
+    model.base_ = index.model
+    rows, part = vars(model).pop("lesson_rows_", ""), vars(model).pop("lesson_part_", None)
+    places = vars(model).pop("lesson_places_", None)
+    try:
+        model._check_loaded()
+        wide = model.transform(np.zeros((1, index.raw.shape[1]), np.float32)).shape[1] - index.plain_vectors.shape[1]
+        if not all(_is_sane(value) for value in vars(model).values() if isinstance(value, float | np.ndarray)):
+            return None
+    except Exception:  # a file that somebody changed: the lesson is learned again from its marks
+        return None
+    n = len(index) if places is None else _n_places(places, len(index))
+    fits = isinstance(part, np.ndarray) and part.shape == (n, wide) and part.dtype.kind == "f"
+    right = fits and isinstance(rows, str) and rows == index.checksums.get(RAW, "") != "" and _is_sane(part)
+    if not right:
+        return model, None
+    return model, part if places is None else ChangedRows(places, part)
+
+
+def _n_places(places: Any, n: int) -> int:
+    """How many rows of an index of n these are; -1 unless they are row numbers in ascending order."""
+    if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype != np.int64:
+        return -1
+    inside = not len(places) or (places[0] >= 0 and places[-1] < n and bool((np.diff(places) > 0).all()))
+    return len(places) if inside else -1
+
+
+def _is_sane(values: Any) -> bool:
+    return bool(np.all(np.abs(values) < _LARGEST))
+
+
+def _lesson_path(index: Index, lesson: str) -> Path:
+    assert index.folder is not None
+    if not re.fullmatch(r"[0-9a-z]{1,32}", lesson):  # it comes from a file: it must not lead out of the folder
+        lesson = hashlib.sha256(lesson.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return index.folder / LESSONS / f"{lesson}-{index.checksums.get(MODEL, '')[:16]}.likewise"

@@ -23,22 +23,17 @@ from likewise.learn.base import SimilarityModel
 from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex, Index
 from likewise.search.rank import query_rows, row_numbers
-from likewise.teach import lesson_card
 from likewise.teach.feedback import Event, Feedback, outside_name
-from likewise.teach.groups import Group, Node, groups_of
-from likewise.teach.learning import GroupLearner
-from likewise.teach.lesson_card import LeftOut, agreeing, marks_calibration
-from likewise.teach.lesson_files import read_lesson, write_lesson
-from likewise.teach.lifted import Reached
-from likewise.teach.said import Listener, Said
+from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
+from likewise.teach.learning import FIRST, MOST_LEFT_OUT, GroupLearner, LeftOut, agreeing, marks_calibration
 from likewise.teach.suggest import Concept, Suggestion, a_start, suggested, suggested_in_turn
 from likewise.teach.taught import Taught
-from likewise.teach.taught_index import TaughtIndex, has_feedback, untaught
+from likewise.teach.taught_index import ChangedRows, TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
 from likewise.utils.threads import single_threaded_blas
 from likewise.utils.wording import listed
 
 log = logging.getLogger("likewise")
-Part = np.ndarray | Reached | None  # what a lesson adds to all rows, or to those it reached
+Part = np.ndarray | ChangedRows | None  # what a lesson adds to all rows, or to those it reached
 
 MOST_HELD = 1_000
 HELD_SHARE = 0.3
@@ -86,7 +81,7 @@ class Teacher:
         self._rng = np.random.default_rng(random_state)
         self._held, self._note = _held_out(self.untaught, self._rng)
         self._learner = GroupLearner(self.untaught, self._rng)
-        self._listener = listener(self.untaught, self.feedback)
+        self.resolver = Resolver(self.untaught, self.feedback)
         self.base = self._learner.base
 
     def prepare(self) -> None:
@@ -95,7 +90,7 @@ class Teacher:
         `learn` does this if it has not been done before.
         """
         self._learner.prepare()
-        self.said()  # looks items up by their names: of a million, half a second the first time
+        self.state()  # looks items up by their names: of a million, half a second the first time
 
     # -- feedback -----------------------------------------------------------------------------------------------------
 
@@ -136,9 +131,9 @@ class Teacher:
             self.index = in_force(self.untaught, self.feedback)
         return undone
 
-    def said(self) -> Said:
+    def state(self) -> FeedbackState:
         """What marks and labels say of the rows of this index."""
-        return self._listener.said(self.events)
+        return self.resolver.state(self.events)
 
     def _queries(self, queries: Sequence[Any]) -> tuple[list[int], list[np.ndarray]]:
         """Rows of the index, and numbers from outside."""
@@ -165,7 +160,7 @@ class Teacher:
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
         with single_threaded_blas(), ThreadPoolExecutor(1) as beside:
-            said = self._listener.said(event for event in steps if event.kind != "lesson")
+            said = self.resolver.state(event for event in steps if event.kind != "lesson")
             groups = self._groups(said)
             leaving_out = beside.submit(self._learner.trials, groups, said.explicit)
             taught, part = self._taught(said, groups)
@@ -185,20 +180,20 @@ class Teacher:
         counts = (len(said.marks), len(said.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def taught_by(self, said: Said) -> tuple[TaughtIndex, Part]:
+    def taught_by(self, said: FeedbackState) -> tuple[TaughtIndex, Part]:
         """The index under what was said, and the taught part of its rows."""
         self.prepare()
         with single_threaded_blas():  # as in `learn`: more threads round otherwise
             return self._taught(said, self._groups(said))
 
-    def _taught(self, said: Said, groups: list[Group]) -> tuple[TaughtIndex, Part]:
+    def _taught(self, said: FeedbackState, groups: list[Group]) -> tuple[TaughtIndex, Part]:
         labels = said.labels_of(self.untaught)
         if not groups:
             return TaughtIndex(self.untaught, None, labels=labels), None
         model, part = self._learner.learn(groups)
         return TaughtIndex(self.untaught, model, part, labels), part
 
-    def _groups(self, said: Said) -> list[Group]:
+    def _groups(self, said: FeedbackState) -> list[Group]:
         given = {row: label for row, label in said.labels.items() if label is not None}
         return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said))
 
@@ -220,7 +215,7 @@ class Teacher:
 
     def _concepts(self) -> list[Concept]:
         """All groups, each with its label or, if it has none, the first of its queries."""
-        said = self.said()
+        said = self.state()
         asked = {mark.query for mark in said.marks}
         named = ((group, min(_labels(group) or group.belongs & asked, key=repr)) for group in self._groups(said))
         return [Concept(node, self._name(node), group) for group, node in named]
@@ -246,15 +241,15 @@ class Teacher:
         rows, numbers = self._queries([query])
         return Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
 
-    def _facts(self, said: Said, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
+    def _facts(self, said: FeedbackState, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
         """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
         queries = said.queries or sorted(said.labels)
-        shown = queries[: lesson_card.MOST_LEFT_OUT]
-        kept = lesson_card.still_on_top(taught, said.wrong)
+        shown = queries[:MOST_LEFT_OUT]
+        kept = still_on_top(taught, said.wrong)
         return {
             "marks": len(said.marks),
             "labels": len(said.labels),
-            "moved": {"items": lesson_card.moved(self.index, taught, shown), "queries": len(shown)},
+            "moved": {"items": moved(self.index, taught, shown), "queries": len(shown)},
             "agrees": None if not agrees.of else {"count": agrees.agrees, "of": agrees.of},
             "still_wrong": [self._references(pair) for pair in kept[:MOST_SHOWN]],
         }
@@ -262,7 +257,7 @@ class Teacher:
     def card(self, lesson: Event) -> dict[str, Any]:
         """What a lesson did: numbers, and rows of this index."""
         facts = {name: value for name, value in (lesson.facts or {}).items() if name != "through"}
-        pairs = [[self._listener.row(ItemRef(*ref)) for ref in pair] for pair in facts.get("still_wrong", [])]
+        pairs = [[self.resolver.row(ItemRef(*ref)) for ref in pair] for pair in facts.get("still_wrong", [])]
         shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
         return {**facts, "still_wrong": shown, "who": lesson.who}
 
@@ -275,7 +270,7 @@ class Teacher:
             write_lesson(self.untaught, event.id, taught.model, part)
         return self.feedback.append(event)
 
-    def _known_labels(self, labels: np.ndarray | None, said: Said) -> dict[int, Any]:
+    def _known_labels(self, labels: np.ndarray | None, said: FeedbackState) -> dict[int, Any]:
         """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
 
         Of a gallery larger than the graph, labels of its rows, of rows something was said about, and of some like them.
@@ -288,7 +283,7 @@ class Teacher:
             rows = np.unique(np.concatenate([rows, mentioned, _labelled_as(labels, mentioned)]))
         return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
 
-    def _still_held(self, said: Said) -> np.ndarray:
+    def _still_held(self, said: FeedbackState) -> np.ndarray:
         """Held-out rows that nothing was said about, of labels that at least two of them have."""
         touched = said.rows
         kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
@@ -315,10 +310,6 @@ def _labels(group: Group) -> set[Node]:
     return {node for node in group.belongs if node.kind == "label"}
 
 
-def listener(index: Index, feedback: Feedback) -> Listener:
-    return Listener(index.identities, feedback, index.raw.shape[1])
-
-
 def opened_feedback(index: BaseIndex) -> Feedback:
     """The feedback of an index that was loaded."""
     assert index.folder is not None
@@ -337,7 +328,7 @@ def load_index(folder: str | os.PathLike[str], *, verify: bool = True) -> Index 
 def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool = False) -> TaughtIndex:
     """An untaught index under the last lesson in its journal (or the one before), with all labels that were given."""
     feedback = opened_feedback(index) if feedback is None else feedback
-    labels = listener(index, feedback).said(feedback.events()).labels_of(index)
+    labels = Resolver(index, feedback).state(feedback.events()).labels_of(index)
     lessons = feedback.lessons[:-1] if but_last else feedback.lessons
     found = _recalled(index, feedback, lessons[-1]) if lessons else None
     model, part = found or (None, None)
@@ -350,7 +341,7 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, 
     found = read_lesson(index, lesson.id) if is_kept else None
     if found is None:
         teacher = Teacher(index, feedback)
-        taught, part = teacher.taught_by(listener(index, feedback).said(feedback.events_at(lesson)))
+        taught, part = teacher.taught_by(Resolver(index, feedback).state(feedback.events_at(lesson)))
         if not isinstance(taught.model, Taught):
             return None
         found = taught.model, part
@@ -386,3 +377,20 @@ def _shared(rows: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         return rows[:0]
     _, inverse, counts = np.unique([str(label) for label in labels[rows]], return_inverse=True, return_counts=True)
     return rows[counts[inverse] > 1]
+
+
+def moved(before: BaseIndex, after: BaseIndex, rows: Sequence[int], k: int = FIRST) -> int:
+    """How many of the first k results of these rows were not among them before."""
+    if not len(rows):
+        return 0
+    old, new = (index.search(rows=list(rows), k=k).rows for index in (before, after))
+    return sum(len(set(new[i]) - set(old[i])) for i in range(len(rows)))
+
+
+def still_on_top(index: BaseIndex, wrong: Sequence[tuple[int, int]], k: int = 10) -> list[tuple[int, int]]:
+    """Pairs of a query and an item marked wrong for it, both rows, that is among the first k results all the same."""
+    queries = sorted({query for query, _ in wrong})
+    if not queries:
+        return []
+    first = dict(zip(queries, index.search(rows=queries, k=k).rows.tolist(), strict=True))
+    return [(query, item) for query, item in wrong if item in first[query]]

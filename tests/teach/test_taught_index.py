@@ -11,17 +11,17 @@ from tests.search.conftest import Digits
 
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.teach import TaughtIndex, Teacher, cells, learning, lifted, load_index
+from likewise.teach import TaughtIndex, Teacher, learning, load_index, taught_index
 from likewise.teach.feedback import Feedback
-from likewise.teach.lifted import LiftedEngine, LiftedVectors
+from likewise.teach.taught_index import LessonEngine, LessonVectors
 
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """900 digits count as a large gallery."""
     monkeypatch.setattr(learning, "MOST_ROWS", 400)
-    monkeypatch.setattr(lifted, "DENSE_UP_TO", 400)
-    monkeypatch.setattr(cells, "CENTRES", 40)
+    monkeypatch.setattr(taught_index, "DENSE_UP_TO", 400)
+    monkeypatch.setattr("likewise.teach.taught.CENTRES", 40)
 
 
 def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
@@ -41,7 +41,7 @@ def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
 @pytest.mark.parametrize("neighbours", [0, 5])
 def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_path: Path, neighbours: int) -> None:
     before, after = taught(digits, tmp_path / "a.index", neighbours=neighbours)
-    assert isinstance(after.vectors, LiftedVectors)
+    assert isinstance(after.vectors, LessonVectors)
     assert 0 < len(after.vectors.rows) < 900
     whole: Any = TaughtIndex(before, after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
     rows = after.vectors.rows
@@ -59,7 +59,7 @@ def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_pat
 @pytest.mark.usefixtures("small_limits")
 def test_an_approximate_index_keeps_its_lists_through_a_lesson(digits: Digits, tmp_path: Path) -> None:
     before, after = taught(digits, tmp_path / "a.index", approximate="ivf", neighbours=0)
-    assert isinstance(after.engine, LiftedEngine)
+    assert isinstance(after.engine, LessonEngine)
     assert after.engine.before is before.engine
     assert (after.approximate, after.recall) == ("ivf", before.recall)
     exact = np.argsort(-(np.asarray(after.vectors) @ after.vectors[1]))[1:25]
@@ -74,7 +74,7 @@ def test_lifted_vectors_are_indexed_and_multiplied_as_an_array() -> None:
     rng = np.random.default_rng(0)
     base, rows = rng.standard_normal((50, 4)).astype(np.float32), np.array([3, 7, 40])
     part, shrink = rng.standard_normal((3, 2)).astype(np.float32), np.array([0.5, 0.6, 0.7], np.float32)
-    V = LiftedVectors(base, rows, part, shrink)
+    V = LessonVectors(base, rows, part, shrink)
     dense = np.hstack([base, np.zeros((50, 2), np.float32)])
     dense[rows, :4] *= shrink[:, None]
     dense[rows, 4:] = part
