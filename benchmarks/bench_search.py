@@ -25,7 +25,7 @@ def rows() -> list[dict[str, object]]:
 
     X, y = _features()
     some = np.random.default_rng(0).permutation(len(X))[:3000]
-    trained = SimilarityLearner(kernel="linear", fixed={"ridge": 0.3, "pull": 0.0, "geometry": "one-hot"}).fit(
+    trained = SimilarityLearner(kernel="linear", settings={"ridge": 0.3, "adaptation": 0.0, "geometry": "one-hot"}).fit(
         X[some], y[some]
     )
     table = []

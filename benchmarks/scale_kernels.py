@@ -26,7 +26,7 @@ from likewise.evaluate import mean_average_precision
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, class_target
 from likewise.learn.maths.kernels import Features, UnitRows
-from likewise.learn.maths.preparation import Preparation
+from likewise.learn.maths.preparation import RegressionFactory
 from likewise.learn.maths.setting import Setting
 from likewise.paper.datasets import load_dataset
 
@@ -90,9 +90,9 @@ def gradients(unit: UnitRows) -> Map:
 
 
 def anchored(unit: UnitRows) -> Map:
-    """1,500 landmarks, adapted: `kernel_size=1500`."""
-    regression = Preparation(1500)(unit, 1.0)
-    learned = regression.learn(Setting(1.0, 0.1, pull=1.0))
+    """1,500 landmarks, adapted: `n_landmarks=1500`."""
+    regression = RegressionFactory(1500)(unit, 1.0)
+    learned = regression.learn(Setting(1.0, 0.1, adaptation=1.0))
     return lambda rows: regression.encode(rows) @ learned.L.astype(rows.dtype)
 
 
@@ -100,7 +100,7 @@ WAYS = {"all rows": exact, "5,000, one pass": gram, "5,000, 20 gradients": gradi
 
 
 def _landmarks(unit: UnitRows) -> Features:
-    return unit.kernel(WIDTH, Preparation().most_landmarks, np.random.default_rng(0))
+    return unit.kernel(WIDTH, RegressionFactory().most_landmarks, np.random.default_rng(0))
 
 
 def measured(way: str, n: int) -> dict[str, float]:

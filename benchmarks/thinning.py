@@ -34,14 +34,14 @@ def main() -> None:
     grid = Table("landmarks", "mAP × 100", "fit, processor s", "a query, ms", "file, MB", "map")
     for size in [int(word) for word in sys.argv[2:]] or SIZES:
         began = time.process_time()
-        model = SimilarityLearner(kernel_size=size, random_state=0).fit(X[train], table.y[train])
+        model = SimilarityLearner(n_landmarks=size, random_state=0).fit(X[train], table.y[train])
         learned = time.process_time()
         for _ in range(REPEATS):
             model.transform(X[test[:1]])
         query = 1000 * (time.process_time() - learned) / REPEATS
         with tempfile.TemporaryDirectory() as folder:
             file = model.save(Path(folder) / "model").stat().st_size / 1e6
-        kind = f"kernel of width {model.setting_['width']:g}" if model.setting_["width"] else "linear"
+        kind = f"kernel of width {model.setting_['gamma']:g}" if model.setting_["gamma"] else "linear"
         score = f"{100 * model.score(X[test], table.y[test]):.1f}"
         grid.add_row(f"{size or len(train):,}", score, f"{learned - began:.0f}", f"{query:.1f}", f"{file:.0f}", kind)
     show(f"{sys.argv[1]}: {len(train):,} rows of {X.shape[1]:,} learned from, {len(test):,} ranked", grid)

@@ -17,8 +17,9 @@ import scipy.sparse as sp
 from PIL import Image, PngImagePlugin
 
 from likewise import SLR, SimilarityLearner, load
-from likewise.learn.anchored_checkpoint import AnchoredCheckpoint, Choice
-from likewise.learn.choose.holdout import CVResults
+from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
+from likewise.learn.choose.anchored_search import Choice
+from likewise.learn.choose.search import CVResults
 from likewise.paper.cells import Cell, CellJournal, Done
 from likewise.pictures import Pixels, extract_folder, load_extractor, load_image
 from likewise.pictures.keywords import embedded_keywords

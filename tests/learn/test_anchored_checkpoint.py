@@ -19,7 +19,10 @@ from likewise.learn.maths.anchoring import ROUNDS
 from likewise.learn.maths.kernels import FeatureSums
 from likewise.learn.model_file import read_tensors
 
-QUICK: dict[str, Any] = {"kernel": "linear", "fixed": {"ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5}}
+QUICK: dict[str, Any] = {
+    "kernel": "linear",
+    "settings": {"ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "trust": 0.5},
+}
 
 
 def stopped_after(writes: int, monkeypatch: pytest.MonkeyPatch, fit: Any) -> None:
@@ -79,10 +82,10 @@ def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = rows()
-    first = SimilarityLearner("linear", checkpoint=tmp_path / "c", fixed={"pull": 1.0}).fit(X, y)
+    first = SimilarityLearner("linear", checkpoint=tmp_path / "c", settings={"adaptation": 1.0}).fit(X, y)
     monkeypatch.setattr("likewise.learn.similarity.choose_setting", None)
-    monkeypatch.setattr("likewise.learn.maths.anchoring.AnchoredRegression.push", None)
-    assert_equal(first, SimilarityLearner("linear", checkpoint=tmp_path / "c", fixed={"pull": 1.0}).fit(X, y))
+    monkeypatch.setattr("likewise.learn.maths.anchoring.AnchoredRegression.clamp_gradient", None)
+    assert_equal(first, SimilarityLearner("linear", checkpoint=tmp_path / "c", settings={"adaptation": 1.0}).fit(X, y))
     assert len(first.cv_results_["params"]) > 5
 
 
@@ -128,8 +131,8 @@ def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fixed": {**QUICK["fixed"], "ridge": 0.2}}, "ridge was 0.1 and is 0.2 now"),
-        ({"n_landmarks": None}, "n_landmarks was 1000 and is None now"),
+        ({"settings": {**QUICK["settings"], "ridge": 0.2}}, "settings: ridge was 0.1 and is 0.2 now"),
+        ({"n_landmarks": 9}, "n_landmarks was None and is 9 now"),
         ({"random_state": 8}, "random_state was"),
         ({"cv": 3}, "cv was None and is 3 now"),
     ],
@@ -172,7 +175,7 @@ def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
 
     X, y = rows()
     halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
-    options = {"kernel": "linear", "checkpoint": tmp_path / "c", "fixed": {"pull": 0.0, "geometry": "lda"}}
+    options = {"kernel": "linear", "checkpoint": tmp_path / "c", "settings": {"adaptation": 0.0, "geometry": "lda"}}
     SimilarityLearner(**options, cv=halves).fit(X, y)
     SimilarityLearner(**options, cv=halves).fit(X, y)
     for other in ([halves[0][::-1]], StratifiedKFold(2)):
@@ -185,8 +188,9 @@ import sys
 import numpy as np
 from likewise import SimilarityLearner
 folder = sys.argv[1]
-model = SimilarityLearner(kernel_size=200, n_landmarks=None, random_state=5, checkpoint=folder + "/checkpoint",
-                    fixed={"width": 0.7, "ridge": 0.1, "pull": 1.0, "geometry": "lda"}, rows={"memory_limit": "3MB"})
+model = SimilarityLearner(n_landmarks=200, random_state=5, checkpoint=folder + "/checkpoint",
+                    settings={"gamma": 0.7, "ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "n_anchors": None},
+                    rows={"memory_limit": "3MB"})
 print("ready", flush=True)
 model.fit(folder + "/rows.npy", np.load(folder + "/y.npy")).save(folder + "/model.likewise")
 """

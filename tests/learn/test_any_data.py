@@ -119,7 +119,7 @@ def test_a_kernel_that_single_precision_leaves_indefinite_is_factored_in_double(
     kernel, exact = ExactKernel(unit, width), ExactKernel(unit, width, np.float64)
     ridge = 1.1 * len(X) * np.finfo(np.float32).eps / exact.mean_diagonal
     assert kernel._factor(ridge * kernel.mean_diagonal, last=False)[0].dtype == np.float64
-    learned, expected = (k.learn(Setting(width=width, ridge=ridge), last=True) for k in (kernel, exact))
+    learned, expected = (k.learn(Setting(gamma=width, ridge=ridge), last=True) for k in (kernel, exact))
     assert learned.L.dtype == np.float32
     assert np.isfinite(learned.images()).all()
     assert np.corrcoef(learned.images().ravel(), expected.images().ravel())[0, 1] > 0.99
@@ -138,7 +138,7 @@ def test_landmarks_that_are_all_but_equal_have_a_map():
     X, y = heavy_nuisance(0, n=900)
     unit = UnitRows(MemoryEngine(X, y, 50))
     kernel = LandmarkKernel(unit, unit.kernel(2**-16, 400, np.random.default_rng(0)))
-    learned = kernel.learn(Setting(width=2**-16, ridge=1e-9), last=True)
+    learned = kernel.learn(Setting(gamma=2**-16, ridge=1e-9), last=True)
     assert np.isfinite(learned.L).all()
     assert np.isfinite(learned.images()).all()
 

@@ -28,7 +28,7 @@ def raw_cosine(X, y, X_test, y_test):
 # Few settings to choose from, on two holdouts: what scikit-learn asks of a model does not depend on how many it tried.
 FEW = {
     "scaling": "unit",
-    "fixed": {"geometry": "lda", "ridge": 0.1, "pull": 1.0, "confidence": 0.5, "temperature": 0.03},
+    "settings": {"geometry": "lda", "ridge": 0.1, "adaptation": 1.0, "trust": 0.5, "temperature": 0.03},
 }
 QUICK = SimilarityLearner("linear", output="posterior", cv=2, **FEW)
 # Ten fits each, of one matrix in all of SciPy's formats: conversion comes before the choice, and `QUICK` tests it.
@@ -103,14 +103,14 @@ def test_sparse_rows_give_the_model_of_dense_rows():
 
 def test_what_was_tried_is_told_and_what_is_set_is_kept():
     X, y = planted(120, 8, 4)
-    model = SimilarityLearner(kernel="linear", fixed={"geometry": "lda", "ridge": 0.2}).fit(X, y)
-    assert all(p["lda"] and p["ridge"] == 0.2 for p in model.cv_results_["params"])
+    model = SimilarityLearner(kernel="linear", settings={"geometry": "lda", "ridge": 0.2}).fit(X, y)
+    assert all(p["geometry"] == "lda" and p["ridge"] == 0.2 for p in model.cv_results_["params"])
     assert model.setting_["ridge"] == 0.2
     assert len(model.cv_results_["mean_test_score"]) == len(model.cv_results_["mean_fit_time"]) >= 6
     fixed = SimilarityLearner(
-        kernel="linear", fixed={"geometry": "lda", "ridge": 0.2, "pull": 1.0, "confidence": 0.5}
+        kernel="linear", settings={"geometry": "lda", "ridge": 0.2, "adaptation": 1.0, "trust": 0.5}
     ).fit(X, y)
-    assert (fixed.setting_["pull"], fixed.setting_["confidence"]) == (1.0, 0.5)
+    assert (fixed.setting_["adaptation"], fixed.setting_["trust"]) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize("cv", [3, StratifiedKFold(2), [(np.arange(60), np.arange(60, 120))]])

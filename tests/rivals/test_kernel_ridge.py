@@ -5,7 +5,7 @@ import pytest
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.setting import Head, Setting
+from likewise.learn.maths.setting import OutputHead, Setting
 from likewise.rivals import KernelRidge, kernel_ridge
 from tests.planted import planted
 from tests.search.test_exports import assert_the_graph_agrees
@@ -53,7 +53,7 @@ def test_roots_and_standardised_columns_are_what_they_say(rows):
 def test_the_class_means_of_the_posterior_are_those_of_images_made_without_each_row(rows):
     X, y = rows
     kernel = kernel_ridge._kernel(X, y, "unit", 1.0)
-    means = kernel.learn(Setting(ridge=0.1)).class_means(Head())
+    means = kernel.learn(Setting(ridge=0.1)).class_means(OutputHead())
     K, codes = kernel.encode(kernel.features.landmarks), np.sort(y)  # rows in the order of their labels
     K -= K.mean(axis=1, keepdims=True)
     A = K + 0.1 * np.trace(K) / len(y) * np.eye(len(y))

@@ -19,12 +19,14 @@ Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 MODELS: dict[str, Callable[[], Any]] = {
     "bilinear": lambda: SLR(rank=9, n_iter=1),
-    "anchored": lambda: SimilarityLearner(kernel="linear", fixed={"ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}),
+    "anchored": lambda: SimilarityLearner(
+        kernel="linear", settings={"ridge": 0.1, "adaptation": 0.0, "geometry": "one-hot"}
+    ),
     "kernel": lambda: SimilarityLearner(
-        kernel="rbf", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}
+        kernel="rbf", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "geometry": "one-hot"}
     ),
     "posterior": lambda: SimilarityLearner(
-        output="posterior", fixed={"width": 0.0, "ridge": 0.1, "pull": 0.0, "temperature": 0.05}
+        output="posterior", settings={"gamma": 0.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
     ),
     "cosine": lambda: Cosine(centre=True),
     "euclid": lambda: Euclid(),

@@ -33,14 +33,14 @@ from likewise.teach import Teacher
 MORE: dict[str, Any] = {
     "plain cosine": Cosine(),
     "kernel and posterior": SimilarityLearner(
-        output="posterior", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "temperature": 0.05}
+        output="posterior", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "temperature": 0.05}
     ),
     "unseen classes": SimilarityLearner(unseen_classes=True),
     "standardised": SimilarityLearner(
-        scaling="standard", fixed={"width": 1.0, "ridge": 0.1, "pull": 0.0, "geometry": "lda"}
+        scaling="standard", settings={"gamma": 1.0, "ridge": 0.1, "adaptation": 0.0, "geometry": "lda"}
     ),
     "reduced": SimilarityLearner(
-        whitening_width=20, fixed={"width": 0.0, "ridge": 0.1, "pull": 0.0, "geometry": "one-hot"}
+        settings={"whitening_width": 20, "gamma": 0.0, "ridge": 0.1, "adaptation": 0.0, "geometry": "one-hot"}
     ),
     "distance": RCA(shrinkage=0.1, metric="distance"),
     "whitening": Whitening(shrinkage=0.1),

@@ -36,10 +36,10 @@ def fit(
     sides: options.Sides = None,
     prior: options.Prior = None,
     kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
-    kernel_size: Annotated[
+    n_landmarks: Annotated[
         int | None,
         typer.Option(
-            "--kernel-size",
+            "--n-landmarks",
             help="Landmarks of the kernel, for faster queries; for anchored. [dim]Default: as many as memory holds.[/]",
         ),
     ] = None,
@@ -110,7 +110,7 @@ def fit(
         "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
-        "kernel_size": kernel_size,
+        "n_landmarks": n_landmarks,
         "scaling": scaling,
         "unseen_classes": unseen_classes or None,
         "output": "posterior" if posterior else None,
@@ -176,9 +176,12 @@ def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
     kind, preset = known[method.lower()]
     parameters = set(kind().get_params())
     asked = {**asked, "rank": None} if whole else dict(asked)
+    parameters |= {"whitening_width"} if "settings" in parameters else set()
     for name in asked.keys() - parameters:
         option = "whole" if whole and name == "rank" else _OPTIONS.get(name, name.replace("_", "-"))
         raise LikewiseError(f"--{option} has no meaning for the method {method}")
+    if kind.__name__ == "SimilarityLearner" and "whitening_width" in asked:
+        asked["settings"] = {"whitening_width": asked.pop("whitening_width")}
     return kind(**preset, **asked)
 
 
@@ -233,8 +236,8 @@ def _summary(
 
 def _told(setting: dict[str, Any]) -> dict[str, Any]:
     """A setting in words that users know; how much rows are trusted matters only to a map that adapts."""
-    told = {"raw weight" if name == "beside" else name: value for name, value in setting.items()}
-    return told if told.get("pull") else {name: value for name, value in told.items() if name != "confidence"}
+    told = {name.replace("_", " "): value for name, value in setting.items()}
+    return told if told.get("adaptation") else {name: value for name, value in told.items() if name != "trust"}
 
 
 def _report(summary: dict[str, Any], as_json: bool) -> None:

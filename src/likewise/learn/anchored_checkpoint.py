@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 import likewise
 from likewise.learn.checkpoints import CheckpointFile, facts_of
-from likewise.learn.choose.holdout import CVResults
+from likewise.learn.choose.anchored_search import Choice
+from likewise.learn.choose.search import CVResults
 from likewise.learn.engines.partial_sums import PartialSums
 from likewise.learn.maths.engine import Engine
 
@@ -18,19 +19,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)), "rounds": (int,),
     "calibration": (dict, type(None)),
 }  # fmt: skip
-
-
-class Choice(NamedTuple):
-    """The settings chosen, the seed of the landmarks and columns that go with them, and what was tried.
-
-    `held_out` is what they are worth, `calibration` what their scores mean.
-    """
-
-    setting: dict[str, Any]
-    seed: int
-    results: CVResults
-    held_out: dict[str, float] | None = None
-    calibration: dict[str, Any] | None = None
 
 
 class AnchoredCheckpoint(CheckpointFile):

@@ -2,10 +2,9 @@
 
 import functools
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
 from likewise.learn.engines.opening import Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
-from likewise.learn.maths.novelty import KnownClasses
+from likewise.learn.maths.novelty import NoveltyModel
 from likewise.learn.model_file import load_model, model_class, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
 from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
@@ -60,10 +59,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     # -- what a score means -------------------------------------------------------------------------------------------
 
     calibration_: dict[str, Any] | None = None
-    known_map_: Any = None
-    known_means_: Any = None
-    known_background_: Any = None
-    known_scale_: Any = None
+    novelty_map_: Any = None
+    novelty_means_: Any = None
+    novelty_background_: Any = None
+    novelty_scale_: Any = None
 
     @property
     def calibration(self) -> Calibration:
@@ -79,15 +78,15 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def calibrate(self, X: Any, y: Any) -> Self:
         """Measure what the scores mean on labelled rows that `fit` did not learn from; each ranks all others."""
         if self.learned_from(X).any():
-            raise LikewiseError("X holds rows that fit learned from: expected new ones, to say how sure it is of those")
+            raise LikewiseError("X contains training rows; calibrate on new rows")
         y = np.asarray(to_host(y))
         sides = self.transform_query(X), self.transform(X)
         if y.shape != (len(sides[0]),):
             raise LikewiseError(f"y has shape {y.shape}: expected one label for each of the {len(sides[0])} rows of X")
-        found = Calibration.measured([held_out_pairs(sides, np.unique(y, return_inverse=True)[1])])
-        if found is None:
+        calibration = Calibration.measured([held_out_pairs(sides, np.unique(y, return_inverse=True)[1])])
+        if calibration is None:
             raise LikewiseError(f"the {len(y)} rows of X have too few pairs with and without the same label")
-        self.calibration_ = found.as_dict()
+        self.calibration_ = calibration.as_dict()
         return self
 
     def predict_proba_pairs(self, Q: Any, G: Any = None, base_rate: float | None = None) -> np.ndarray:
@@ -100,8 +99,8 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     @property
     def knows_classes(self) -> bool:
-        """Whether `novelty` can be told."""
-        return self.known_scale_ is not None
+        """Whether the model has `novelty`."""
+        return self.novelty_scale_ is not None
 
     def novelty(self, X: Any) -> np.ndarray:
         """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike anything known.
@@ -110,10 +109,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         X = self._validated_query(X)
         if not self.knows_classes:
-            raise LikewiseError(
-                f"{type(self).__name__} does not know how far its classes reach: SimilarityLearner does"
-            )
-        return KnownClasses(self.known_map_, self.known_means_, self.known_background_, self.known_scale_).novelty(X)
+            raise LikewiseError(f"{type(self).__name__} has no novelty model; use SimilarityLearner")
+        return NoveltyModel(
+            self.novelty_map_, self.novelty_means_, self.novelty_background_, self.novelty_scale_
+        ).novelty(X)
 
     def save(self, path: str | os.PathLike[str], metrics: dict[str, float] | None = None) -> Path:
         """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
@@ -124,11 +123,6 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; called on the base class it reads any model."""
         return load_model(path, cls._subclass, cls.__name__)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; one that moved into a dict (`moved_parameters`) is set there, with a warning."""
-        moved = getattr(type(self).__init__, "moved", {})
-        return super().set_params(**_folded(self, moved, params, self.get_params(deep=False) if moved else {}))
 
     def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
         """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
@@ -220,10 +214,16 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise LikewiseError(f"queries become {widths[0]} numbers and gallery rows {widths[1]}")
         if self.calibration_ is not None:
             Calibration.from_dict(self.calibration_)
-        if self.known_scale_ is not None:
-            told = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
-            if told.shape != (1,) or not np.isfinite(told).all() or not self.known_scale_[0] < self.known_scale_[1]:
-                raise LikewiseError(f"known_scale_={self.known_scale_!r} does not fit known_map_ and known_means_")
+        if self.novelty_scale_ is not None:
+            novelty = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
+            if (
+                novelty.shape != (1,)
+                or not np.isfinite(novelty).all()
+                or not self.novelty_scale_[0] < self.novelty_scale_[1]
+            ):
+                raise LikewiseError(
+                    f"novelty_scale_={self.novelty_scale_!r} does not fit novelty_map_ and novelty_means_"
+                )
 
     # -- what a subclass may say about itself -------------------------------------------------------------------------
 
@@ -247,43 +247,43 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register_model(cls)
-        if "fit" in cls.__dict__:
-            cls.fit = _learning(cls.__dict__["fit"])
 
     @classmethod
     def _subclass(cls, name: str) -> type | None:
-        found = model_class(name)
-        return found if found is not None and issubclass(found, cls) else None
+        model = model_class(name)
+        return model if model is not None and issubclass(model, cls) else None
 
 
 def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
     """How many numbers one side makes of a row of `width` zeros."""
     if type(width) is not int or not 0 < width <= MOST_COLUMNS:
         raise LikewiseError(f"n_features_in_={width!r}: expected a number of columns")
-    found = np.asarray(side(np.zeros((1, width), np.float32) if width < _WIDE else sp.csr_array((1, width))))
-    if found.ndim != 2 or len(found) != 1 or found.dtype.kind != "f":
-        raise LikewiseError(f"a row of {width} numbers becomes {found.dtype} of shape {found.shape}")
-    return found.shape[1]
+    Z = np.asarray(side(np.zeros((1, width), np.float32) if width < _WIDE else sp.csr_array((1, width))))
+    if Z.ndim != 2 or len(Z) != 1 or Z.dtype.kind != "f":
+        raise LikewiseError(f"a row of {width} numbers becomes {Z.dtype} of shape {Z.shape}")
+    return Z.shape[1]
 
 
-# -- Numbers that overflow: a sentence, in place of NaN ---------------------------------------------------------------
+# -- Numbers that overflow: a sentence instead of NaN -----------------------------------------------------------------
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def _learning(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that learns, after which all that was learned is finite; where it cannot be, a sentence says so."""
+def finite_fit(fit: Fit) -> Fit:
+    """Decorate `fit`: raise if a fitted attribute is not finite."""
 
     @functools.wraps(fit)
-    def learn(self: Any, *args: Any, **given: Any) -> Any:
-        vars(self).pop("calibration_", None)  # of what was learned before
+    def checked(self: Any, *args: Any, **options: Any) -> Any:
+        vars(self).pop("calibration_", None)  # of an earlier fit
         try:
-            with np.errstate(all="ignore"):  # what comes of it is checked
-                result = fit(self, *args, **given)
+            with np.errstate(all="ignore"):
+                fitted = fit(self, *args, **options)
         except (np.linalg.LinAlgError, FloatingPointError, ZeroDivisionError) as error:
             raise LikewiseError(f"{_cannot(self)} ({str(error).splitlines()[0]})") from error
         _check_learned(self)
-        return result
+        return fitted
 
-    return learn
+    return checked  # type: ignore[return-value]
 
 
 def _check_learned(model: Any) -> None:
@@ -319,50 +319,6 @@ def _finite(side: Callable[[Any], np.ndarray], rows: Any) -> np.ndarray:
 def load(path: str | os.PathLike[str]) -> SimilarityModel:
     """Read any saved model, whatever its class."""
     return load_model(path, model_class, "a similarity model")
-
-
-def moved_parameters(**groups: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """For an `__init__` some of whose keywords became entries of a dict parameter.
-
-    `@moved_parameters(rows=("memory_limit", "device"))` makes `Model(device="cuda")` mean
-    `Model(rows={"device": "cuda"})`, with a FutureWarning; a keyword that is None is dropped silently. scikit-learn
-    reads the signature of the decorated `__init__`, so that `get_params` and `clone` know the dict alone.
-    """
-    moved = {name: group for group, names in groups.items() for name in names}
-
-    def decorate(init: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(init)
-        def __init__(self: Any, *args: Any, **given: Any) -> None:
-            init(self, *args, **_folded(self, moved, given, {}))
-
-        __init__.moved = moved  # type: ignore[attr-defined]
-        return __init__
-
-    return decorate
-
-
-def flat_parameters(model: Any) -> dict[str, Any]:
-    """Parameters of a model by the names they had before some moved into dicts."""
-    parameters, moved = model.get_params(deep=False), getattr(type(model).__init__, "moved", {})
-    entries = {name: (parameters[group] or {}).get(name) for name, group in moved.items()}
-    return {name: value for name, value in parameters.items() if name not in moved.values()} | entries
-
-
-def _folded(model: Any, moved: dict[str, str], given: dict[str, Any], current: dict[str, Any]) -> dict[str, Any]:
-    """The keywords `given`, with those that moved as entries of their dicts; `current` has the dicts as they are."""
-    folded = {name: value for name, value in given.items() if name not in moved}
-    for name, value in given.items():
-        if name not in moved:
-            continue
-        group = moved[name]
-        before = folded.get(group, current.get(group)) or {}
-        if value is not None:
-            said = f"{name}={value!r} of {type(model).__name__} moved: pass {group}={{{name!r}: {value!r}}}"
-            warnings.warn(said, FutureWarning, stacklevel=3)
-            folded[group] = {**before, name: value}
-        elif name in before:
-            folded[group] = {key: entry for key, entry in before.items() if key != name} or None
-    return folded
 
 
 def project(X: Any, components: np.ndarray) -> np.ndarray:

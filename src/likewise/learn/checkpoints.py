@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.learn.base import flat_parameters
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.solvers import Result
 from likewise.learn.maths.steps import Factors
@@ -110,13 +109,21 @@ def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, 
     sampled = engine.take(np.unique(np.linspace(0, n - 1, _SAMPLED_ROWS).astype(int))).rows(slice(None))
     return {
         "method": type(model).__name__,
-        **{name: _plain(value) for name, value in flat_parameters(model).items() if name not in _NOT_COMPARED},
+        **_parameters(model),
         "shape of X": list(engine.shape),
         "dtype": engine.dtype.name,
         "labels": _digest(np.bincount(engine.codes, engine.weights)),
         "sampled rows of X": _digest(dense(sampled)),
         "random_state": _digest(np.frombuffer(repr(rng.bit_generator.state).encode(), dtype=np.uint8)),
     }
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Parameters that a checkpoint depends on; each entry of a dict has a name of its own."""
+    parameters = model.get_params(deep=False)
+    settings = parameters.pop("settings", None) or {}
+    parameters |= {f"settings: {name}": value for name, value in settings.items()}
+    return {name: _plain(value) for name, value in parameters.items() if name not in _NOT_COMPARED}
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel
+from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.utils.arrays import check_magnitude, dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import validate_data
@@ -17,6 +17,7 @@ class Unlearned(SimilarityModel):
 
     mean_: np.ndarray
 
+    @finite_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Remember the width and the mean of X; y is not used."""
         self._validate_params()

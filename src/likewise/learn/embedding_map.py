@@ -8,7 +8,7 @@ import scipy.linalg
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel, checked_side, project
+from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
 from likewise.learn.maths.labels import generator
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
@@ -55,6 +55,7 @@ class EmbeddingMap(SimilarityModel):
         self.alpha = alpha
         self.random_state = random_state
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows X of the old space to rows y of the new one, item by item."""
         self._validate_params()

@@ -29,7 +29,7 @@ from likewise.utils.files import StrPath, atomic_write
 Tensors = dict[str, np.ndarray]
 Card = dict[str, Any]
 
-FORMAT = 2  # 1 knows no models inside a model, and is still written where there are none
+FORMAT = 2
 _KEY = "likewise"
 _MARK = "__ndarray__"
 _DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
@@ -39,7 +39,7 @@ def write_tensors(path: StrPath, tensors: Tensors, card: Card) -> Path:
     """Write `tensors` and a JSON `card` to one file, atomically, with a checksum over both."""
     tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     # In ASCII: names of files may hold bytes that are not UTF-8, which a file of UTF-8 cannot hold as they are.
-    text = json.dumps({"format": 2 if "models" in card else 1, **card}, sort_keys=True)
+    text = json.dumps({"format": FORMAT, **card}, sort_keys=True)
     metadata = {_KEY: text, "sha256": _checksum(tensors, text)}
     return atomic_write(path, _ordered(to_safetensors(tensors, metadata)))
 
@@ -89,9 +89,9 @@ def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> di
         raise FileFormatError(f"{path} is damaged: its card is no JSON: {error!r}") from error
     if not isinstance(card, dict) or type(card.get("format")) is not int:
         raise FileFormatError(f"{path} is damaged: its card has no field 'format'")
-    if card["format"] > FORMAT:
+    if card["format"] != FORMAT:
         raise FileFormatError(
-            f"{path} has format {card['format']}; likewise {likewise.__version__} reads up to {FORMAT}: upgrade it"
+            f"{path} has format {card['format']}; likewise {likewise.__version__} reads format {FORMAT}"
         )
     return card
 
@@ -157,8 +157,6 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
     if kind is None:
         raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
     try:
-        if card["format"] == 1:
-            tensors, card = _nested(tensors, card)
         model = _unpacked(kind, tensors, card, Allowance())
         if hasattr(model, "_check_loaded"):
             model._check_loaded()
@@ -201,7 +199,7 @@ def _unpacked(kind: type, tensors: Tensors, card: Card, allowance: "Allowance") 
     fitted = {name: value for name, value in inner.items() if name.endswith("_")}
     for name, value in {**own, **_from_json(card["state"], allowance), **fitted}.items():
         if not name.endswith("_") or name.startswith("_"):
-            raise FileFormatError(f"the field {name!r} is none that a model learns")
+            raise FileFormatError(f"unexpected attribute {name!r} in the model file")
         setattr(model, name, value)
     return model
 
@@ -284,38 +282,3 @@ def _array(value: dict[str, Any], allowance: Allowance) -> np.ndarray:
 def _versions() -> dict[str, str]:
     packages = {"likewise": likewise, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}
-
-
-# -- Format 1: the attributes of a model inside a model had a prefix and stood beside the outer ones ------------------
-
-_FORMAT1_BASES = {"lda": "LDA", "ridge": "RidgeOneHot", "logistic": "LogisticPosterior"}
-
-
-def _nested(tensors: Tensors, card: Card) -> tuple[Tensors, Card]:
-    """Tensors and card as format 2 has them: the base of `Kernelised` and of `Taught` is a model of its own."""
-    if card["class"] == "Kernelised":
-        given = card["parameters"]
-        parameters = {"normalize": False, "random_state": given["random_state"]}
-        base = {"class": _FORMAT1_BASES[given["base"]], "parameters": parameters}
-        return _with_base(tensors, card, "base_", base)
-    if card["class"] == "Taught" and "base_class_" in card["state"]:  # absent where the base is elsewhere
-        state = dict(card["state"])
-        base = {"class": state.pop("base_class_"), "parameters": state.pop("base_parameters_")}
-        return _with_base(tensors, {**card, "state": state}, "base_of_", base)
-    return tensors, card
-
-
-def _with_base(tensors: Tensors, card: Card, prefix: str, base: Card) -> tuple[Tensors, Card]:
-    """What starts with `prefix` belongs to `base`, which may hold a model itself."""
-    its_tensors, its_card = _nested(_inside(tensors, prefix), {**base, "state": _inside(card["state"], prefix)})
-    moved = {f"base_.{name}": value for name, value in its_tensors.items()}
-    state = _outside(card["state"], prefix)
-    return _outside(tensors, prefix) | moved, {**card, "state": state, "models": {"base_": its_card}}
-
-
-def _inside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-
-
-def _outside(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if not name.startswith(prefix)}

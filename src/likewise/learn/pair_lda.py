@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel
+from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.maths.kernels import Features
 from likewise.learn.maths.labels import generator
 from likewise.learn.supervision.choosing import RelatedRows
@@ -102,6 +102,7 @@ class PairLDA(SimilarityModel):
         self.kernel, self.shrinkage, self.power = kernel, shrinkage, power
         self.fallback, self.random_state = fallback, random_state
 
+    @finite_fit
     def fit(self, X: Any, y: Any, gallery: Any = None) -> Self:
         """Learn from the relevance y of the items of a gallery (X itself if None) to queries X.
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.errors import InterruptedFitWarning, LikewiseError
-from likewise.learn.base import SimilarityModel, checked_side, moved_parameters, project
+from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
@@ -112,7 +112,6 @@ class SLR(SimilarityModel):
         "verbose": ["verbose"],
     }
 
-    @moved_parameters(rows=("memory_limit", "device"))
     def __init__(
         self,
         rank: int | None = 100,
@@ -142,6 +141,7 @@ class SLR(SimilarityModel):
         self.whitening_width, self.rows = whitening_width, rows
         self.checkpoint, self.random_state, self.verbose = checkpoint, random_state, verbose
 
+    @finite_fit
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, gallery: Any = None) -> Self:
         """Learn M from rows X and labels, or other supervision; a row of weight w counts as w rows.
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import eigh
 
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
 from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
@@ -123,6 +124,7 @@ class SearchedLinear(LinearBaseline):
 
     holdout: str
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows X and labels y; "auto" is chosen on held-out training rows."""
         X, codes = self._training_data(X, y)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import MOST_HASHES, SimilarityModel, project
-from likewise.learn.choose.holdout import Params, Prepare, Sides, search_grid
+from likewise.learn.choose.search import Params, Prepare, Sides, search_grid
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import encode_labels, generator, sample_rows
 from likewise.utils.arrays import dense, row_hashes

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.linalg
 from sklearn.preprocessing import normalize
 
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.kernels import Features
 from likewise.rivals.closed_forms import LDA, RidgeOneHot, SearchedLinear
 from likewise.rivals.common import Baseline, drawn_kernel, estimator, linear_sides, remembering
@@ -63,6 +64,7 @@ class Kernelised(Baseline):
     grid: tuple[float, ...] | None = None
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the width and the baseline's settings together, and learn from all rows."""
         X, codes = self._training_data(X, y)
@@ -159,6 +161,7 @@ class WithInput(Baseline):
     holdout: str = "classes"
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Choose both settings together, and learn from all rows."""
         X, codes = self._training_data(X, y)

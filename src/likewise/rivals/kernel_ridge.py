@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import project
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit, project
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel
 from likewise.learn.maths.kernels import Features, UnitRows, scaling_of
 from likewise.learn.maths.labels import generator, sample_by_class
 from likewise.learn.maths.scaling import Scaling
-from likewise.learn.maths.setting import Head, LearnedMap, Setting
+from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.rivals.common import Baseline, estimator, remembering
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
@@ -78,6 +78,7 @@ class KernelRidge(Baseline):
     max_rows: int | None = 3000
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the settings, and learn from all rows X and labels y."""
         X, codes = self._training_data(X, y)
@@ -89,9 +90,9 @@ class KernelRidge(Baseline):
         scaling, head = kernel.unit.scaling, self._head_of(learned)
         self.shift_, self.factor_ = scaling.shift, scaling.factor
         self.landmarks_, self.gamma_ = kernel.features.landmarks, kernel.features.gamma
-        projection, self.offset_ = learned.kept
+        projection, self.offset_ = kernel.unfolded(learned.L)
         self.components_ = np.ascontiguousarray(projection.T)
-        self.length_, self.constant_, self.means_ = head.scale, head.constant, head.means
+        self.length_, self.constant_, self.means_ = head.scale, head.bias, head.means
         return self
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
@@ -103,7 +104,7 @@ class KernelRidge(Baseline):
             return kernel, remembering(lambda rows: kernel.encode(kernel.unit.scaling(rows)))
 
         @lru_cache(maxsize=1)
-        def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, Head]:
+        def learned(scaling: str, width: float, alpha: float) -> tuple[np.ndarray, OutputHead]:
             fitted = prepared(scaling, width)[0].learn(Setting(ridge=alpha))
             return fitted.L, self._head_of(fitted)
 
@@ -115,18 +116,18 @@ class KernelRidge(Baseline):
 
         return candidate
 
-    def _head_of(self, learned: LearnedMap) -> Head:
+    def _head_of(self, learned: LearnedMap) -> OutputHead:
         """Two classes get a constant coordinate; a posterior the class means of images left out."""
         two = len(self.classes_) == 2
-        head = Head(learned.rms or 1.0, constant=1.0) if two else Head()
+        head = OutputHead(learned.rms or 1.0, bias=1.0) if two else OutputHead()
         return replace(head, means=learned.class_means(head)) if self.output == "posterior" else head
 
     def _scaling(self) -> Scaling:
         return Scaling(self.shift_, self.factor_, roots=self.scaling_ == "roots")
 
-    def _head(self) -> Head:
+    def _head(self) -> OutputHead:
         temperature = getattr(self, "temperature_", 0.0)
-        return Head(self.length_, constant=self.constant_, means=self.means_, temperature=temperature)
+        return OutputHead(self.length_, bias=self.constant_, means=self.means_, temperature=temperature)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
         features, scaling = Features(self.landmarks_, self.gamma_), self._scaling()

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
-from likewise.learn.choose.holdout import Params, Prepare, Sides
+from likewise.learn.base import finite_fit
+from likewise.learn.choose.search import Params, Prepare, Sides
 from likewise.learn.maths.labels import class_sums, generator, sample_by_class
 from likewise.rivals.closed_forms import principal_directions
 from likewise.rivals.common import LinearBaseline, batches, compiled, estimator, linear_sides
@@ -58,6 +59,7 @@ class NCA(LinearBaseline):
     grid: tuple[float, ...] = (0.3, 0.1, 1.0)
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows X and labels y."""
         rows, codes, mean = self._centred_data(X, y)
@@ -133,6 +135,7 @@ class LMNN(LinearBaseline):
     n_pilot: int = 2
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
         rows, codes, mean = self._centred_data(X, y)
@@ -316,6 +319,7 @@ class FRML(LinearBaseline):
     pilot: float = 0.1
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn L from rows X and labels y."""
         rows, codes, mean = self._centred_data(X, y)

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.errors import MissingExtraError
-from likewise.learn.base import project
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit, project
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
 from likewise.rivals.common import COUNT, Baseline, batches, estimator
 from likewise.rivals.posteriors import posterior
@@ -87,6 +87,7 @@ class NeuralHead(Baseline):
     batch: int = 128
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the settings, and learn from all rows X and labels y."""
         X, codes = self._training_data(X, y)

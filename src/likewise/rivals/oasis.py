@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from likewise.learn.base import project
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit, project
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
 from likewise.rivals.common import Baseline, compiled, estimator
 from likewise.utils.arrays import dense
@@ -72,6 +72,7 @@ class OASIS(Baseline):
     engine: str = "blocked"
     random_state: Any = None
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Learn W from rows X and labels y."""
         X, codes = self._training_data(X, y)

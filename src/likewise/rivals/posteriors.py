@@ -11,8 +11,8 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from likewise.learn.base import project
-from likewise.learn.choose.holdout import Params, Sides
+from likewise.learn.base import finite_fit, project
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.kernels import Features
 from likewise.rivals.closed_forms import discriminants, scatter, within
 from likewise.rivals.common import Baseline, drawn_kernel, estimator
@@ -45,6 +45,7 @@ class _Posterior(Baseline):
     gamma_: float = 0.0
     mean_: np.ndarray | None = None  # in files of logistic regressions whose intercept is for centred rows
 
+    @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the settings on held-out training rows, and learn from all rows X and labels y."""
         X, codes = self._training_data(X, y)

@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from likewise.learn.base import SimilarityModel
+from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import sample_rows
 from likewise.search.rank import Exact
@@ -80,6 +80,7 @@ class Taught(SimilarityModel):
         if hasattr(self, "base_"):
             super()._check_loaded()
 
+    @finite_fit
     def fit(self, X: Any, y: Any = None) -> Self:
         """Not supported: a taught model comes from `Teacher.learn()`."""
         raise NotImplementedError("Taught is made by Teacher.learn(), not by fit")

@@ -5,15 +5,15 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from sklearn.utils import validation
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import _get_feature_names as feature_names
 from sklearn.utils.validation import check_is_fitted
 
 from likewise.errors import LikewiseError
 
 __all__ = [
-    "NUMERIC_ROWS", "Interval", "StrOptions", "check_X_y", "check_array", "check_is_fitted", "check_sample_weight",
-    "feature_names", "validate_data",
+    "NUMERIC_ROWS", "Interval", "Options", "StrOptions", "check_X_y", "check_array", "check_is_fitted",
+    "check_sample_weight", "feature_names", "validate_data",
 ]  # fmt: skip
 
 NUMERIC_ROWS = {"accept_sparse": "csr", "dtype": ["float64", "float32"], "order": "C"}

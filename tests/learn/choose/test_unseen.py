@@ -8,7 +8,8 @@ from tests.planted import planted
 
 from likewise import SimilarityLearner
 from likewise.evaluate import mean_average_precision
-from likewise.learn.choose.holdout import CVResults, Split
+from likewise.learn.choose.holdout import Split
+from likewise.learn.choose.search import CVResults
 from likewise.learn.choose.unseen import _ClassFold, choose_shrinkage_map
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernels import UnitRows
@@ -58,5 +59,5 @@ def test_where_nothing_can_be_ranked_the_plain_cosine_is_kept(n_classes):
     X, _ = planted(40, 8, 4)
     results = CVResults()  # three classes are too few to hold any out; rows of 40 classes have nothing to find
     unit = UnitRows(MemoryEngine(X, np.arange(40) % n_classes, n_classes))
-    assert choose_shrinkage_map(unit, results, np.random.default_rng(0))[0] == ShrinkageMap()
+    assert ShrinkageMap(**choose_shrinkage_map(unit, results, np.random.default_rng(0)).setting) == ShrinkageMap()
     assert len(results) == 0

@@ -20,7 +20,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "landmarks, whole": {"rank": None, "n_iter": 2, "compress": "landmarks", "compress_size": 150},
     "sample": {"rank": 8, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
     "sample, whole": {"rank": None, "n_iter": 2, "compress": "sample", "compress_size": 300, "random_state": 3},
-    "fixed": {"rank": 8, "adaptive": False},
+    "settings": {"rank": 8, "adaptive": False},
     "fixed, iterated": {"rank": 8, "adaptive": False, "init": "paper", "n_iter": 3},
     "margins": {"rank": 8, "margins": (0.9, 0.3), "n_iter": 2},
     "the paper's start": {"rank": 8, "init": "paper", "n_iter": 2},
@@ -53,25 +53,39 @@ def anchored_of_the_array(way: str, dtype: type = np.float32, **options: Any) ->
 ANCHORED: dict[str, dict[str, Any]] = {
     "chosen": {"kernel": "linear"},
     "kernel": {
-        "kernel_size": 60,
-        "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0, "geometry": "lda", "confidence": 0.5},
+        "n_landmarks": 60,
+        "settings": {"gamma": 0.7, "ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "trust": 0.5},
     },
-    "all pairs": {"kernel": "linear", "n_landmarks": None, "fixed": {"ridge": 0.1, "pull": 3.0, "geometry": "one-hot"}},
-    "few landmarks": {"kernel": "linear", "n_landmarks": 100, "fixed": {"ridge": 0.1, "pull": 1.0, "confidence": 0.0}},
-    "posterior": {"kernel": "linear", "output": "posterior", "fixed": {"ridge": 0.1, "pull": 1.0, "temperature": 0.05}},
-    "standardised": {"kernel_size": 60, "scaling": "standard", "fixed": {"width": 0.7, "ridge": 0.1, "pull": 1.0}},
+    "all pairs": {
+        "kernel": "linear",
+        "settings": {"n_anchors": None, "ridge": 0.1, "adaptation": 3.0, "geometry": "one-hot"},
+    },
+    "few landmarks": {
+        "kernel": "linear",
+        "settings": {"n_anchors": 100, "ridge": 0.1, "adaptation": 1.0, "trust": 0.0},
+    },
+    "posterior": {
+        "kernel": "linear",
+        "output": "posterior",
+        "settings": {"ridge": 0.1, "adaptation": 1.0, "temperature": 0.05},
+    },
+    "standardised": {
+        "n_landmarks": 60,
+        "scaling": "standard",
+        "settings": {"gamma": 0.7, "ridge": 0.1, "adaptation": 1.0},
+    },
     "unseen classes": {"unseen_classes": True},
-    "exact kernel": {"kernel": "rbf", "scaling": "unit", "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1}},
+    "exact kernel": {"kernel": "rbf", "scaling": "unit", "settings": {"gamma": 2.0, "ridge": 0.1, "raw_weight": 0.1}},
     "exact posterior": {
         "kernel": "rbf",
         "scaling": "roots",
         "output": "posterior",
-        "fixed": {"width": 1.0, "ridge": 0.3, "temperature": 0.05},
+        "settings": {"gamma": 1.0, "ridge": 0.3, "temperature": 0.05},
     },
     "as many landmarks as fit": {  # 193 of the 700
         "kernel": "rbf",
         "scaling": "unit",
         "rows": {"memory_limit": "1500kB"},
-        "fixed": {"width": 2.0, "ridge": 0.1, "raw_weight": 0.1},
+        "settings": {"gamma": 2.0, "ridge": 0.1, "raw_weight": 0.1},
     },
 }

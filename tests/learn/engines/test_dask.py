@@ -182,8 +182,8 @@ def test_an_anchored_fit_that_was_stopped_goes_on_there(
 ) -> None:
     X, y = rows()
     chunked = da.from_array(X, chunks=(150, D))
-    fixed = {**ANCHORED["kernel"]["fixed"], "raw_weight": 0.1}  # little is left to choose
-    options: dict[str, Any] = {"kernel_size": 60, "scaling": "unit", "fixed": fixed}
+    fixed = {**ANCHORED["kernel"]["settings"], "raw_weight": 0.1}  # little is left to choose
+    options: dict[str, Any] = {"n_landmarks": 60, "scaling": "unit", "settings": fixed}
     model = SimilarityLearner(**options, checkpoint=tmp_path / "c")
     stopped_after(3, monkeypatch, lambda: model.fit(chunked, y))
     assert read_tensors(tmp_path / "c")[1]["rounds"] == 2

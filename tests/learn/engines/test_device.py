@@ -88,7 +88,7 @@ def test_splits_of_ones_own_are_over_all_rows_whatever_is_drawn(make: Any, monke
     X, y = rows(np.float64)
     weights = np.where(np.arange(N) % 5 == 0, 0.0, 1.0)
     halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
-    options = {"kernel": "linear", "cv": halves, "fixed": {"pull": 0.0, "geometry": "lda"}}
+    options = {"kernel": "linear", "cv": halves, "settings": {"adaptation": 0.0, "geometry": "lda"}}
     plain = SimilarityLearner(**options).fit(X, y, weights)
     assert_same(plain, SimilarityLearner(**options).fit(make(X), y, weights), X, 1e-8)
     monkeypatch.setattr("likewise.learn.similarity.MOST_CHOOSING", 300)
@@ -109,9 +109,9 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     for module in (anchoring, kernels, labels, array_api):
         monkeypatch.setattr(module, "to_host", counted)
     monkeypatch.setattr("likewise.learn.similarity.MOST_CHOOSING", 90)
-    monkeypatch.setattr("likewise.learn.similarity.KNOWN_ROWS", 90)
+    monkeypatch.setattr("likewise.learn.similarity.NOVELTY_ROWS", 90)
     monkeypatch.setattr(array_api, "_BLOCK", 150)
-    SimilarityLearner("linear", n_landmarks=90, output="posterior", fixed={"raw_weight": 0.0}).fit(_torch(X), y)
+    SimilarityLearner("linear", output="posterior", settings={"raw_weight": 0.0, "n_anchors": 90}).fit(_torch(X), y)
     assert len(seen) > 20
     assert max(int(np.prod(shape)) for shape in seen if shape != (N,)) <= 150 * X.shape[1]
 
@@ -127,14 +127,14 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
         return put(self, array)
 
     monkeypatch.setattr(Device, "moved", counted)
-    options = {**ANCHORED["kernel"], "n_landmarks": 100}
+    options = {**ANCHORED["kernel"], "settings": {**ANCHORED["kernel"]["settings"], "n_anchors": 100}}
     model = SimilarityLearner(**options, rows={"device": "cpu"}).fit(X, y)
     assert 0 < max(moved) <= max(150 * X.shape[1], 60 * 60)  # a block, and the basis of the kernel
     assert_same(SimilarityLearner(**options).fit(X, y), model, X, 2e-5)
     with pytest.raises(LikewiseError, match="device is for arrays in memory"):
         SimilarityLearner(rows={"device": "cpu"}).fit([X], y)
     with pytest.raises(LikewiseError, match="whitening_width is for arrays in memory"):
-        SimilarityLearner(whitening_width=2).fit([X], y)
+        SimilarityLearner(settings={"whitening_width": 2}).fit([X], y)
     with pytest.raises(LikewiseError, match="device='nowhere' is not available: "):
         SimilarityLearner(rows={"device": "nowhere"}).fit(X, y)
 
@@ -149,10 +149,10 @@ def test_unit_rows_there_are_those_of_numpy_also_where_they_are_short(make: Any)
 def test_wide_rows_and_reduced_ones_are_learned_in_numpy(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
     monkeypatch.setattr(array_api, "array_labels", None)
-    wide = {"kernel": "linear", "scaling": "unit", "fixed": {"ridge": 0.1, "pull": 0.0}}
+    wide = {"kernel": "linear", "scaling": "unit", "settings": {"ridge": 0.1, "adaptation": 0.0}}
     few, y_few = np.ascontiguousarray(X[:20]), np.arange(20) % 2
     assert_same(SimilarityLearner(**wide).fit(few, y_few), SimilarityLearner(**wide).fit(make(few), y_few), X, 1e-12)
-    reduced = SimilarityLearner(**wide, whitening_width=8).fit(make(X), y)
+    reduced = SimilarityLearner(**{**wide, "settings": {**wide["settings"], "whitening_width": 8}}).fit(make(X), y)
     assert reduced.reduction_ is not None
     assert reduced.reduction_.shape == (8, 24)
 

@@ -53,7 +53,7 @@ def test_columns_with_two_sums_survive_the_way_through_a_file(tmp_path: Path, mo
     monkeypatch.setattr(SimilarityLearner, "_choosing_rows", lambda self, rows: N)  # the same choice as in memory
     limit = "130kB"
     options = {**ANCHORED["all pairs"], "scaling": "unit"}
-    options["fixed"] = {**options["fixed"], "confidence": 0.5}
+    options["settings"] = {**options["settings"], "trust": 0.5}
     model = SimilarityLearner(**options, rows={"memory_limit": limit}).fit(tmp_path / "rows.npy", y)
     assert_same(SimilarityLearner(**options).fit(X, y), model, X, 1e-8)
 
@@ -94,7 +94,7 @@ def test_the_scaling_is_chosen_there_too(tmp_path: Path) -> None:
     X, y = rows(np.float64)
     X = X * 10.0 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1]) + 5
     np.save(tmp_path / "rows.npy", X)
-    plain = SimilarityLearner("linear", fixed={"ridge": 0.1}).fit(X, y)
-    model = SimilarityLearner("linear", fixed={"ridge": 0.1}).fit(tmp_path / "rows.npy", y)
+    plain = SimilarityLearner("linear", settings={"ridge": 0.1}).fit(X, y)
+    model = SimilarityLearner("linear", settings={"ridge": 0.1}).fit(tmp_path / "rows.npy", y)
     assert plain.setting_["scaling"] == model.setting_["scaling"] == "standard"
     assert_same(plain, model, X, 1e-8)

@@ -12,8 +12,8 @@ from tests.planted import planted
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, class_target
 from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.preparation import Preparation
-from likewise.learn.maths.setting import Head, Setting
+from likewise.learn.maths.preparation import RegressionFactory
+from likewise.learn.maths.setting import OutputHead, Setting
 
 RIDGE = Setting(ridge=0.05)
 
@@ -109,7 +109,7 @@ def test_all_rows_as_landmarks_are_the_exact_kernel():
     assert np.isclose(learned.rms, exact.learn(RIDGE).rms, rtol=0.01)
     images = learned.images()
     means = np.array([normalize(images[unit.engine.codes == c]).mean(axis=0) for c in range(4)])
-    assert np.allclose(learned.class_means(Head()), means)
+    assert np.allclose(learned.class_means(OutputHead()), means)
 
 
 def test_the_last_map_may_overwrite_the_kernel():
@@ -122,13 +122,13 @@ def test_the_last_map_may_overwrite_the_kernel():
 
 def test_memory_decides_between_all_rows_and_some():
     unit = rows()
-    assert isinstance(Preparation(memory=4 * 120 * 120)(unit, 2.0), ExactKernel)
-    few = Preparation(memory=4 * 119 * 119)(unit, 2.0)
+    assert isinstance(RegressionFactory(memory=4 * 120 * 120)(unit, 2.0), ExactKernel)
+    few = RegressionFactory(memory=4 * 119 * 119)(unit, 2.0)
     assert isinstance(few, LandmarkKernel)
     assert len(few.features.landmarks) == int(np.sqrt(4 * 119 * 119 / 40))
 
 
 def test_a_kernel_that_fits_in_single_precision_alone_is_computed_in_it():
-    kernel = Preparation(memory=4 * 120 * 120)(rows(), 2.0)
+    kernel = RegressionFactory(memory=4 * 120 * 120)(rows(), 2.0)
     assert kernel._K.dtype == np.float32
     assert kernel.features.landmarks.dtype == np.float64

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from likewise import SimilarityLearner, load
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.learn.maths.novelty import KnownClasses
+from likewise.learn.maths.novelty import NoveltyModel
 from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.rivals import LDA
 
@@ -16,7 +16,7 @@ KNOWN, STRANGE = ORDER[Y[ORDER] < 5], ORDER[Y[ORDER] >= 5]
 
 
 def test_unknown_classes_are_told_from_known_ones():
-    found = KnownClasses.of(X[KNOWN[:600]], Y[KNOWN[:600]], np.random.default_rng(0))
+    found = NoveltyModel.of(X[KNOWN[:600]], Y[KNOWN[:600]], np.random.default_rng(0))
     novelty = found.novelty(X[np.concatenate([KNOWN[600:], STRANGE])])
     is_strange = np.arange(len(novelty)) >= len(KNOWN) - 600
     assert roc_auc_score(is_strange, novelty) > 0.9
@@ -26,14 +26,14 @@ def test_unknown_classes_are_told_from_known_ones():
 def test_rows_wider_than_many_are_compared_in_leading_directions():
     rng = np.random.default_rng(0)
     wide = X @ rng.standard_normal((64, 400))
-    found = KnownClasses.of(wide[KNOWN[:600]], Y[KNOWN[:600]], rng)
+    found = NoveltyModel.of(wide[KNOWN[:600]], Y[KNOWN[:600]], rng)
     assert found.map.shape == (400, 256)
     assert np.isfinite(found.novelty(wide[:5])).all()
 
 
 @pytest.mark.parametrize("rows", [sp.csr_array(X[:50]), X[:2]])
 def test_sparse_rows_and_too_few_have_none(rows):
-    assert KnownClasses.of(rows, Y[: rows.shape[0]], np.random.default_rng(0)) is None
+    assert NoveltyModel.of(rows, Y[: rows.shape[0]], np.random.default_rng(0)) is None
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def test_novelty_survives_a_file(model, tmp_path):
 def test_a_damaged_scale_is_refused(model, tmp_path):
     path = model.save(tmp_path / "model")
     tensors, card = read_tensors(path)
-    write_tensors(path, {**tensors, "known_scale_": np.array([1.0, 0.0])}, card)
-    with pytest.raises(FileFormatError, match="known_scale_"):
+    write_tensors(path, {**tensors, "novelty_scale_": np.array([1.0, 0.0])}, card)
+    with pytest.raises(FileFormatError, match="novelty_scale_"):
         load(path)
 
 
 def test_other_models_say_that_they_cannot_tell():
-    with pytest.raises(LikewiseError, match="LDA does not know how far its classes reach"):
+    with pytest.raises(LikewiseError, match="LDA has no novelty model"):
         LDA().fit(X[:200], Y[:200]).novelty(X[:2])

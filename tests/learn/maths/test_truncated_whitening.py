@@ -111,7 +111,7 @@ def test_slr_on_sparse_rows_is_slr_on_their_reduction(model, small_limit):
 
 
 @pytest.mark.parametrize(
-    "model", [SLR(5, n_iter=2), SimilarityLearner(kernel_size=60), SimilarityLearner(unseen_classes=True)]
+    "model", [SLR(5, n_iter=2), SimilarityLearner(n_landmarks=60), SimilarityLearner(unseen_classes=True)]
 )
 def test_large_sparse_rows_are_never_made_dense(model, small_limit, monkeypatch):
     X, y = documents(dtype=np.float32)
@@ -131,8 +131,8 @@ def test_anchored_slr_on_large_sparse_rows_is_that_of_their_reduction(small_limi
     unit, V = reduced_rows(X / sp.linalg.norm(X, axis=1)[:, None], None, None)
     assert V.shape == (40, 200)
     # What is drawn hangs on what rows hold, and reduced rows hold something else: nothing is drawn here.
-    fixed = {"ridge": 0.1, "geometry": "one-hot", "pull": 1.0, "confidence": 1.0, "raw_weight": 0.0}
-    plain = SimilarityLearner("linear", n_landmarks=None, scaling="unit", fixed=fixed)
+    fixed = {"ridge": 0.1, "geometry": "one-hot", "adaptation": 1.0, "trust": 1.0, "raw_weight": 0.0, "n_anchors": None}
+    plain = SimilarityLearner("linear", scaling="unit", settings=fixed)
     direct, by_hand = clone(plain).fit(X, y), clone(plain).fit(unit, y)
     np.testing.assert_allclose(direct.similarity(X), by_hand.similarity(unit), atol=1e-8)
 

@@ -1,16 +1,13 @@
-"""Choosing on held-out rows or classes: the splits, their scores, a search over settings and its record."""
+"""Held-out rows or classes to choose on, and their scores."""
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.model_selection import check_cv
 
-from likewise.evaluate import average_precisions, mean_average_precision
-from likewise.learn.maths.labels import generator, sample_rows, stratified_holdout
+from likewise.evaluate import average_precisions
+from likewise.learn.maths.labels import sample_rows, stratified_holdout
 
 HELD_SHARE = 0.3
 MOST_HELD = 5_000  # more held-out rows cost time and change no choice
@@ -29,7 +26,7 @@ class Split:
 def given_splits(cv: Any, codes: np.ndarray, rows: np.ndarray) -> list[Split]:
     """The splits of scikit-learn's `cv` for rows with these class codes, in terms of some of the rows, numbered from 0.
 
-    Such splits may hang on the order in which rows were given: that is what a user asks for with `cv`.
+    Such splits may depend on the order in which rows were given, as in scikit-learn.
     """
     number = np.full(len(codes), -1)
     number[rows] = np.arange(len(rows))
@@ -101,130 +98,3 @@ def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_trai
     if alone.any():
         values[alone] = average_precisions(Z[alone], Z_train, codes[alone], codes_train)
     return values
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A search, and its record in the layout of scikit-learn's `cv_results_`
-
-Params = dict[str, Any]
-Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
-"""Rows to their query and gallery sides."""
-Prepare = Callable[[Any, np.ndarray], Callable[[Params], Sides]]
-"""Training rows and class codes to a function that fits a setting; what all settings share is computed once."""
-
-Record = dict[str, Any]
-"""One setting: its "params", the "scores" of the splits and the "seconds" they took, all plain JSON values."""
-
-
-@dataclass
-class CVResults:
-    """Settings tried, with a score for each split; nan where a split had nothing to score.
-
-    `records` are plain values, so that a checkpoint can hold them: `CVResults(records)` continues from there.
-
-    Examples
-    --------
-    >>> tried = CVResults()
-    >>> tried.add({"alpha": 0.1}, [0.50, 0.70])
-    0.6
-    >>> tried.add({"alpha": 1.0}, [0.75, 0.75])
-    0.75
-    >>> tried.best_params
-    {'alpha': 1.0}
-    >>> tried.as_dict()["rank_test_score"].tolist()
-    [2, 1]
-    """
-
-    records: list[Record] = field(default_factory=list)
-
-    def add(self, params: dict[str, Any], split_scores: Sequence[float], seconds: float | None = None) -> float:
-        """Record one setting and return its mean score; `seconds` is the time for all of its splits."""
-        scores = [float(score) for score in split_scores]
-        self.records.append({"params": params, "scores": scores, "seconds": seconds})
-        return _mean(scores)
-
-    def extend(self, results: dict[str, Any], **params: Any) -> float:
-        """Add what another search tried (its `as_dict()`), each setting with further `params`; its best mean score."""
-        splits = [results[name] for name in results if name.startswith("split")]
-        times = results.get("mean_fit_time", [None] * len(results["params"]))
-        for i, setting in enumerate(results["params"]):
-            seconds = None if times[i] is None else float(times[i]) * max(1, len(splits))
-            self.add({**params, **setting}, [column[i] for column in splits], seconds)
-        return CVResults(self.records[len(self) - len(times) :]).best_score
-
-    def score(self, params: dict[str, Any]) -> float | None:
-        """The mean score of a setting; None if it has not been tried."""
-        return next((_mean(record["scores"]) for record in self.records if record["params"] == params), None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The schema of scikit-learn's `cv_results_`; `mean_fit_time` includes the scoring."""
-        scores, means = self._split_scores(), self._means()
-        variances = [_mean((row - mean) ** 2) for row, mean in zip(scores, means, strict=True)]
-        columns: dict[str, Any] = {
-            "params": [record["params"] for record in self.records],
-            **{f"split{i}_test_score": column for i, column in enumerate(scores.T)},
-            "mean_test_score": means,
-            "std_test_score": np.sqrt(variances),
-            "rank_test_score": rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32),
-        }
-        times = self._fit_times()
-        return columns if np.isnan(times).all() else {**columns, "mean_fit_time": times}
-
-    @property
-    def best_score(self) -> float:
-        """The highest mean score; nan if nothing was scored."""
-        means = self._means()
-        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The setting with the highest mean score; the first of equals, and the first if nothing was scored."""
-        return dict(self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"])
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def _means(self) -> np.ndarray:
-        return np.array([_mean(record["scores"]) for record in self.records])
-
-    def _split_scores(self) -> np.ndarray:
-        """(settings, splits); nan where a setting was tried on fewer splits than others."""
-        width = max((len(record["scores"]) for record in self.records), default=0)
-        return np.array([record["scores"] + [np.nan] * (width - len(record["scores"])) for record in self.records])
-
-    def _fit_times(self) -> np.ndarray:
-        pairs = [(record["seconds"], max(1, len(record["scores"]))) for record in self.records]
-        return np.array([np.nan if seconds is None else seconds / splits for seconds, splits in pairs])
-
-
-def _mean(scores: Any) -> float:
-    return mean_of_found(np.asarray(scores, dtype=np.float64))
-
-
-def search_grid(
-    grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, random_state: Any = None, holdout: str = "rows"
-) -> CVResults:
-    """Score every setting of a grid by the mAP of held-out rows among themselves.
-
-    `holdout="classes"` holds out classes instead of rows: for galleries whose classes are not those of training. A
-    grid of one setting is not searched; where nothing can be held out no setting has a score, and the first is best.
-    """
-    splits = inner_splits(y, generator(random_state), holdout) if len(grid) > 1 else []
-    folds = [_fold(grid, prepare, X, y, split) for split in splits]
-    results = CVResults()
-    for i, params in enumerate(grid):
-        seconds = sum(fold[i][1] for fold in folds) if folds else None
-        results.add(params, [fold[i][0] for fold in folds], seconds)
-    return results
-
-
-def _fold(grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, split: Split) -> list[tuple[float, float]]:
-    """The score of every setting on one split, and the seconds it took."""
-    codes = np.unique(y[split.train], return_inverse=True)[1]  # without gaps where classes are held out
-    fit, held = prepare(X[split.train], codes), X[split.held]
-    found = []
-    for params in grid:
-        began = time.perf_counter()
-        score = float(mean_average_precision(*fit(params)(held), y[split.held]))
-        found.append((score, time.perf_counter() - began))
-    return found

@@ -1,240 +1,217 @@
-"""Scoring the settings of a map on held-out rows, and what a caller may fix."""
+"""One search over candidates on held-out folds, and its record in the layout of scikit-learn's `cv_results_`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
-from numbers import Real
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from scipy.stats import rankdata
 
-from likewise.errors import LikewiseError
-from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
-from likewise.learn.choose.holdout import CVResults, Split, each_score, mean_of_found
-from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.preparation import Preparation
-from likewise.learn.maths.setting import Head, Setting
-from likewise.utils.threads import ordered_map, single_threaded_blas
-from likewise.utils.validation import Interval, StrOptions
+from likewise.evaluate import mean_average_precision
+from likewise.learn.choose.holdout import Split, inner_splits, mean_of_found
+from likewise.learn.maths.labels import generator
 
-SCALINGS = ("unit", "roots", "standard")
-WIDTHS = {"auto": (0.0, 2.0, 1.0, 4.0), "linear": (0.0,), "rbf": (2.0, 1.0, 4.0)}  # of a kernel at full resolution
-FEW_LANDMARK_WIDTHS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
-RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-FEW_RIDGES = (0.01, 0.1, 1.0)
-KERNEL_RIDGES = (0.1, 0.01, 0.3)
-ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
-TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
-BESIDE = (0.3, 0.1, 0.05, 0.02)  # weights of the raw cosine
-COSTS_NOTHING = 0.001  # of mAP
-CLEARLY = 0.003  # of mAP
-FAR_BELOW = 0.1  # of mAP: a plain cosine so far behind is not tried
+Candidate = TypeVar("Candidate")
+Fold = TypeVar("Fold")
+Params = dict[str, Any]
+Sides = Callable[[Any], tuple[np.ndarray, np.ndarray]]
+"""Rows to their query and gallery sides."""
+Prepare = Callable[[Any, np.ndarray], Callable[[Params], Sides]]
+"""Training rows and class codes to a function that fits a setting; what all settings share is computed once."""
+
+Record = dict[str, Any]
+"""One setting: its "params", the "scores" of the splits and the "seconds" they took, all plain JSON values."""
 
 
-FIXED = {
-    "ridge": Interval(Real, 0, None, closed="neither"),
-    "geometry": StrOptions({"one-hot", "lda"}),
-    "pull": Interval(Real, 0, None, closed="left"),
-    "confidence": Interval(Real, 0, None, closed="left"),
-    "width": Interval(Real, 0, None, closed="left"),
-    "temperature": Interval(Real, 0, None, closed="neither"),
-    "raw_weight": Interval(Real, 0, None, closed="left"),
-}
-ANCHORED = ("geometry", "pull", "confidence")  # settings that a kernel at full resolution does not have
+@dataclass
+class CVResults:
+    """Settings tried, with a score for each split; nan where a split had nothing to score.
 
+    `records` are plain values, so that a checkpoint can hold them: `CVResults(records)` continues from there.
 
-def checked_fixed(fixed: dict[str, Any] | None) -> dict[str, Any]:
-    """Settings that are not to be chosen, by the names users know, each of them valid."""
-    given = {name: value for name, value in (fixed or {}).items() if value is not None}
-    for name, value in given.items():
-        if name not in FIXED or not FIXED[name].is_satisfied_by(value):
-            expected = str(FIXED[name]) if name in FIXED else f"one of {', '.join(FIXED)}"
-            raise LikewiseError(f"fixed={{{name!r}: {value!r}}}: expected {expected}")
-    return given
+    Examples
+    --------
+    >>> tried = CVResults()
+    >>> tried.add({"alpha": 0.1}, [0.50, 0.70])
+    0.6
+    >>> tried.add({"alpha": 1.0}, [0.75, 0.75])
+    0.75
+    >>> tried.best_params
+    {'alpha': 1.0}
+    >>> tried.as_dict()["rank_test_score"].tolist()
+    [2, 1]
+    """
 
+    records: list[Record] = field(default_factory=list)
 
-MOST_REPEATED = 20  # times the rows: repeated more often, they would take the memory of that many
+    def add(self, params: dict[str, Any], split_scores: Sequence[float], seconds: float | None = None) -> float:
+        """Record one setting and return its mean score; `seconds` is the time for all of its splits."""
+        scores = [float(score) for score in split_scores]
+        self.records.append({"params": params, "scores": scores, "seconds": seconds})
+        return _mean(scores)
 
+    def extend(self, results: dict[str, Any], **params: Any) -> float:
+        """Add what another search tried (its `as_dict()`), each setting with further `params`; its best mean score."""
+        splits = [results[name] for name in results if name.startswith("split")]
+        times = results.get("mean_fit_time", [None] * len(results["params"]))
+        for i, setting in enumerate(results["params"]):
+            seconds = None if times[i] is None else float(times[i]) * max(1, len(splits))
+            self.add({**params, **setting}, [column[i] for column in splits], seconds)
+        return CVResults(self.records[len(self) - len(times) :]).best_score
 
-@dataclass(frozen=True)
-class Options:
-    """What the caller has decided: which kernels and scaling to try, whether a posterior, and `fixed` settings."""
+    def score(self, params: dict[str, Any]) -> float | None:
+        """The mean score of a setting; None if it has not been tried."""
+        scores = self.scores(params)
+        return None if scores is None else _mean(scores)
 
-    kernel: str = "auto"
-    scaling: str = "auto"
-    posterior: bool = False
-    fixed: dict[str, Any] = field(default_factory=dict)
+    def scores(self, params: dict[str, Any]) -> list[float] | None:
+        """The score of a setting on each split; None if it has not been tried."""
+        return next((record["scores"] for record in self.records if record["params"] == params), None)
 
-    def widths(self, full_resolution: bool) -> tuple[float, ...]:
-        """Widths of the kernel to try, the most likely one first; 0 is the linear map."""
-        if "width" in self.fixed:
-            return (self.fixed["width"],)
-        return (WIDTHS if full_resolution else FEW_LANDMARK_WIDTHS)[self.kernel]
+    def as_dict(self) -> dict[str, Any]:
+        """The schema of scikit-learn's `cv_results_`; `mean_fit_time` includes the scoring."""
+        scores, means = self._split_scores(), self._means()
+        variances = [_mean((row - mean) ** 2) for row, mean in zip(scores, means, strict=True)]
+        columns: dict[str, Any] = {
+            "params": [record["params"] for record in self.records],
+            **{f"split{i}_test_score": column for i, column in enumerate(scores.T)},
+            "mean_test_score": means,
+            "std_test_score": np.sqrt(variances),
+            "rank_test_score": rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32),
+        }
+        times = self._fit_times()
+        return columns if np.isnan(times).all() else {**columns, "mean_fit_time": times}
 
     @property
-    def first_scaling(self) -> str:
-        """The scaling that was asked for, or the one that any other has to beat."""
-        return "unit" if self.scaling == "auto" else self.scaling
+    def best_score(self) -> float:
+        """The highest mean score; nan if nothing was scored."""
+        means = self._means()
+        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
 
     @property
-    def beside(self) -> float | None:
-        """The weight of the raw cosine, None where it is to be chosen."""
-        return self.fixed.get("raw_weight")
+    def best_params(self) -> dict[str, Any]:
+        """The setting with the highest mean score; the first of equals, and the first if nothing was scored."""
+        return dict(self.records[int(np.argmax(np.nan_to_num(self._means(), nan=-np.inf)))]["params"])
 
-    def settings(self) -> dict[str, Any]:
-        """The settings that are not to be chosen, by the names of `Setting`."""
-        elsewhere = ("width", "geometry", "raw_weight")
-        given = {name: value for name, value in self.fixed.items() if name not in elsewhere}
-        if "geometry" in self.fixed:
-            given["lda"] = self.fixed["geometry"] == "lda"
-        if not self.posterior:
-            given.pop("temperature", None)
-        return given
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def _means(self) -> np.ndarray:
+        return np.array([_mean(record["scores"]) for record in self.records])
+
+    def _split_scores(self) -> np.ndarray:
+        """(settings, splits); nan where a setting was tried on fewer splits than others."""
+        width = max((len(record["scores"]) for record in self.records), default=0)
+        return np.array([record["scores"] + [np.nan] * (width - len(record["scores"])) for record in self.records])
+
+    def _fit_times(self) -> np.ndarray:
+        pairs = [(record["seconds"], max(1, len(record["scores"]))) for record in self.records]
+        return np.array([np.nan if seconds is None else seconds / splits for seconds, splits in pairs])
+
+
+def _mean(scores: Any) -> float:
+    return mean_of_found(np.asarray(scores, dtype=np.float64))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Scoring one setting
+# The search
 
 
-class Search:
-    """Scores settings on the held-out rows of some splits; what settings share is computed once per width."""
+class Search(Generic[Candidate, Fold]):
+    """Scores candidates on held-out folds and records them; none is tried twice.
+
+    `score_fold(fold, candidate)` is the score on one fold, nan where there is nothing to score. `folds` may be computed
+    one after the other: candidates that are tried together are scored on a fold before the next one is taken.
+    `describe` gives the parameters under which a candidate is recorded.
+
+    Examples
+    --------
+    >>> search = Search(lambda fold, x: -(x - fold) ** 2, [1.0, 3.0], describe=lambda x: {"x": x})
+    >>> search.best([0.0, 2.0, 5.0])
+    2.0
+    >>> search.clearly_better(2.0, 1.0), search.clearly_better(2.0, 5.0)
+    (False, True)
+    """
 
     def __init__(
         self,
-        unit: UnitRows,
-        splits: list[Split],
-        prepare: Preparation,
-        results: CVResults,
+        score_fold: Callable[[Fold, Candidate], float],
+        folds: Iterable[Fold],
+        results: CVResults | None = None,
+        describe: Callable[[Candidate], Params] = asdict,  # type: ignore[assignment]
         on_score: Callable[[], None] = lambda: None,
     ) -> None:
-        self.unit, self.splits, self.prepare, self.results = unit, splits, prepare, results
-        self.on_score = on_score
-        self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
-        self._width, self._folds = -1.0, list[_Fold]()
+        self.score_fold, self.folds, self.describe, self.on_score = score_fold, folds, describe, on_score
+        self.results = CVResults() if results is None else results
 
-    def score(self, setting: Setting) -> float:
-        """Mean over the splits of the mAP of held-out rows; a setting is not tried twice."""
-        self._try([setting])
-        known = self.results.score(self._tried(setting))
-        return known if known is not None and np.isfinite(known) else -np.inf
-
-    def best(self, settings: Iterable[Setting], first: Setting | None = None) -> Setting:
-        """The setting with the highest score; `first` has to be beaten. Those of one width are tried side by side."""
-        candidates = [*([] if first is None else [first]), *settings]
-        for _, together in groupby(candidates, key=lambda setting: setting.width):
-            self._try(list(together))
+    def best(self, candidates: Iterable[Candidate], first: Candidate | None = None) -> Candidate:
+        """The candidate with the highest mean score, the first of equals; `first` has to be beaten."""
+        candidates = [*([] if first is None else [first]), *candidates]
+        self.try_all(candidates)
         return max(candidates, key=self.score)
 
-    def average_precisions(self, setting: Setting) -> list[np.ndarray]:
-        """What `score` is the mean of, for each split: every held-out row, nan where there is nothing to find."""
-        return [fold.average_precisions(setting) for fold in self._at(setting.width)]
+    def score(self, candidate: Candidate) -> float:
+        """Mean score over the folds that have one; -inf if none has."""
+        mean = mean_of_found(self.scores(candidate))
+        return mean if np.isfinite(mean) else -np.inf
 
-    def calibration(self, setting: Setting, held: Iterable[np.ndarray]) -> Calibration | None:
-        """What the scores of a setting mean; `held` are rows that each split has not learned from."""
-        folds = zip(self._at(setting.width), held, strict=True)
-        return Calibration.measured(fold.pairs(setting, rows) for fold, rows in folds)
+    def scores(self, candidate: Candidate) -> np.ndarray:
+        """The score on each fold."""
+        self.try_all([candidate])
+        return np.asarray(self.results.scores(self.describe(candidate)), dtype=np.float64)
 
-    def few_landmarks(self) -> Search:
-        """The same search where memory holds no kernel of the rows learned from, and landmarks stand for them."""
-        n = min(len(split.train) for split in self.splits)
-        memory = min(self.prepare.memory, 4 * n * max(n, self.unit.engine.shape[1]) - 1)
-        prepare = replace(self.prepare, memory=memory)
-        return Search(self.unit, self.splits, prepare, CVResults(), self.on_score)
+    def clearly_better(self, one: Candidate, other: Candidate) -> bool:
+        """Whether the gain is more than its standard deviation over the folds."""
+        gain = self.scores(one) - self.scores(other)
+        return bool(gain.mean() > gain.std())
 
-    def _tried(self, setting: Setting) -> dict[str, Any]:
-        return {**asdict(setting), "rows": self.rows}
+    def try_all(self, candidates: Sequence[Candidate]) -> None:
+        """Score those that have not been tried."""
+        fresh: list[Candidate] = []
+        for candidate in candidates:
+            if candidate not in fresh and self.results.scores(self.describe(candidate)) is None:
+                fresh.append(candidate)
+        if fresh:
+            self.record(fresh, self.timed(fresh))
 
-    def _try(self, settings: list[Setting]) -> None:
-        """Score those settings, all of one width, that have not been tried."""
-        fresh = [setting for setting in dict.fromkeys(settings) if self.results.score(self._tried(setting)) is None]
-        if not fresh:
-            return
-        self._at(fresh[0].width)  # by all BLAS threads
-        # One BLAS thread where products are small: between them others would spin on our own threads' cores.
-        small = len(fresh) > 1 or not self.prepare.full_resolution(fresh[0].width)
-        with single_threaded_blas() if small else nullcontext():
-            for setting, (values, seconds) in zip(fresh, ordered_map(self._timed, fresh), strict=True):
-                self.results.add(self._tried(setting), values, seconds)
-                self.on_score()
+    def timed(self, candidates: list[Candidate]) -> list[tuple[list[float], float]]:
+        """The scores of each candidate on the folds, and the seconds that they took."""
+        timed: list[tuple[list[float], float]] = [([], 0.0) for _ in candidates]
+        for fold in self.folds:
+            for i, candidate in enumerate(candidates):
+                began = time.perf_counter()
+                score = self.score_fold(fold, candidate)
+                timed[i] = ([*timed[i][0], score], timed[i][1] + time.perf_counter() - began)
+        return timed
 
-    def _timed(self, setting: Setting) -> tuple[list[float], float]:
-        began = time.perf_counter()
-        try:
-            values = [mean_of_found(each) for each in self.average_precisions(setting)]
-        except np.linalg.LinAlgError:  # a setting that has no map in floating point drops out
-            values = [np.nan] * len(self.splits)
-        return values, time.perf_counter() - began
-
-    def _at(self, width: float) -> list[_Fold]:
-        """The splits prepared for a kernel width; one width is kept."""
-        if width != self._width:
-            self._folds = []
-            self._folds = [_Fold(self.unit, split, self.prepare, width) for split in self.splits]
-            self._width = width
-        return self._folds
+    def record(self, candidates: list[Candidate], timed: Iterable[tuple[list[float], float]]) -> None:
+        """Keep the scores of candidates as they come."""
+        for candidate, (scores, seconds) in zip(candidates, timed, strict=True):
+            self.results.add(self.describe(candidate), scores, seconds if scores else None)
+            self.on_score()
 
 
-class _Fold:
-    """One split at one kernel width: a regression of its training rows, and held-out rows in the same coordinates."""
+def search_grid(
+    grid: Sequence[Params], prepare: Prepare, X: Any, y: np.ndarray, random_state: Any = None, holdout: str = "rows"
+) -> CVResults:
+    """Score every setting of a grid by the mAP of held-out rows among themselves.
 
-    def __init__(self, unit: UnitRows, split: Split, prepare: Preparation, width: float) -> None:
-        self.unit, self.split, self.prepare = unit, split, prepare
-        self.regression = prepare(unit.part(split.train), width)
-        self.held = self.regression.encode(unit.engine.X[split.held])
-        self._learned: tuple[Setting | None, Any] = (None, None)
+    `holdout="classes"` holds out classes instead of rows: for galleries whose classes are not those of training. A
+    grid of one setting is not searched; where nothing can be held out no setting has a score, and the first is best.
+    """
 
-    def average_precisions(self, setting: Setting) -> np.ndarray:
-        """Average precision of each held-out row."""
-        head = self._head(setting)
-        Z, codes = self._repeated(self._images(setting, head, self.held, self.split.held), self.split.held)
-        if np.all(np.bincount(codes)[codes] > 1):
-            return each_score(Z, codes, Z[:0], codes[:0])
-        return each_score(Z, codes, *self._repeated(self._learned_images(setting, head), self._learned_rows))
+    def prepared(split: Split) -> tuple[Callable[[Params], Sides], Any, np.ndarray]:
+        codes = np.unique(y[split.train], return_inverse=True)[1]  # without gaps where classes are held out
+        return prepare(X[split.train], codes), X[split.held], y[split.held]
 
-    def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
-        """Scores of held-out rows with each other and with the rows learned from."""
-        head, codes = self._head(setting), self.unit.engine.row_codes
-        Z = self._images(setting, head, self.regression.encode(self._rows(held)), held)
-        learned = self._learned_images(setting, head)
-        return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
+    def score(fold: tuple[Callable[[Params], Sides], Any, np.ndarray], params: Params) -> float:
+        fit, held, labels = fold
+        return float(mean_average_precision(*fit(params)(held), labels))
 
-    def _head(self, setting: Setting) -> Head:
-        directions = self.prepare.raw_directions(self.unit) if setting.beside else None  # these need no labels
-        return setting.head(self._map(setting), directions)
-
-    def _images(self, setting: Setting, head: Head, encoded: Any, rows: np.ndarray) -> np.ndarray:
-        L = self._map(setting).L.astype(encoded.dtype)
-        return head(encoded @ L, lambda: self.regression.unit.centred(self._rows(rows)))
-
-    def _learned_images(self, setting: Setting, head: Head) -> np.ndarray:
-        rows = self._learned_rows
-        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self._rows(rows)))
-
-    @property
-    def _learned_rows(self) -> np.ndarray:
-        """Rows of the images of a map, in its order."""
-        return self.split.train[self.regression.unit.engine.order]
-
-    def _map(self, setting: Setting) -> Any:
-        """The map of a setting; settings that differ in their head alone share it."""
-        bare, last = Setting(setting.width, setting.ridge, setting.lda, setting.pull, setting.confidence), self._learned
-        if last[0] != bare:
-            last = self._learned = bare, self.regression.learn(bare)
-        return last[1]
-
-    def _rows(self, rows: np.ndarray) -> Any:
-        return self.unit.engine.X[rows]
-
-    def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A weight means repetition here too, where it is a whole number."""
-        weights, codes = self.unit.engine.row_weights, self.unit.engine.row_codes[rows]
-        if weights is None or not np.array_equal(weights, np.rint(weights)):
-            return Z, codes
-        times = weights[rows].astype(int)
-        if times.sum() > MOST_REPEATED * len(rows):
-            return Z, codes
-        return Z.repeat(times, axis=0), codes.repeat(times)
+    splits = inner_splits(y, generator(random_state), holdout) if len(grid) > 1 else []
+    search = Search(score, map(prepared, splits), describe=dict)  # one fold in memory at a time
+    search.try_all(grid)
+    return search.results

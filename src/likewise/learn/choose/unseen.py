@@ -1,19 +1,25 @@
 """Choosing a map for unseen classes by holding out classes."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from itertools import product
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from likewise.evaluate.calibration import Calibration, ScoredPairs
 from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, whole
-from likewise.learn.choose.holdout import CVResults, Split, class_splits
+from likewise.learn.choose.anchored_search import Choice
+from likewise.learn.choose.holdout import Split, class_splits
+from likewise.learn.choose.search import CVResults, Search
 from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.setting import SCALINGS
 from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter, shrunk
 from likewise.utils.threads import ordered_map
+from likewise.utils.validation import Interval, StrOptions
 
 SHRINK = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0)
 FIRST_SHRINK = SHRINK[1::2]  # the others are tried if they are next to the best
@@ -24,36 +30,51 @@ FEWEST_CLASSES = 4
 FEWEST_FOR_SCALING = 10  # the best map on roots gains 1.9 ± 1.2 on held-out even digits, and loses 2.6 on odd
 
 
+_SHARE = Interval(Real, 0, 1, closed="both")
+SETTINGS = {
+    "shrink": _SHARE, "spread": Interval(Real, 0, None, closed="neither"), "power": _SHARE,
+    "scaling": StrOptions(set(SCALINGS)),
+}  # fmt: skip
+
+
 def choose_shrinkage_map(
     unit: UnitRows,
     results: CVResults,
     rng: np.random.Generator,
     on_score: Callable[[], None] = lambda: None,
     scalings: Sequence[str] = (),
-) -> tuple[ShrinkageMap, dict[str, float] | None, Calibration | None]:
+    fixed: dict[str, Any] | None = None,
+) -> Choice:
     """The map that ranks held-out classes best: scaling and shrinkage first, then spread and power around it.
 
     Few classes make a noisy holdout, and its splits share classes, so a map that is not better than the plain cosine
     by more than the standard deviation of their difference over the splits gives way to it; so does one of the
-    `scalings` to that of the rows. Beside it what it is worth: "mAP" of rows of held-out classes and that of the
-    "raw" cosine, and what its scores mean; both None if there were too few classes.
+    `scalings` to that of the rows. It is worth the "mAP" of rows of held-out classes, "raw" is that of the plain
+    cosine; nothing is held out if there are too few classes. `fixed` are settings that are not to be chosen.
     """
+    fixed = fixed or {}
     plain = ShrinkageMap(scaling=unit.scaling.name)
     splits = _splits(unit, rng)
     if not splits:
-        return plain, None, None
-    search = _ShrinkageSearch(unit, splits, results, on_score)
-    first = search.best([plain, *_shrunk(plain)])
+        return Choice(asdict(replace(plain, **fixed)), 0, results)
+    search = ShrinkageSearch(unit, splits, results, on_score)
+
+    def best_of(*candidates: ShrinkageMap) -> ShrinkageMap:
+        return search.best(dict.fromkeys(replace(candidate, **fixed) for candidate in candidates))
+
+    best = best_of(plain, *_shrunk(plain))
     for name in scalings if unit.n_classes >= FEWEST_FOR_SCALING else ():
-        other = search.best(_shrunk(replace(plain, scaling=name)))
-        first = other if search.clearly_better(other, first) else first
-    best = search.best([first, *(replace(first, spread=h, power=p) for h, p in product(SPREAD, POWER))])
-    at = SHRINK.index(best.shrink)
-    best = search.best([best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2])])
-    best = best if search.clearly_better(best, plain) else plain
-    worth = {"mAP": float(search.scores(best).mean()), "raw": float(search.scores(plain).mean())}
+        other = best_of(*_shrunk(replace(plain, scaling=name)))
+        best = other if search.clearly_better(other, best) else best
+    best = best_of(best, *(replace(best, spread=h, power=p) for h, p in product(SPREAD, POWER)))
+    at = int(np.argmin(np.abs(np.array(SHRINK) - best.shrink)))
+    best = best_of(best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2]))
+    best = best if fixed or search.clearly_better(best, plain) else plain
     n_held = len(np.unique(np.concatenate([split.held for split in splits])))
-    return best, {**worth, "rows": n_held}, search.calibration(best)
+    held_out = {"mAP": search.score(best), "raw": search.score(plain), "rows": n_held}
+    calibration = search.calibration(best)
+    meaning = None if calibration is None else calibration.as_dict()
+    return Choice(asdict(best), 0, results, held_out, meaning)
 
 
 def _shrunk(plain: ShrinkageMap) -> list[ShrinkageMap]:
@@ -72,42 +93,30 @@ def _splits(unit: UnitRows, rng: np.random.Generator) -> list[Split]:
     return splits
 
 
-class _ShrinkageSearch:
-    """Scores of maps on the splits; no map is tried twice."""
+class ShrinkageSearch(Search[ShrinkageMap, "_ClassFold"]):
+    """Scores of maps on splits by class; what maps of one scaling share is computed once."""
 
     def __init__(self, unit: UnitRows, splits: list[Split], results: CVResults, on_score: Callable[[], None]) -> None:
-        self.unit, self.splits, self.results, self.on_score = unit, splits, results, on_score
-        self.folds: dict[str, list[_ClassFold]] = {}
-        self.tried: dict[ShrinkageMap, np.ndarray] = {}
+        super().__init__(_ClassFold.score, (), results, on_score=on_score)
+        self.unit, self.splits = unit, splits
+        self._prepared: dict[str, list[_ClassFold]] = {}
 
-    def best(self, candidates: Iterable[ShrinkageMap]) -> ShrinkageMap:
-        """The candidate with the highest mean score; the first of equals."""
-        return max(candidates, key=lambda candidate: self.scores(candidate).mean())
-
-    def clearly_better(self, one: ShrinkageMap, other: ShrinkageMap) -> bool:
-        """Whether the gain is more than its standard deviation over the splits."""
-        gain = self.scores(one) - self.scores(other)
-        return bool(gain.mean() > gain.std())
-
-    def scores(self, candidate: ShrinkageMap) -> np.ndarray:
-        """mAP of the held-out rows of each split."""
-        if candidate not in self.tried:
+    def timed(self, candidates: list[ShrinkageMap]) -> Iterator[tuple[list[float], float]]:  # type: ignore[override]
+        """The scores of each map on the folds, which run in threads."""
+        for candidate in candidates:
             began = time.perf_counter()
-            folds = self._under(candidate.scaling)
-            self.tried[candidate] = np.array(list(ordered_map(lambda fold: fold.score(candidate), folds)))
-            self.results.add(asdict(candidate), self.tried[candidate].tolist(), time.perf_counter() - began)
-            self.on_score()
-        return self.tried[candidate]
+            scores = list(ordered_map(lambda fold, c=candidate: fold.score(c), self._under(candidate.scaling)))  # type: ignore[misc]
+            yield scores, time.perf_counter() - began
 
     def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
         """What the scores of a map mean for classes it has not seen."""
         return Calibration.measured(fold.pairs(candidate) for fold in self._under(candidate.scaling))
 
     def _under(self, scaling: str) -> "list[_ClassFold]":
-        if scaling not in self.folds:
+        if scaling not in self._prepared:
             unit = self.unit.under(scaling)
-            self.folds[scaling] = [_ClassFold(unit, split) for split in self.splits]
-        return self.folds[scaling]
+            self._prepared[scaling] = [_ClassFold(unit, split) for split in self.splits]
+        return self._prepared[scaling]
 
 
 class _ClassFold:

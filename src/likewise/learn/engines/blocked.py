@@ -1,7 +1,7 @@
 """The common part of engines that see their rows in blocks: every result is a sum over blocks."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class BlockedEngine:
 
     `codes` and `weights` are those of each row in the rows' own order; a row of weight zero is not there.
     """
+
+    in_memory: ClassVar[bool] = False
 
     def __init__(
         self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,8 @@ class MemoryEngine:
 
     `weights` say how many times each row counts; a row of weight zero counts as absent.
     """
+
+    in_memory: ClassVar[bool] = True
 
     def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
         order = np.argsort(codes, kind="stable")

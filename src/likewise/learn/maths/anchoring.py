@@ -24,7 +24,7 @@ from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows,
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.learn.maths.passes import Gallery
 from likewise.learn.maths.scaling import Scaling, scaled
-from likewise.learn.maths.setting import Head, LearnedMap, Setting
+from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.learn.maths.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host
 
@@ -32,7 +32,7 @@ SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
 LARGEST_RHO = 0.999
 NO_RHO = 1e-12  # a direction in which classes do not differ
-LARGEST_PUSH = 3.0  # of q / |Z_i|: a row mapped close to zero must not be thrown about
+LARGEST_STEP = 3.0  # of q / |Z_i|: limits the step of rows with tiny embeddings
 _TINY = 1e-300  # instead of zero, for classes without a row
 
 
@@ -41,19 +41,24 @@ _TINY = 1e-300  # instead of zero, for classes without a row
 
 
 @dataclass(frozen=True)
-class FixedRegression:
-    """What sums over labelled rows tell: the eigenbasis of their features, and the fixed solution in it.
+class AnchoredRegression:
+    """Labelled rows in the eigenbasis of their features, and the maps that can be learned from them.
 
     Attributes
     ----------
-    unit : the rows, or what is known of them. features, basis : how rows become F.
+    unit : the rows. features, basis : how rows become F.
     class_totals : sum of F over each class, (n_classes, p).
+    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
+    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
     """
 
-    unit: Any
+    unit: UnitRows
     features: Features
     basis: Basis
     class_totals: np.ndarray
+    engine: Any
+    coordinates: Coordinates | None
+    columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def size(self) -> np.ndarray:
@@ -81,67 +86,47 @@ class FixedRegression:
         """Projection and offset of the features themselves."""
         return self.basis.V @ L, self.basis.offset @ L
 
-    def learned(self, setting: Setting) -> LearnedMap:
-        """The map of a setting without adapting; no image of a row can be had."""
-        L = fixed_target(self, setting.ridge, setting.lda) / self.divisor(setting.ridge)
-        return LearnedMap(self, L, self.rms(L), _no_rows, _no_rows)
-
-
-@dataclass(frozen=True)
-class AnchoredRegression(FixedRegression):
-    """Labelled rows in the eigenbasis of their features, and the maps that can be learned from them.
-
-    Attributes
-    ----------
-    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
-    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
-    """
-
-    engine: Any
-    coordinates: Coordinates | None
-    columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-
-    def push(self, L: np.ndarray, confidence: float) -> np.ndarray:
-        """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `Push`."""
+    def clamp_gradient(self, L: np.ndarray, trust: float) -> np.ndarray:
+        """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `ClampGradient`."""
         beside = (self.engine.project(L),) if self.coordinates is None else ()
         images, means = Images(self.coordinates, L), None
-        if confidence:
+        if trust:
             (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), beside)
             means = sums / self.size[:, None]
         clamp = Clamp(
-            images, means, confidence, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
+            images, means, trust, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
         )
         if self.columns is None:
             columns: Columns = self.engine.columns(clamp, 4 * L.shape[1], beside)
         else:
             F, codes, weights = self.columns
             columns = clamp.columns(F @ like(L, F), codes, weights)
-        return self.engine.sum_against(Push(clamp), columns, beside)[0]
+        return self.engine.sum_against(ClampGradient(clamp), columns, beside)[0]
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
-        target = fixed_target(self, setting.ridge, setting.lda)
+        target = fixed_target(self, setting.ridge, setting.geometry)
         saved = None if saved is None else saved.rounds_of(self.basis.V)
-        L = adapt(self, target, setting.ridge, setting.pull, setting.confidence, saved)
+        L = adapt(self, target, setting.ridge, setting.adaptation, setting.trust, saved)
         return LearnedMap(
             self, L, self.rms(L), lambda: np.asarray(self.engine.project(L)), partial(self.class_means, L)
         )
 
-    def class_means(self, L: np.ndarray, head: Head) -> np.ndarray:
+    def class_means(self, L: np.ndarray, head: OutputHead) -> np.ndarray:
         """The mean of what a head makes of the images of each class."""
         unit, beside = self.unit, tuple[np.ndarray, ...]()
         if self.coordinates is None:
-            inputs = unit.engine.rows(slice(None)) if head.input else np.zeros((self.engine.shape[0], 0))
-            beside = (self.engine.project(L), unit.centred(inputs) if head.input else inputs)
+            inputs = unit.engine.rows(slice(None)) if head.input_weight else np.zeros((self.engine.shape[0], 0))
+            beside = (self.engine.project(L), unit.centred(inputs) if head.input_weight else inputs)
         task = HeadSums(Images(self.coordinates, L), head, unit.pending, unit.mean, unit.n_classes)
         return np.asarray(self.engine.sum(task, beside)[0] / self.size[:, None])
 
-    def with_columns(self, n_landmarks: int | None, rng: np.random.Generator) -> AnchoredRegression:
-        """The same with `n_landmarks` columns drawn by class; None compares all rows."""
+    def with_columns(self, n_anchors: int | None, rng: np.random.Generator) -> AnchoredRegression:
+        """The same with `n_anchors` columns drawn by class; None compares all rows."""
         engine = self.engine
-        if n_landmarks is None:
+        if n_anchors is None:
             return self
-        places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_landmarks, rng))
+        places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_anchors, rng))
         codes, rows = engine.codes[places], rows_at(engine, places)
         weights = np.ones(len(places)) if engine.weights is None else engine.weights[places]
         drawn = np.bincount(codes, weights, minlength=engine.n_classes)
@@ -150,7 +135,7 @@ class AnchoredRegression(FixedRegression):
 
 
 def anchored_regression(
-    unit: UnitRows, features: Features, n_landmarks: int | None, rng: np.random.Generator
+    unit: UnitRows, features: Features, n_anchors: int | None, rng: np.random.Generator
 ) -> AnchoredRegression:
     """Rows in the eigenbasis of their features; features and coordinates of rows in memory are computed once."""
     held = unit.engine.mapped(features)
@@ -163,7 +148,7 @@ def anchored_regression(
         engine, coordinates = rows.take(np.arange(rows.shape[0])), None
         totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
     prepared = AnchoredRegression(unit, features, found, totals, engine, coordinates)
-    return prepared.with_columns(n_landmarks, rng)
+    return prepared.with_columns(n_anchors, rng)
 
 
 def _basis(
@@ -171,13 +156,13 @@ def _basis(
 ) -> tuple[Basis, np.ndarray]:
     """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
     n, q = engine.shape[0], features.width(engine.shape[1])
-    if metric is None and n < q and hasattr(engine, "X"):
+    if metric is None and n < q and engine.in_memory:
         found = dual_basis(engine.X, engine.row_weights)
         return found, class_sums(found(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
     check_room(q, (n, q))
     G, sums = engine.sum(FeatureSums(pending, features, engine.n_classes))
     mean = sums.sum(axis=0) / size.sum()
-    if hasattr(engine, "X"):  # in one product: which directions of duplicate rows are rounding hangs on its digits
+    if engine.in_memory:  # in one product: with duplicate rows the numerical rank depends on its rounding
         w = np.ones(engine.X.shape[0]) if engine.row_weights is None else engine.row_weights
         mean = np.asarray(w @ engine.X, dtype=np.float64) / w.sum()
     found = gram_basis(G, mean, float(size.sum()), metric)
@@ -188,18 +173,16 @@ def _basis(
 # The fixed solution, and adapting from it
 
 
-def _no_rows(*_: Any) -> np.ndarray:
-    raise NotImplementedError("rows were summed, and are gone")
-
-
-def fixed_target(regression: FixedRegression, ridge: float, lda: bool) -> np.ndarray:
+def fixed_target(regression: AnchoredRegression, ridge: float, geometry: str) -> np.ndarray:
     """FᵀP₀ for the class target P₀: one-hot / √n_c in its C - 1 canonical directions, RMS row norm 1.
 
-    With `lda` direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation: the geometry of LDA.
+    In the geometry "lda" direction k is divided by √(ρ_k (1 - ρ_k)), ρ_k its canonical correlation.
     """
     rho, E, n_null = _canonical(regression.class_factors, regression.divisor(ridge))
     rho = np.clip(rho, NO_RHO, LARGEST_RHO)
-    scale, null = (1 / np.sqrt(rho * (1 - rho)), NO_RHO * (1 - NO_RHO)) if lda else (np.ones_like(rho), 1.0)
+    scale, null = (
+        (1 / np.sqrt(rho * (1 - rho)), NO_RHO * (1 - NO_RHO)) if geometry == "lda" else (np.ones_like(rho), 1.0)
+    )
     scale *= np.sqrt(regression.size.sum() / (np.sum(scale**2) + n_null / null))
     return regression.class_factors @ (E * scale)
 
@@ -221,17 +204,17 @@ def _canonical(K: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def adapt(
-    regression: AnchoredRegression, target: np.ndarray, ridge: float, pull: float, confidence: float, saved: Any = None
+    regression: AnchoredRegression, target: np.ndarray, ridge: float, adaptation: float, trust: float, saved: Any = None
 ) -> np.ndarray:
-    """The map L (p, r) after a few rounds of clamping, κ = `pull`; without pull it is the fixed solution.
+    """The map L (p, r) after a few rounds of clamping, κ = `adaptation`; without it, it is the fixed solution.
 
     `saved` keeps FᵀP after each round: `resume(FᵀP)` gives what to continue from and how many rounds are done.
     """
     divisor = regression.divisor(ridge)
-    damping = 0.5 if pull <= 1 else 0.3
+    damping = 0.5 if adaptation <= 1 else 0.3
     FP, done = (target, 0) if saved is None else saved.resume(target)
-    for number in range(done, ROUNDS if pull else 0):
-        FP = (1 - damping) * FP + damping * (target + pull * regression.push(FP / divisor, confidence))
+    for number in range(done, ROUNDS if adaptation else 0):
+        FP = (1 - damping) * FP + damping * (target + adaptation * regression.clamp_gradient(FP / divisor, trust))
         if saved is not None:
             saved.save(FP, number + 1)
     return FP / divisor
@@ -285,14 +268,14 @@ class DirectionSums:
 
 @dataclass(frozen=True)
 class Clamp:
-    """One round: images, class means of their directions (None: full confidence), and what the clamp needs.
+    """One round: images, class means of their directions (None: full trust), and what the clamp needs.
 
     `share` is C / n, the weight of a pair of two classes; `q` the RMS length of the images.
     """
 
     images: Images
     means: Any
-    confidence: float
+    trust_scale: float
     share: float
     q: float
     target: LabelTarget
@@ -303,7 +286,7 @@ class Clamp:
         if self.means is None:
             return xp.ones_like(z[:, 0])
         own = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
-        return xp.clip(own / self.confidence, min=0.0, max=1.0) ** 2
+        return xp.clip(own / self.trust_scale, min=0.0, max=1.0) ** 2
 
     def __call__(self, block: RowBlock) -> Gallery:
         """All rows of a block as columns."""
@@ -319,18 +302,18 @@ class Clamp:
 
 
 @dataclass(frozen=True)
-class Push:
+class ClampGradient:
     """FᵀΔ of a block against some columns, (p, r).
 
     Δ_i = (q²/|Z_i|)(I - z_i z_iᵀ)[(R + Rᵀ)Z̄]_i is by how much the clamp wants the image of row i moved, with
     R_ij = v_i w_ij (clamp(c_ij) - c_ij), w = 1/n_c within a class and C/n between classes. R differs from its transpose
-    by the row confidence v alone, so one pass with two sums T, of z_j and of v_j z_j, gives both.
+    by the row trust v alone, so one pass with two sums T, of z_j and of v_j z_j, gives both.
     """
 
     clamp: Clamp
     gallery: tuple[Any, ...] = ()
 
-    def against(self, columns: tuple[Gallery, ...]) -> Push:
+    def against(self, columns: tuple[Gallery, ...]) -> ClampGradient:
         """The same with other columns."""
         return replace(self, gallery=columns)
 
@@ -342,7 +325,7 @@ class Push:
         r, xp = z.shape[1], namespace(z)
         wanted = -clamp.share * (clamp.trust(z, block.codes)[:, None] * T[:, :r] + T[:, r:])
         wanted = wanted - z * xp.linalg.vecdot(z, wanted)[:, None]
-        reach = clamp.q * xp.clip(clamp.q / norms, max=LARGEST_PUSH)
+        reach = clamp.q * xp.clip(clamp.q / norms, max=LARGEST_STEP)
         if block.weights is not None:
             reach = reach * like(block.weights, z)
         return (to_host(F.T @ (wanted * reach[:, None])),)
@@ -353,7 +336,7 @@ class HeadSums:
     """Sum per class of what a head makes of the images, (n_classes, width); heads work on the host."""
 
     images: Images
-    head: Head
+    head: OutputHead
     scaling: Scaling | None
     mean: Any
     n_classes: int

@@ -1,15 +1,15 @@
 """What an engine is: labelled rows somewhere, and the few sums over them that the solvers ask for.
 
 A pass broadcasts the current factors and the columns of the pass (landmarks, or the projected gallery in blocks), maps
-over blocks of rows and sums d x r in float64. Nothing of size n x n is ever held; whether n x d is, and where, is the
-engine's own affair. "Label order" is the order of the rows after a stable sort by label: places in it mean the same on
+over blocks of rows and sums d x r in float64. Nothing of size n x n is ever held; where the rows live is up to the
+engine. "Label order" is the order of the rows after a stable sort by label: places in it mean the same on
 every engine, whatever the order in which an engine visits its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,9 +72,11 @@ class Engine(Protocol):
     dtype : float32 or float64, the precision of products; sums over blocks are in float64.
     codes, weights : class and weight of each row in label order; weights None where each counts once.
     starts : where each class begins in label order, and the end.
+    in_memory : whether it is an `EngineInMemory`.
     n_blocks : how many times a pass calls `on_block`, for a progress bar.
     """
 
+    in_memory: ClassVar[bool]
     shape: tuple[int, int]
     dtype: np.dtype
     n_classes: int
@@ -138,7 +140,7 @@ class Engine(Protocol):
 
 
 class EngineInMemory(Engine, Protocol):
-    """Labelled rows in memory, where single rows can be had."""
+    """An engine over rows in memory, with random access."""
 
     @property
     def X(self) -> Any:

@@ -21,7 +21,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images
 from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.setting import Head, LearnedMap, Setting
+from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.utils.arrays import dense
 
 MOST_DIRECTIONS = 1_000
@@ -52,10 +52,10 @@ def class_target(size: np.ndarray) -> np.ndarray:
 class ExactKernel:
     """All rows as landmarks, in memory: the n x n kernel, and a map for each ridge."""
 
-    def __init__(self, unit: UnitRows, width: float, dtype: Any = None, memory: int = MOST_BYTES) -> None:
+    def __init__(self, unit: UnitRows, gamma: float, dtype: Any = None, memory: int = MOST_BYTES) -> None:
         engine = unit.engine
         rows = np.asarray(dense(engine.rows(slice(None))))
-        self.unit, self.features, self.memory = unit, Features(rows, unit.gamma(width)), memory
+        self.unit, self.features, self.memory = unit, Features(rows, unit.gamma(gamma)), memory
         self.weights = np.ones(len(rows)) if engine.weights is None else engine.weights
         self.P = class_target(unit.size)[engine.codes]
         self._K, self.mean, self.mean_diagonal = self._centred(dtype or rows.dtype)
@@ -92,11 +92,11 @@ class ExactKernel:
         alpha = roots * scipy.linalg.cho_solve((factor, False), targets, check_finite=False)
         # Its sum is zero but for rounding, which 1 / λ has made large in the one direction that K does not know.
         alpha -= np.outer(self.weights / self.weights.sum(), alpha.sum(axis=0))
-        kept = self.features.landmarks.dtype
-        images = (self.P - ridge * alpha / self.weights[:, None]).astype(kept)
+        precision = self.features.landmarks.dtype
+        images = (self.P - ridge * alpha / self.weights[:, None]).astype(precision)
         rms = float(np.sqrt(self.weights @ np.einsum("ij,ij->i", images, images) / self.weights.sum()))
         means = partial(self._class_means, alpha, factor)
-        return LearnedMap(self, alpha.astype(kept), rms, lambda: images, means)
+        return LearnedMap(self, alpha.astype(precision), rms, lambda: images, means)
 
     def _factor(self, ridge: float, last: bool) -> tuple[np.ndarray, float]:
         """The upper Cholesky factor of K + λI, and λ.
@@ -128,7 +128,7 @@ class ExactKernel:
         inverse = potri(factor, lower=0, overwrite_c=0)[0].diagonal()
         return np.asarray(self.P - alpha / (self.weights * inverse)[:, None])
 
-    def _class_means(self, alpha: np.ndarray, factor: np.ndarray, head: Head) -> np.ndarray:
+    def _class_means(self, alpha: np.ndarray, factor: np.ndarray, head: OutputHead) -> np.ndarray:
         """Of images left out: fitted ones are closer to their target than any other."""
         images = self.left_out(alpha, factor).astype(self.features.landmarks.dtype)
         z = head(images, lambda: self.unit.centred(self.features.landmarks))
@@ -174,9 +174,9 @@ class LandmarkKernel:
     is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.
     """
 
-    def __init__(self, unit: UnitRows, features: Features, kept: Any = None) -> None:
+    def __init__(self, unit: UnitRows, features: Features, saved_sums: Any = None) -> None:
         self.unit, self.features = unit, features
-        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, kept))
+        G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, saved_sums))
         total = unit.size.sum()
         self.mean = sums.sum(axis=0) / total
         G -= total * np.outer(self.mean, self.mean)
@@ -210,7 +210,7 @@ class LandmarkKernel:
         engine = self.unit.engine
         return self.encode(engine.rows(slice(None))) @ projection.astype(engine.dtype)
 
-    def _class_means(self, projection: np.ndarray, head: Head) -> np.ndarray:
+    def _class_means(self, projection: np.ndarray, head: OutputHead) -> np.ndarray:
         """In one more pass."""
         unit, basis = self.unit, Basis(projection, np.empty(0), self.mean @ projection, 1.0)
         images = Images(Coordinates(unit.pending, self.features, basis), np.eye(projection.shape[1]))

@@ -280,21 +280,21 @@ class UnitRows:
         """RMS length of the rows less their mean."""
         return float(np.sqrt(max(self.mean_square_distance / 2, 1e-12)))
 
-    def gamma(self, width: float) -> float:
-        """γ of an RBF kernel whose width is in units of 1 / mean squared distance."""
-        return width / max(self.mean_square_distance, 1e-12)
+    def gamma(self, gamma: float) -> float:
+        """γ of an RBF kernel, from γ in units of 1 / mean squared distance."""
+        return gamma / max(self.mean_square_distance, 1e-12)
 
     def centred(self, rows: Any) -> np.ndarray:
         """Unit rows less their mean here, dense."""
         return np.asarray(dense(rows) - self.mean, dtype=rows.dtype)
 
-    def kernel(self, width: float, size: int, rng: np.random.Generator) -> Features:
-        """The RBF kernel with `size` of the rows as landmarks; width 0 is linear."""
-        if not width:
+    def kernel(self, gamma: float, size: int, rng: np.random.Generator) -> Features:
+        """The RBF kernel with `size` of the rows as landmarks, γ in units of 1 / mean squared distance; 0 is linear."""
+        if not gamma:
             return Features()
         places = sample_rows(self.engine.shape[0], size, rng)
         landmarks = dense(scaled(self.pending, rows_at(self.engine, places)))
-        return Features(np.asarray(landmarks), self.gamma(width))
+        return Features(np.asarray(landmarks), self.gamma(gamma))
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def sample(
     if most_classes is not None and engine.n_classes > most_classes:
         return _of_some_classes(engine, most, rng, np.sort(rng.permutation(engine.n_classes)[:most_classes]))
     n = engine.shape[0]
-    if most >= n and hasattr(engine, "X") and np.array_equal(engine.order, np.arange(engine.X.shape[0])):
+    if most >= n and engine.in_memory and np.array_equal(engine.order, np.arange(len(engine.row_codes))):
         return engine, np.arange(n)
     places = np.arange(n) if most >= n else np.sort(draw_landmarks(engine.codes, engine.n_classes, most, rng))
     return engine.take(places), places

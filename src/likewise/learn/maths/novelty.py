@@ -24,7 +24,7 @@ HELD_SHARE, KNOWN_SHARE = 0.2, 0.95  # of known rows that were held out so many 
 
 
 @dataclass(frozen=True)
-class KnownClasses:
+class NoveltyModel:
     """What rows are compared with.
 
     Attributes

@@ -13,6 +13,7 @@ from likewise.learn.maths.anchoring import anchored_regression
 from likewise.learn.maths.kernel_ridge import MOST_BYTES, ExactKernel, LandmarkKernel
 from likewise.learn.maths.kernels import UnitRows, sample
 from likewise.learn.maths.scaling import scaled
+from likewise.learn.maths.setting import Regression
 from likewise.learn.maths.whitening import fixed_signs
 from likewise.utils.arrays import dense
 
@@ -22,36 +23,37 @@ _TINY = 1e-300
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What a caller has decided about kernels and columns.
+class RegressionFactory:
+    """Makes the regression of some rows: what a caller has decided about kernels and sizes.
 
-    `kernel_size` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
+    `n_landmarks` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
     if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in
-    double precision. The raw part beside the learned one has at most `raw_width` columns.
+    double precision. An anchored map compares each row with `n_anchors` columns, None with all rows. The raw part of
+    a vector has at most `raw_width` columns.
     """
 
-    kernel_size: int | None = None
-    n_landmarks: int | None = 1000
+    n_landmarks: int | None = None
+    n_anchors: int | None = 1000
     seed: int = 0
     memory: int = MOST_BYTES
     raw_width: int | None = 256
 
-    def __call__(self, unit: UnitRows, width: float, kept: Any = None) -> Any:
-        """The regression of one kernel width; 0 is linear. The pass of landmarks is `kept` while it lasts."""
+    def __call__(self, unit: UnitRows, gamma: float, saved_sums: Any = None) -> Regression:
+        """The regression for one γ, 0 is linear; `saved_sums` keeps the sums of the landmarks' pass while it lasts."""
         rng = np.random.default_rng(self.seed)
-        if not self.full_resolution(width):
-            return anchored_regression(unit, unit.kernel(width, self.kernel_size or 1, rng), self.n_landmarks, rng)
+        if not self.full_resolution(gamma):
+            return anchored_regression(unit, unit.kernel(gamma, self.n_landmarks or 1, rng), self.n_anchors, rng)
         if not self.holds_kernel(unit.engine.shape):
-            return LandmarkKernel(unit, unit.kernel(width, self.most_landmarks, rng), kept)
-        if not hasattr(unit.engine, "X"):  # on disk or elsewhere, and few enough to be brought here
+            return LandmarkKernel(unit, unit.kernel(gamma, self.most_landmarks, rng), saved_sums)
+        if not unit.engine.in_memory:  # on disk or elsewhere, and few enough to be brought here
             unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
         n = unit.engine.shape[0]
         dtype = unit.engine.dtype if n * n * unit.engine.dtype.itemsize <= self.memory else np.float32
-        return ExactKernel(unit, width, dtype, self.memory)
+        return ExactKernel(unit, gamma, dtype, self.memory)
 
-    def full_resolution(self, width: float) -> bool:
-        """Whether a kernel of this width takes as many landmarks as there is room for."""
-        return bool(width) and self.kernel_size is None
+    def full_resolution(self, gamma: float) -> bool:
+        """Whether a kernel of this γ takes as many landmarks as there is room for."""
+        return bool(gamma) and self.n_landmarks is None
 
     def holds_kernel(self, shape: tuple[int, int]) -> bool:
         """Whether n x n numbers in single precision fit, and the rows themselves."""

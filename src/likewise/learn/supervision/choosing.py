@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.learn.choose.holdout import CVResults
+from likewise.learn.choose.search import CVResults
 from likewise.learn.maths.labels import sample_rows
 from likewise.learn.supervision.discriminant import MOST_ROWS, PairSetting, PairSpace, Reduction, pair_map, pair_scatter
 from likewise.learn.supervision.held_queries import HeldQueries, Verdict, decide, query_folds

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from likewise import SLR, SimilarityLearner
 from likewise import rivals as baselines
 from likewise.errors import LikewiseError
-from likewise.learn.choose.holdout import Params, Sides, search_grid
+from likewise.learn.choose.search import Params, Sides, search_grid
 
 KINDS = ("linear", "kernel", "posterior")
 _OASIS_STEPS = 1_000_000

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import evaluate
-from likewise.learn.choose.candidates import scaling_for
+from likewise.learn.choose.anchored_search import scaling_for
 from likewise.learn.maths.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.rivals.compare.methods import (
     MethodSpec,

@@ -1,0 +1,513 @@
+"""Choosing the settings of a map on held-out rows: scaling, kernel or linear map, ridge, how far to adapt, the head.
+
+How rows enter a map is settled first. The direction of a row is what embeddings, pixels and text mean. Signed roots of
+the columns help counts and histograms a little. Standardised columns are for tables, whose largest columns hide all
+others from the direction: standardising is worth ten points there, and costs as much where the large columns are those
+that matter. So either has to win clearly, on some of the rows, without adapting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
+from likewise.learn.choose.holdout import Split, each_score, mean_of_found, row_splits
+from likewise.learn.choose.search import CVResults, Search
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.engine import Engine, EngineInMemory
+from likewise.learn.maths.kernels import UnitRows, scaling_of
+from likewise.learn.maths.labels import draw_landmarks
+from likewise.learn.maths.preparation import RegressionFactory
+from likewise.learn.maths.scaling import Scaling
+from likewise.learn.maths.setting import SCALINGS, LearnedMap, OutputHead, Setting
+from likewise.utils.arrays import dense, unit_rows
+from likewise.utils.threads import ordered_map, single_threaded_blas
+
+GAMMAS = {"auto": (0.0, 2.0, 1.0, 4.0), "linear": (0.0,), "rbf": (2.0, 1.0, 4.0)}  # of a kernel at full resolution
+FEW_LANDMARK_GAMMAS = {"auto": (0.0, 0.5, 1.0, 2.0), "linear": (0.0,), "rbf": (0.5, 1.0, 2.0)}
+RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+FEW_RIDGES = (0.01, 0.1, 1.0)
+KERNEL_RIDGES = (0.1, 0.01, 0.3)
+ADAPTING = ((1.0, 1.0), (1.0, 3.0), (0.5, 1.0), (0.5, 3.0), (0.0, 1.0))  # (s, κ)
+TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+RAW_WEIGHTS = (0.3, 0.1, 0.05, 0.02)
+COSTS_NOTHING = 0.001  # of mAP
+CLEARLY = 0.003  # of mAP
+FAR_BELOW = 0.1  # of mAP: a plain cosine so far behind is not tried
+
+MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
+MOST_CALIBRATING = 3_000  # rows that say what its scores mean: a cut-off holds for galleries of about so many or fewer
+FEW_TRAIN, FEW_HELD = 1_200, 700  # rows that choose the scaling, whether a kernel, its ridge and its γ
+FEWER_TRAIN, FEWER_HELD, FEWER_LANDMARKS = 500, 300, 400  # the same where maps are anchored, for the scaling alone
+MOST_REPEATED = 20  # times the rows: repeated more often, they would take the memory of that many
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What the caller has decided: which kernels and scaling to try, whether a posterior, and `fixed` settings."""
+
+    kernel: str = "auto"
+    scaling: str = "auto"
+    posterior: bool = False
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    def gammas(self, full_resolution: bool) -> tuple[float, ...]:
+        """γ of the kernels to try, the most likely one first; 0 is the linear map."""
+        if "gamma" in self.fixed:
+            return (self.fixed["gamma"],)
+        return (GAMMAS if full_resolution else FEW_LANDMARK_GAMMAS)[self.kernel]
+
+    @property
+    def first_scaling(self) -> str:
+        """The scaling asked for, or the one that any other has to beat."""
+        return str(self.fixed.get("scaling", "unit" if self.scaling == "auto" else self.scaling))
+
+    @property
+    def chooses_scaling(self) -> bool:
+        return self.scaling == "auto" and "scaling" not in self.fixed
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of a map that are not to be chosen, with the first scaling; its raw part comes last."""
+        names = self.fixed.keys() - {"gamma", "raw_weight", *(() if self.posterior else ("temperature",))}
+        return {"scaling": self.first_scaling, **{name: self.fixed[name] for name in sorted(names)}}
+
+
+class Choice(NamedTuple):
+    """A setting chosen, and the seed of the landmarks and columns that go with it.
+
+    `held_out` is what it is worth, `calibration` what its scores mean; None if nothing could be held out.
+    """
+
+    setting: dict[str, Any]
+    seed: int
+    results: CVResults
+    held_out: dict[str, float] | None = None
+    calibration: dict[str, Any] | None = None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Scoring one setting
+
+
+class MapSearch(Search[Setting, "_Fold"]):
+    """Scores settings on the held-out rows of some splits; what settings share is computed once for each γ."""
+
+    def __init__(
+        self,
+        unit: UnitRows,
+        splits: list[Split],
+        factory: RegressionFactory,
+        results: CVResults,
+        on_score: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.unit, self.splits, self.factory = unit, splits, factory
+        self.rows = round(float(np.mean([len(split.train) for split in splits])))  # that each split learns from
+        self._gamma, self._folds = -1.0, list[_Fold]()
+        super().__init__(_Fold.score, self._folds, results, self._described, on_score)
+
+    def _described(self, setting: Setting) -> dict[str, Any]:
+        return {**asdict(setting), "rows": self.rows}
+
+    def try_all(self, candidates: Sequence[Setting]) -> None:
+        """Score those that have not been tried; settings of one γ are tried side by side."""
+        for _, together in groupby(candidates, key=lambda setting: setting.gamma):
+            super().try_all(list(together))
+
+    def timed(self, candidates: list[Setting]) -> Iterator[tuple[list[float], float]]:  # type: ignore[override]
+        """The scores of settings of one γ, in threads."""
+        self._at(candidates[0].gamma)  # by all BLAS threads
+        # One BLAS thread where products are small: between them others would spin on our own threads' cores.
+        small = len(candidates) > 1 or not self.factory.full_resolution(candidates[0].gamma)
+        with single_threaded_blas() if small else nullcontext():
+            yield from ordered_map(self._timed, candidates)
+
+    def _timed(self, setting: Setting) -> tuple[list[float], float]:
+        began = time.perf_counter()
+        try:
+            scores = [fold.score(setting) for fold in self._at(setting.gamma)]
+        except np.linalg.LinAlgError:  # a setting that has no map in floating point drops out
+            scores = [np.nan] * len(self.splits)
+        return scores, time.perf_counter() - began
+
+    def average_precisions(self, setting: Setting) -> list[np.ndarray]:
+        """For each split the average precision of every held-out row, nan where there is nothing to find."""
+        return [fold.average_precisions(setting) for fold in self._at(setting.gamma)]
+
+    def calibration(self, setting: Setting, held: Iterable[np.ndarray]) -> Calibration | None:
+        """What the scores of a setting mean; `held` are rows that each split has not learned from."""
+        folds = zip(self._at(setting.gamma), held, strict=True)
+        return Calibration.measured(fold.pairs(setting, rows) for fold, rows in folds)
+
+    def few_landmarks(self) -> MapSearch:
+        """The same search where memory holds no kernel of the rows learned from, and landmarks stand for them."""
+        n = min(len(split.train) for split in self.splits)
+        memory = min(self.factory.memory, 4 * n * max(n, self.unit.engine.shape[1]) - 1)
+        factory = replace(self.factory, memory=memory)
+        return MapSearch(self.unit, self.splits, factory, CVResults(), self.on_score)
+
+    def _at(self, gamma: float) -> list[_Fold]:
+        """The splits prepared for a γ; those of one are kept."""
+        if gamma != self._gamma:
+            self._folds = []
+            self._folds = [_Fold(self.unit, split, self.factory, gamma) for split in self.splits]
+            self._gamma = gamma
+        return self._folds
+
+
+class _Fold:
+    """One split at one γ: a regression of its training rows, and held-out rows in the same coordinates."""
+
+    def __init__(self, unit: UnitRows, split: Split, factory: RegressionFactory, gamma: float) -> None:
+        self.unit, self.split, self.factory = unit, split, factory
+        self.regression = factory(unit.part(split.train), gamma)
+        self.held = self.regression.encode(unit.engine.X[split.held])
+        self._learned: tuple[Setting | None, LearnedMap | None] = (None, None)
+
+    def score(self, setting: Setting) -> float:
+        return mean_of_found(self.average_precisions(setting))
+
+    def average_precisions(self, setting: Setting) -> np.ndarray:
+        """Average precision of each held-out row."""
+        head = self._head(setting)
+        Z, codes = self._repeated(self._images(setting, head, self.held, self.split.held), self.split.held)
+        if np.all(np.bincount(codes)[codes] > 1):
+            return each_score(Z, codes, Z[:0], codes[:0])
+        return each_score(Z, codes, *self._repeated(self._learned_images(setting, head), self._learned_rows))
+
+    def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
+        """Scores of held-out rows with each other and with the rows learned from."""
+        head, codes = self._head(setting), self.unit.engine.row_codes
+        Z = self._images(setting, head, self.regression.encode(self._rows(held)), held)
+        learned = self._learned_images(setting, head)
+        return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
+
+    def _head(self, setting: Setting) -> OutputHead:
+        directions = self.factory.raw_directions(self.unit) if setting.raw_weight else None  # these need no labels
+        return setting.head(self._map(setting), directions)
+
+    def _images(self, setting: Setting, head: OutputHead, encoded: Any, rows: np.ndarray) -> np.ndarray:
+        L = self._map(setting).L.astype(encoded.dtype)
+        return head(encoded @ L, lambda: self.regression.unit.centred(self._rows(rows)))
+
+    def _learned_images(self, setting: Setting, head: OutputHead) -> np.ndarray:
+        rows = self._learned_rows
+        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self._rows(rows)))
+
+    @property
+    def _learned_rows(self) -> np.ndarray:
+        """Rows of the images of a map, in its order."""
+        return self.split.train[self.regression.unit.engine.order]
+
+    def _map(self, setting: Setting) -> LearnedMap:
+        """The map of a setting; settings that differ in their head alone share it."""
+        bare, learned = self._learned  # read once: settings are scored in threads
+        if bare != setting.bare or learned is None:
+            learned = self.regression.learn(setting.bare)
+            self._learned = setting.bare, learned
+        return learned
+
+    def _rows(self, rows: np.ndarray) -> Any:
+        return self.unit.engine.X[rows]
+
+    def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A weight means repetition here too, where it is a whole number."""
+        weights, codes = self.unit.engine.row_weights, self.unit.engine.row_codes[rows]
+        if weights is None or not np.array_equal(weights, np.rint(weights)):
+            return Z, codes
+        times = weights[rows].astype(int)
+        if times.sum() > MOST_REPEATED * len(rows):
+            return Z, codes
+        return Z.repeat(times, axis=0), codes.repeat(times)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The order of choices
+
+
+def choose_setting(
+    unit: UnitRows,
+    splits: list[Split],
+    space: SearchSpace,
+    factory: RegressionFactory,
+    results: CVResults,
+    on_score: Callable[[], None] = lambda: None,
+    n_rows: int = 0,
+) -> Choice:
+    """The setting that ranks held-out rows best; `n_rows` is how many rows there are, if these are some of them."""
+    gammas = space.gammas(factory.n_landmarks is None)
+    fixed = space.settings()
+    if not splits:
+        setting = Setting(**fixed, gamma=gammas[0], raw_weight=space.fixed.get("raw_weight", 0.0))
+        return Choice(asdict(setting), factory.seed, results)
+    few = Subsample(unit.source, splits, gammas, factory, results, on_score)
+    if space.chooses_scaling:
+        fixed["scaling"] = few.best_scaling(fixed)
+    kernel, unit = None, unit.under(fixed["scaling"])
+    if few.kernels:
+        kernel = choose_kernel(few.search(fixed["scaling"]), gammas, space, fixed)
+    if kernel is not None and 0.0 in gammas and not factory.holds_kernel((n_rows, unit.engine.shape[1])):
+        kernel = carried_by_landmarks(MapSearch(unit, splits[:1], factory, results, on_score), kernel, fixed)
+    rng = np.random.default_rng(factory.seed)
+    held = [_drawn(unit.source, split.held, MOST_CALIBRATING, rng) for split in splits]
+    splits = [_fewer(unit.source, split, MOST_TRAIN, MOST_HELD, rng) for split in splits]
+    search = MapSearch(unit, splits, factory, results, on_score)
+    if kernel is None:
+        gammas = tuple(gamma for gamma in gammas if not factory.full_resolution(gamma))
+    raw = raw_score(unit, splits)
+    setting = choose_head(search, kernel or choose_anchored(search, gammas, space, fixed), space, fixed, raw)
+    n_held = len(np.unique(np.concatenate([split.held for split in splits])))
+    held_out = {"mAP": search.score(setting), "raw": raw, "rows": n_held, "learned_from": search.rows}
+    held_out["splits"] = len(splits)
+    calibration = search.calibration(setting, held)
+    if kernel is None and "ridge" not in fixed:
+        # The refit on all rows needs less of a ridge, by the root of their number: an anchored map's ridge is in units
+        # of the Gram matrix's mean eigenvalue, which grows with the rows by itself.
+        fewer = np.sqrt(np.mean([len(split.train) for split in splits]) / unit.source.shape[0])
+        setting = replace(setting, ridge=float(setting.ridge * fewer))
+    worth = held_out if np.isfinite(held_out["mAP"]) else None
+    meaning = None if calibration is None else calibration.as_dict()
+    return Choice(asdict(setting), factory.seed, results, worth, meaning)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The map
+
+
+def choose_kernel(
+    search: MapSearch, gammas: tuple[float, ...], space: SearchSpace, fixed: dict[str, Any]
+) -> Setting | None:
+    """Ridge, then γ, of a kernel at full resolution; None if the linear map, where it may compete, is better."""
+    given = Setting(**{**fixed, "adaptation": 0.0, "temperature": 0.0})
+    first, *others = (gamma for gamma in gammas if gamma)
+    kernel = search.best(
+        replace(given, gamma=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
+    )
+    for other in others:  # the middle is best for many rows, unless another clearly is for few
+        further = replace(kernel, gamma=other)
+        while search.score(further) > search.score(kernel) + CLEARLY:
+            kernel, further = further, replace(further, gamma=further.gamma * other / first)
+    if 0.0 not in gammas:
+        return kernel
+    first_linear = search.best(
+        setting for setting in unadapted(0.0, fixed, FEW_RIDGES[1:]) if setting.geometry == "one-hot"
+    )
+    if search.score(first_linear) < search.score(kernel) - FAR_BELOW:
+        return kernel
+    best = [kernel, search.best(unadapted(0.0, fixed, FEW_RIDGES), first=first_linear)]
+    if space.posterior:
+        best = [search.best(_heated(setting, fixed)) for setting in best]
+    return kernel if search.score(best[0]) >= search.score(best[1]) else None
+
+
+def carried_by_landmarks(search: MapSearch, kernel: Setting, fixed: dict[str, Any]) -> Setting | None:
+    """The kernel if landmarks, which a narrow one may be too few for, rank better than a linear map; else None.
+
+    A kernel chosen on a thousand rows has each of them as a landmark. Of more rows than memory holds a kernel for, few
+    are, while a linear map gains by every row: so both learn from all rows at hand, a third of them landmarks.
+    """
+    few = search.few_landmarks()
+    linear = few.best(setting for setting in unadapted(0.0, fixed, FEW_RIDGES) if setting.geometry == "one-hot")
+    return kernel if few.score(kernel) >= few.score(linear) else None
+
+
+def choose_anchored(search: MapSearch, gammas: tuple[float, ...], space: SearchSpace, fixed: dict[str, Any]) -> Setting:
+    """γ, ridge and geometry without adapting; then how far to adapt; then twice the ridge.
+
+    A γ that is best for the cosine need not be best for the posterior, which is not linear by itself.
+    """
+    start = search.best(setting for gamma in gammas for setting in unadapted(gamma, {"geometry": "one-hot", **fixed}))
+    near = {start.ridge, *(ridge for ridge in RIDGES if 0.25 < ridge / start.ridge < 4)}
+    start = search.best(unadapted(start.gamma, {"geometry": "lda", **fixed}, tuple(sorted(near))), first=start)
+    if space.posterior and len(gammas) > 1:
+        best = (search.best(unadapted(gamma, fixed)) for gamma in gammas)
+        start = replace(search.best(heated for setting in best for heated in _heated(setting, fixed)), temperature=0.0)
+    pairs = [replace(start, adaptation=adaptation, trust=trust) for trust, adaptation in _adapting(fixed)]
+    adapted = search.best(pairs[:2], first=None if fixed.get("adaptation") else start)
+    if adapted != start:  # else adapting does not pay, and less or more of it will not either
+        adapted = search.best(pairs[2:], first=adapted)
+    stiffer = [replace(adapted, ridge=2 * adapted.ridge)] if adapted.adaptation and "ridge" not in fixed else []
+    return search.best(stiffer, first=adapted)
+
+
+def unadapted(gamma: float, fixed: dict[str, Any], ridges: tuple[float, ...] = RIDGES) -> Iterator[Setting]:
+    """Ridges and geometries of one γ, without adapting."""
+    for ridge in _candidates(fixed, "ridge", ridges):
+        for geometry in _candidates(fixed, "geometry", ("one-hot", "lda")):
+            yield replace(
+                Setting(**fixed), gamma=gamma, ridge=ridge, geometry=geometry, adaptation=0.0, temperature=0.0
+            )
+
+
+def _adapting(fixed: dict[str, Any]) -> list[tuple[float, float]]:
+    """Pairs (confidence, pull) to try; fixing one of them leaves the candidates of the other."""
+    if fixed.get("adaptation", 1.0) == 0.0:
+        return []
+    pairs = [(fixed.get("trust", s), fixed.get("adaptation", k)) for s, k in ADAPTING]
+    return list(dict.fromkeys(pairs))
+
+
+def _candidates(fixed: dict[str, Any], name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (fixed[name],) if name in fixed else otherwise
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The head
+
+
+def choose_head(
+    search: MapSearch, setting: Setting, space: SearchSpace, fixed: dict[str, Any], raw: float = np.inf
+) -> Setting:
+    """Of a chosen map: the plain cosine if it is better, a second coordinate for two classes, the temperature of a
+    posterior; then the weight of the raw cosine, the largest that costs nothing.
+
+    `raw` is the score of the plain cosine as the rows came, by which a centred one is tried or not.
+    """
+    fixed_head = {name: fixed[name] for name in ("raw_only", "input_weight", "bias") if name in fixed}
+    heads = _coordinates(setting, search.unit.n_classes)
+    if raw < search.score(setting) - FAR_BELOW:
+        heads = heads[1:]
+    heads = [head for head in heads if all(getattr(head, name) == value for name, value in fixed_head.items())]
+    setting = search.best(heads, first=setting)
+    if space.posterior:
+        setting = search.best(_heated(replace(setting, raw_only=False), fixed))
+    if setting.raw_only:
+        return setting
+    if "raw_weight" in space.fixed:
+        return replace(setting, raw_weight=space.fixed["raw_weight"])
+    least = search.score(setting) - COSTS_NOTHING
+    weighed = (replace(setting, raw_weight=weight) for weight in RAW_WEIGHTS)
+    return next((candidate for candidate in weighed if search.score(candidate) >= least), setting)
+
+
+def _coordinates(setting: Setting, n_classes: int) -> list[Setting]:
+    """The plain cosine of the input is always a candidate; two classes need a second coordinate."""
+    heads = [replace(setting, raw_only=True)]
+    if n_classes == 2:
+        heads += [replace(setting, bias=c) for c in (0.3, 1.0, 3.0)]
+        heads += [replace(setting, input_weight=c) for c in (0.3, 1.0, 3.0)]
+    return heads
+
+
+def _heated(setting: Setting, fixed: dict[str, Any]) -> list[Setting]:
+    return [replace(setting, temperature=t) for t in _candidates(fixed, "temperature", TEMPERATURES)]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The scaling
+
+ERRORS = {"unit": np.inf, "roots": 1.0, "standard": 1.5}  # standard errors by which it must gain, over queries
+
+
+class Subsample:
+    """Some rows of each split, drawn by class, under each scaling: what they choose needs no more."""
+
+    def __init__(
+        self,
+        sample: EngineInMemory,
+        splits: list[Split],
+        gammas: tuple[float, ...],
+        factory: RegressionFactory,
+        results: CVResults,
+        on_score: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.kernels = [gamma for gamma in gammas if factory.full_resolution(gamma)]
+        self.gammas = tuple(gamma for gamma in gammas if gamma in (0.0, 1.0)) or gammas
+        if factory.n_landmarks is not None:
+            factory = replace(factory, n_landmarks=min(factory.n_landmarks, FEWER_LANDMARKS))
+        most = (FEW_TRAIN, FEW_HELD) if self.kernels else (FEWER_TRAIN, FEWER_HELD)
+        rng = np.random.default_rng(factory.seed)
+        few = [_fewer(sample, split, *most, rng) for split in splits]
+        rows = np.unique(np.concatenate([part for split in few for part in (split.train, split.held)]))
+        self.rows = sample.select(rows)
+        self.splits = [Split(*(np.searchsorted(rows, part) for part in (split.train, split.held))) for split in few]
+        self._searched = (factory, results, on_score)
+        self._searches: dict[str, MapSearch] = {}
+
+    def search(self, scaling: str) -> MapSearch:
+        """The search under one scaling; what it has computed stays."""
+        if scaling not in self._searches:
+            unit = UnitRows(self.rows, scaling_of(self.rows, scaling))
+            self._searches[scaling] = MapSearch(unit, self.splits, *self._searched)
+        return self._searches[scaling]
+
+    def best_scaling(self, fixed: dict[str, Any]) -> str:
+        """Which scaling ranks held-out rows best at its best ridge; "unit" unless another clearly does."""
+        names = [name for name in SCALINGS if name != "standard" or not sp.issparse(self.rows.X)]
+        found = {name: self._best_under(name, fixed) for name in names}
+        gains = {name: _standard_errors(each - found["unit"]) for name, each in found.items()}
+        clear = [name for name in names if gains[name] > ERRORS[name]]
+        best = max(clear, key=lambda name: mean_of_found(found[name]), default="unit")
+        self._searches = {best: self._searches[best]}
+        return best
+
+    def _best_under(self, name: str, fixed: dict[str, Any]) -> np.ndarray:
+        """Average precision of each held-out row at the best ridge under one scaling; nan with nothing to find."""
+        search = self.search(name)
+        best = search.best(self._settings({**fixed, "scaling": name, "temperature": 0.0}))
+        return np.concatenate(search.average_precisions(best))
+
+    def _settings(self, fixed: dict[str, Any]) -> Iterator[Setting]:
+        """One kernel at full resolution, if there may be one; else linear maps, and some of few landmarks."""
+        if not self.kernels:
+            fixed = {"geometry": "one-hot", **fixed}
+            return (setting for gamma in self.gammas for setting in unadapted(gamma, fixed, FEW_RIDGES))
+        ridges = _candidates(fixed, "ridge", KERNEL_RIDGES[:2])
+        return (
+            replace(Setting(**{**fixed, "adaptation": 0.0}), gamma=self.kernels[0], ridge=ridge) for ridge in ridges
+        )
+
+
+def _standard_errors(gain: np.ndarray) -> float:
+    """The mean of some differences, in units of its standard error."""
+    gain = gain[np.isfinite(gain)]
+    return float(gain.sum() / max(gain.std() * np.sqrt(len(gain)), 1e-300)) if len(gain) else 0.0
+
+
+def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling:
+    """The scaling that SimilarityLearner would choose for labelled rows, learned from all of them."""
+    engine, splits = MemoryEngine(X, codes, n_classes), row_splits(codes, np.random.default_rng(seed))
+    if not splits:
+        return Scaling()
+    return scaling_of(
+        engine, Subsample(engine, splits, (2.0,), RegressionFactory(seed=seed), CVResults()).best_scaling({})
+    )
+
+
+def _fewer(sample: Engine, split: Split, most_train: int, most_held: int, rng: np.random.Generator) -> Split:
+    """Some rows of a split, drawn by class."""
+    return Split(_drawn(sample, split.train, most_train, rng), _drawn(sample, split.held, most_held, rng))
+
+
+def _drawn(sample: Engine, rows: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    if len(rows) <= most:
+        return rows
+    codes = sample.row_codes[rows]
+    order = np.argsort(codes, kind="stable")
+    return np.sort(rows[order[draw_landmarks(codes[order], sample.n_classes, most, rng)]])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What it is worth
+
+
+def raw_score(unit: UnitRows, splits: list[Split]) -> float:
+    """mAP of the held-out rows by the plain cosine of the rows as they came, sparse ones in leading directions."""
+    X, all_codes = unit.engine.X if sp.issparse(unit.source.X) else unit.source.X, unit.engine.row_codes
+    scores = []
+    for split in splits:
+        held, codes = unit_rows(dense(X[split.held])), all_codes[split.held]
+        alone = np.isin(all_codes[split.train], codes[np.bincount(codes)[codes] == 1])
+        others = split.train[alone]  # those that rows alone in their class have to find, and as many more
+        more = np.linspace(0, len(split.train) - 1, min(2 * len(others), len(split.train))).astype(int)
+        others = np.union1d(others, split.train[more])  # spread over the classes, by which rows are sorted
+        rows = unit_rows(dense(X[others])) if len(others) else held[:0]
+        scores.append(mean_of_found(each_score(held, codes, rows, all_codes[others])))
+    return mean_of_found(np.asarray(scores))

@@ -1,0 +1,59 @@
+"""`settings=`: what is given is not chosen, and what was chosen refits the same map."""
+
+import numpy as np
+import pytest
+from tests.planted import planted
+
+from likewise import SimilarityLearner
+from likewise.errors import LikewiseError
+
+X, Y = planted(240, 12, 6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"kernel": "linear"},
+        {"kernel": "rbf"},
+        {"kernel": "rbf", "n_landmarks": 40},
+        {"kernel": "rbf", "settings": {"adaptation": 1.0}},
+        {"output": "posterior"},
+        {"unseen_classes": True},
+        {"scaling": "standard"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("classes", [2, 6])
+def test_settings_that_were_chosen_refit_the_same_map_without_a_search(options, classes):
+    rows = classes > Y
+    first = SimilarityLearner(**options).fit(X[rows], Y[rows])
+    again = SimilarityLearner(**{**options, "settings": first.setting_}).fit(X[rows], Y[rows])
+    assert again.setting_ == first.setting_
+    np.testing.assert_allclose(again.transform(X), first.transform(X), atol=1e-9)
+    tried = [{name: value for name, value in one.items() if name != "rows"} for one in again.cv_results_["params"]]
+    assert len({str(one) for one in tried}) <= 6
+
+
+def test_sizes_are_settings_that_are_not_chosen():
+    model = SimilarityLearner(
+        "linear", scaling="unit", settings={"n_anchors": 30, "raw_width": 3, "raw_weight": 0.1}
+    ).fit(X, Y)
+    assert model.raw_directions_.shape == (12, 3)
+    assert "n_anchors" not in model.setting_
+    reduced = SimilarityLearner("linear", scaling="unit", settings={"whitening_width": 5}).fit(X, Y)
+    assert reduced.reduction_.shape == (5, 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"settings": {"width": 1.0}}, r"settings=\{'width': 1.0\}: expected one of gamma, ridge, geometry"),
+        ({"settings": {"ridge": 0.0}}, r"settings=\{'ridge': 0.0\}: expected a float in the range \(0.0, inf\)"),
+        ({"settings": {"n_anchors": 0}}, r"settings=\{'n_anchors': 0\}: expected an int in the range"),
+        ({"settings": {"ridge": 1.0}, "unseen_classes": True}, "expected one of shrink, spread, power, scaling"),
+    ],
+)
+def test_a_setting_that_is_not_known_or_not_valid_is_refused(options, message):
+    with pytest.raises(LikewiseError, match=message):
+        SimilarityLearner(**options).fit(X, Y)
