@@ -39,7 +39,7 @@ def test_unknown_names_are_refused(name: str) -> None:
     with pytest.raises(LikewiseError) as caught:
         make_extractor(name)
     assert str(caught.value) == (
-        f"unknown extractor {name!r}; expected efficientnet-lite0, llc, pixels, onnx:MODEL.onnx or timm:NAME"
+        f"unknown extractor {name!r}; expected efficientnet-lite0, llc, onnx:MODEL.onnx, timm:NAME, pixels"
     )
 
 

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from likewise.cli.console import note, say
 from likewise.errors import LikewiseError
+from likewise.pictures import EXTRACTORS
 from likewise.utils.wording import plural
 
 SKIPPED = 1  # exit code of --strict if images were skipped
@@ -59,11 +60,7 @@ def features(
     [bold]Extractors[/bold]
 
     \b
-      efficientnet-lite0   1,280 features of a neural network; no download at run time (default)
-      llc                  dense SIFT, locality-constrained coding, spatial pyramid, PCA; learned from your images
-      onnx:MODEL.onnx      any image model in ONNX format
-      timm:NAME            any timm model, if timm is installed
-      pixels               the pixels of small pictures
+      EXTRACTORS
 
     [bold]Examples[/bold]
 
@@ -96,6 +93,12 @@ def features(
         note(skipped_sentence(summary))
     if strict and summary.n_skipped:
         raise typer.Exit(SKIPPED)
+
+
+assert features.__doc__ is not None
+features.__doc__ = features.__doc__.replace(
+    "EXTRACTORS", "\n      ".join(f"{known.usage:<20} {known.description}" for known in EXTRACTORS)
+)
 
 
 def _numbers(name: str, text: str | None) -> list[float] | None:

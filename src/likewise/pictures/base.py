@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from likewise.errors import LikewiseError
 from likewise.learn.model_file import load_model, save_model
+from likewise.pictures import EXTRACTORS
 from likewise.pictures.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
 from likewise.utils.files import StrPath, reserve
 from likewise.utils.threads import Item, Result, in_order, n_cores, single_threaded_blas
@@ -263,13 +264,11 @@ def map_groups(
 
 
 def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
-    """An extractor by its name: `efficientnet-lite0`, `llc`, `pixels`, `onnx:MODEL.onnx` or `timm:NAME`."""
+    """An extractor by its name, as in `likewise.pictures.EXTRACTORS`: "pixels", "onnx:MODEL.onnx"."""
     kind, _, argument = name.partition(":")
     kinds = {k.name: k for k in _kinds().values()}
     if kind not in kinds or bool(argument) != (kind in ("onnx", "timm")):
-        raise LikewiseError(
-            f"unknown extractor {name!r}; expected efficientnet-lite0, llc, pixels, onnx:MODEL.onnx or timm:NAME"
-        )
+        raise LikewiseError(f"unknown extractor {name!r}; expected {', '.join(known.usage for known in EXTRACTORS)}")
     if argument:
         parameters["model"] = argument
     unknown = sorted(set(parameters) - set(signature(kinds[kind]).parameters))
@@ -284,9 +283,6 @@ def load_extractor(path: StrPath) -> ImageExtractor:
 
 
 def _kinds() -> dict[str, type[ImageExtractor]]:
-    from likewise.pictures.efficientnet import EfficientNetLite0
-    from likewise.pictures.llc import LLC
-    from likewise.pictures.onnx import OnnxExtractor
-    from likewise.pictures.timm import TimmExtractor
+    import likewise.pictures
 
-    return {kind.__name__: kind for kind in (EfficientNetLite0, LLC, OnnxExtractor, Pixels, TimmExtractor)}
+    return {known.kind: getattr(likewise.pictures, known.kind) for known in EXTRACTORS}

@@ -1,11 +1,11 @@
 """Whitening through the Gram matrix: U = X W is orthonormal, and neither U's n x n products nor X⁺ is ever formed."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import psutil
 import scipy.linalg
 import scipy.sparse as sp
 
@@ -157,4 +157,5 @@ def check_room(size: int, shape: tuple[int, int]) -> None:
 
 
 def physical_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes of memory of this machine."""
+    return int(psutil.virtual_memory().total)
