@@ -109,7 +109,7 @@ kills: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(STORE),--store)
 
-# An hour and a half and 20 GB, all of docs/scale.md: a million rows on disk, all pairs of 71,000 rows, a Dask cluster, a
+# An hour and a half and 20 GB, all of docs/large-data.md: a million rows on disk, all pairs of 71,000 rows, a Dask cluster, a
 # kernel of a million rows, killed and resumed, a server of a million items, ten million from the command line, cost against
 # the number of items, features of 100,000 pictures (PHOTOS=FOLDER, or the demo's). STORE=1 keeps tables and plots in docs.
 SCALE := $(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""`likewise compare` on real data, and one Markdown table of the results: the tables of the README and docs/compare.md.
+"""`likewise compare` on real data, and one Markdown table of the results: the tables of the README and docs/measured.md.
 
 usage: python -m benchmarks.comparisons prepare DIR              write the available data sets as DIR/*.npz
        python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores

@@ -83,7 +83,7 @@ def test_figures_are_those_of_the_stored_results(page: Path) -> None:
 
 
 def test_a_typed_figure_is_noticed() -> None:
-    page = (ROOT / "docs" / "compare.md").read_text()
+    page = (ROOT / "docs" / "measured.md").read_text()
     assert fill_pages.filled(page.replace("94.8 ± 0.5", "94.9 ± 0.5")) == page
     readme = (ROOT / "README.md").read_text()
     assert fill_pages.filled(readme.replace("-->.665<", "-->.765<")) == readme

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "asvs.md").read_text()
+TEXT = (ROOT / "security" / "asvs.md").read_text()
 LINES = re.findall(r"^\| (\d+\.\d+\.\d+) \| (\S+) \| (.+) \|$", TEXT, re.MULTILINE)
 
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.evaluate import average_precision
 
-# Chosen on one half of Tux Paint's stamps and on half of the classes of a sample of Caltech101, see docs/words.md.
+# Chosen on one half of Tux Paint's stamps and on half of the classes of a sample of Caltech101, see docs/pictures.md.
 WIDTH = 0.3  # of the kernel of phrases, in cosines
 ALPHA, BETA = 0.3, 1.0  # ridges: of the kernel, and of pictures in units of the mean eigenvalue
 KNOWN = 3.0  # λ of a taught phrase

@@ -194,7 +194,7 @@ def test_half_precision_comes_to_the_host_as_float32():
 
 def test_the_code_of_the_page_runs():
     pytest.importorskip("torch")
-    page = Path(__file__).parents[3] / "docs" / "torch.md"
+    page = Path(__file__).parents[3] / "docs" / "large-data.md"
     blocks = re.findall(r"^```py\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
