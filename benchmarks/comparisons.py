@@ -1,4 +1,4 @@
-"""`likewise compare` on real data, and one Markdown table of the results: the tables of the README and docs/measured.md.
+"""`likewise compare` on real data, and a Markdown table of the results: the README's and docs/measured.md's.
 
 usage: python -m benchmarks.comparisons prepare DIR              write the available data sets as DIR/*.npz
        python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores
