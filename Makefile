@@ -84,14 +84,17 @@ soak: $(VENV)/.installed-dev
 # The page is tested in Debian's Chromium, and sidecars by exiftool; where one cannot be installed, its tests are skipped
 # and say so.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+APT_INSTALL := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 exiftool:
 	@command -v exiftool >/dev/null || { command -v apt-get >/dev/null \
-	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libimage-exiftool-perl >/dev/null; } \
+	  && $(SUDO) apt-get update -qq && $(APT_INSTALL) libimage-exiftool-perl >/dev/null; } \
 	  || echo "make: no exiftool, and it could not be installed: some tests of sidecars are skipped"
 
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { command -v apt-get >/dev/null \
-	  && $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	@command -v chromium-headless-shell >/dev/null \
+	  || { apt-cache show chromium-headless-shell && $(APT_INSTALL) chromium-headless-shell; } >/dev/null 2>&1 \
+	  || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { command -v apt-get >/dev/null \
+	  && $(SUDO) apt-get update -qq && { $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; } >/dev/null; } \
 	  || echo "make: no Chromium, and it could not be installed: the tests of the page are skipped"
 
 # N damaged files of every kind that is read, or of one (KIND="index, hnsw"); SEED chooses others. make test reads 25 of each, make test-second 150.

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.photo_story import FLAGS, asked, served
+from benchmarks.photo_story import CHROMIUM, FLAGS, asked, served
 
 GOAL_SECONDS, GOAL_LASSO = 1.0, 500
 # Pictures whose card reaches into the window; all of them are drawn when the first page is there.
@@ -128,7 +128,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as engine:
         copy = shutil.copytree(words.index, Path(folder) / words.index.name)
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         began = time.perf_counter()
         with served("serve", str(copy)) as address:
             n = asked(address, "/api/status")["items"]

@@ -31,6 +31,7 @@ from likewise.evaluate import average_precision
 
 N_CLASSES, N_PICTURES, N_CONCEPTS, N_MARKS = 16, 600, 4, 10
 GOAL = 0.05
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 LIKEWISE = [sys.executable, "-m", "likewise"]
 
@@ -169,7 +170,7 @@ def taught_story(address: str, truth: dict[str, str], seed: int, shots: Path | N
     queries = [(name, rng.choice([i for i in items if truth[i["name"]] == name])) for name in names]
     story = Story(address, truth, shots)
     with sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 853})
         page.goto(address)
         story._wait(page, "document.querySelector('.card img')?.complete === true")

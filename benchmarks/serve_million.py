@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from benchmarks import catalogue
 from benchmarks.page import READY, wait
-from benchmarks.photo_story import FLAGS, LIKEWISE, asked
+from benchmarks.photo_story import CHROMIUM, FLAGS, LIKEWISE, asked
 from benchmarks.results import Figure, show_figures
 
 SCROLLED, MARKS, CLIENTS = 5_000, 20, 32
@@ -121,7 +121,7 @@ def person(server: Server, shots: Path | None) -> Iterator[Figure]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(f"{server.address}/")
         wait(page, "document.querySelectorAll('#start-grid .card:not(.blank)').length > 3")
