@@ -10,7 +10,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from likewise.search import Index
 from likewise.serve import Limits, ServerSettings, create_app
 from likewise.serve.server import listening, server_for
 from likewise.serve.session import SearchQuery
+from likewise.serve.teaching import NothingToUndoError
 from likewise.teach import load_index
 
 N = 400
@@ -209,11 +210,27 @@ def plain_site(plain_index: Path) -> Iterator[Any]:
         assert made[1].state.teaching.count == 0
 
 
-@pytest.fixture
-def own_site(index_folder: Path) -> Iterator[Any]:
-    """A server of labelled digits for a test that teaches."""
-    with serving(index_folder) as made:
+@pytest.fixture(scope="module")
+def taught_site(made_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A server of labelled digits, shared by tests that teach."""
+    with serving(Path(shutil.copytree(made_index, tmp_path_factory.mktemp("taught") / "digits.index"))) as made:
         yield made
+
+
+@pytest.fixture
+def own_site(taught_site: Any) -> Iterator[Any]:
+    """That server for a test that teaches; afterwards everything is taken back."""
+    yield taught_site
+    take_back(taught_site[1])
+
+
+def take_back(app: Any) -> None:
+    """Undo all that was taught, the last step first."""
+    teaching = app.state.teaching
+    teaching.job.wait(60)
+    with suppress(NothingToUndoError):
+        while True:
+            teaching.undo()
 
 
 @pytest.fixture

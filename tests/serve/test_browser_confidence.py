@@ -11,21 +11,28 @@ from typing import Any
 import pytest
 
 from likewise.teach import load_index
-from tests.serve.conftest import focused_row, query, rows_in, said, searched, serving, until, visiting
+from tests.serve.conftest import focused_row, query, rows_in, said, searched, serving, take_back, until, visiting
 from tests.serve.test_browser_accessible import SCREEN, violations_at_desk_and_on_a_phone
 
 DONE = "document.getElementById('apply-progress').textContent"
 
 
-@pytest.fixture
-def sure_site(sure_index: Path, tmp_path: Path) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def shared_site(sure_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server of calibrated digits with pictures of its own."""
-    index = load_index(sure_index)
+    index, folder = load_index(sure_index), tmp_path_factory.mktemp("sure")
     assert index.root is not None
-    shutil.copytree(index.root, tmp_path / "digits")
-    index.root = tmp_path / "digits"
-    with serving(index.save(tmp_path / "sure.index")) as made:
+    shutil.copytree(index.root, folder / "digits")
+    index.root = folder / "digits"
+    with serving(index.save(folder / "sure.index")) as made:
         yield made
+
+
+@pytest.fixture
+def sure_site(shared_site: Any) -> Iterator[Any]:
+    """That server; afterwards what was taught is taken back."""
+    yield shared_site
+    take_back(shared_site[1])
 
 
 @pytest.fixture
