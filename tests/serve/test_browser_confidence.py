@@ -82,9 +82,8 @@ def test_the_slider_ends_the_results_and_is_in_the_address(sure_visit: Any, sure
     assert page.get_attribute("#sure-slider", "aria-valuetext") == "At most 1 in 10 wrong"
     assert page.evaluate("location.hash").endswith("&sure=10")
     assert page.evaluate("document.activeElement.id") == "sure-slider"
-    (kept,) = load_index(sure_site[1].state.session.index.folder).matches(
-        sure_site[1].state.session.index.raw[5:6], 0.1
-    )
+    index = load_index(sure_site[1].state.session.index.folder)
+    (kept,) = index.search(index.raw[5:6], k=None, at_most_wrong=0.1)
     said(page, f"{len(kept.ids) - 1} pictures, about ")  # the query itself is not among them
     assert page.evaluate("document.getElementById('grid-right').grid.total") == len(kept.ids) - 1
     page.reload()
