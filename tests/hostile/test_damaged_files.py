@@ -14,7 +14,8 @@ from tests.hostile.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 SHARES = [list(KINDS)[start::2] for start in range(2)]  # side by side, each in a process that imports everything once
-PASSED_OVER = ("lesson", "extraction")  # what is damaged is computed again: never a sentence
+PASSED_OVER = ("lesson",)  # a damaged lesson is learned again: never a sentence
+SELDOM = ("extraction",)  # a tenth: most damages only mean that pictures are read once more
 SCRIPT = """
 import json, sys
 from pathlib import Path
@@ -44,5 +45,6 @@ def test_a_damaged_file_ends_in_a_sentence_or_a_success(n: int, names: list[str]
     for outcome in found:
         assert outcome["wrong"] == []
         assert outcome["sentences"] + outcome["successes"] == n
-        assert outcome["sentences"] > 0 or outcome["name"] in PASSED_OVER
+        passed_over = (*PASSED_OVER, *SELDOM) if n < 150 else PASSED_OVER
+        assert outcome["sentences"] > 0 or outcome["name"] in passed_over
         assert outcome["memory"] < 1 << 30
