@@ -23,7 +23,7 @@ from likewise.rivals import LDA, Cosine
 from likewise.evaluate import mean_average_precision
 from likewise.paper.datasets import load_dataset
 from likewise.paper.protocol import TrainingBudget, Protocol, ProtocolSettings
-from likewise.learn.maths.truncated_whitening import leading_directions
+from likewise.learn.maths.scatter import leading_directions
 
 name, path = sys.argv[1:]
 data = load_dataset("newsgroups20", path)

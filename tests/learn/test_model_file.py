@@ -72,10 +72,6 @@ def test_a_model_inside_a_model_has_a_card_and_tensors_of_its_own(tmp_path):
     assert card["format"] == 2
 
 
-def test_a_file_without_nested_models_can_be_read_by_the_version_before(model, tmp_path):
-    assert read_card(model.save(tmp_path / "m.likewise"))["format"] == 1
-
-
 def test_what_no_file_can_name_is_refused_when_saving(tmp_path):
     X, y = planted(60, 5, 3)
     model = Twice(Cosine()).fit(X, y)

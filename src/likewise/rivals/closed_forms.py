@@ -13,6 +13,7 @@ from likewise.learn.base import finite_fit
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
+from likewise.learn.maths.scatter import shrunk
 from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
@@ -61,7 +62,7 @@ class Spectrum:
 
     def whitener(self, shrinkage: float) -> np.ndarray:
         """((1 − a)S + a·mean(S)·I)^(−½) as rows in the eigenbasis, shape (q, d)."""
-        values = (1 - shrinkage) * self.values + shrinkage * self.values.mean()
+        values, _ = shrunk(self.values, len(self.values), shrinkage)
         floor = np.finfo(np.float64).eps * len(values) * values.max(initial=np.finfo(np.float64).tiny)
         return self.vectors.T / np.sqrt(np.maximum(values, floor))[:, None]
 

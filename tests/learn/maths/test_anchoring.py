@@ -9,8 +9,8 @@ from tests.planted import planted
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths import anchoring
 from likewise.learn.maths.anchoring import Clamp, Images, adapt, cosine_clamp, fixed_target
+from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.preparation import RegressionFactory
 
 
 def prepared(n=80, d=12, c=4, seed=0, n_anchors=None, weights=None):

@@ -10,9 +10,8 @@ from sklearn.preprocessing import KernelCenterer, normalize
 from tests.planted import planted
 
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, class_target
+from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, RegressionFactory, class_target
 from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.preparation import RegressionFactory
 from likewise.learn.maths.setting import OutputHead, Setting
 
 RIDGE = Setting(ridge=0.05)

@@ -8,8 +8,8 @@ from sklearn.preprocessing import normalize
 from tests.planted import planted
 
 from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.preparation import RegressionFactory
 from likewise.learn.maths.setting import OutputHead
 
 rng = np.random.default_rng(0)

@@ -18,7 +18,8 @@ from likewise import SLR, SimilarityLearner, load
 from likewise.errors import LikewiseError
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths import truncated_whitening as reducing
-from likewise.learn.maths.truncated_whitening import leading_directions, reduced_rows, width_for
+from likewise.learn.maths.scatter import leading_directions
+from likewise.learn.maths.truncated_whitening import reduced_rows, width_for
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.holdout import Split, class_splits
 from likewise.learn.choose.search import CVResults, Search
 from likewise.learn.maths.kernels import UnitRows
+from likewise.learn.maths.scatter import shrunk
 from likewise.learn.maths.setting import SCALINGS
-from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter, shrunk
+from likewise.learn.maths.unseen import ShrinkageMap, between_directions, class_scatter
 from likewise.utils.threads import ordered_map
 from likewise.utils.validation import Interval, StrOptions
 

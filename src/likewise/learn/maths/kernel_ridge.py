@@ -10,6 +10,7 @@ There is nothing to adapt here: training rows are all but interpolated, so the c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,14 +19,17 @@ import scipy.linalg
 from scipy.linalg import solve_triangular
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images
-from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows
+from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
+from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
+from likewise.learn.maths.scaling import scaled
+from likewise.learn.maths.scatter import half_whitened, leading_directions
+from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
 from likewise.utils.arrays import dense
 
 MOST_DIRECTIONS = 1_000
-MOST_BYTES = 10**9  # for the kernel, where nobody has said otherwise
+MOST_BYTES = 10**9  # for the kernel, by default
+ENOUGH_ROWS = 1_500  # for leading directions: more change nothing
 
 
 def class_target(size: np.ndarray) -> np.ndarray:
@@ -216,3 +220,65 @@ class LandmarkKernel:
         images = Images(Coordinates(unit.pending, self.features, basis), np.eye(projection.shape[1]))
         task = HeadSums(images, head, unit.pending, unit.mean, unit.n_classes)
         return np.asarray(unit.engine.sum(task)[0] / np.maximum(unit.size, 1e-300)[:, None])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Which regression the rows get: anchored in an eigenbasis, or a kernel at full resolution
+
+
+@dataclass(frozen=True)
+class RegressionFactory:
+    """Makes the regression of some rows: what a caller has decided about kernels and sizes.
+
+    `n_landmarks` landmarks are few on purpose: they are anchored like a linear map. None is full resolution: all rows
+    if their n x n kernel fits into `memory` bytes, else as many landmarks as leave room for five m x m matrices in
+    double precision. An anchored map compares each row with `n_anchors` columns, None with all rows. The raw part of
+    a vector has at most `raw_width` columns.
+    """
+
+    n_landmarks: int | None = None
+    n_anchors: int | None = 1000
+    seed: int = 0
+    memory: int = MOST_BYTES
+    raw_width: int | None = 256
+
+    def __call__(self, unit: UnitRows, gamma: float, saved_sums: Any = None) -> Regression:
+        """The regression for one γ, 0 is linear; `saved_sums` keeps the sums of the landmarks' pass while it lasts."""
+        rng = np.random.default_rng(self.seed)
+        if not self.full_resolution(gamma):
+            return anchored_regression(unit, unit.kernel(gamma, self.n_landmarks or 1, rng), self.n_anchors, rng)
+        if not self.holds_kernel(unit.engine.shape):
+            return LandmarkKernel(unit, unit.kernel(gamma, self.most_landmarks, rng), saved_sums)
+        if not unit.engine.in_memory:  # on disk or elsewhere, and few enough to be brought here
+            unit = UnitRows(sample(unit.engine, unit.engine.shape[0], rng)[0], unit.scaling)
+        n = unit.engine.shape[0]
+        dtype = unit.engine.dtype if n * n * unit.engine.dtype.itemsize <= self.memory else np.float32
+        return ExactKernel(unit, gamma, dtype, self.memory)
+
+    def full_resolution(self, gamma: float) -> bool:
+        """Whether a kernel of this γ takes as many landmarks as there is room for."""
+        return bool(gamma) and self.n_landmarks is None
+
+    def holds_kernel(self, shape: tuple[int, int]) -> bool:
+        """Whether n x n numbers in single precision fit, and the rows themselves."""
+        n, d = shape
+        return 4 * n * max(n, d) <= self.memory
+
+    def raw_directions(self, unit: UnitRows) -> np.ndarray:
+        """The leading directions of the raw part, (d, p), half whitened: divided by the root of their deviation.
+
+        Whitening brings the cosine of unlike rows closer to zero, so that the raw part costs less; near-duplicates
+        stay close. Learned from some rows, once.
+        """
+        if unit.raw_directions is not None:
+            return unit.raw_directions
+        some = sample(unit.engine, ENOUGH_ROWS, np.random.default_rng(self.seed))[0]
+        weights = np.ones(some.X.shape[0]) if some.row_weights is None else some.row_weights
+        X = dense(scaled(unit.pending, some.X))
+        width = min(self.raw_width or X.shape[1], *X.shape)
+        unit.raw_directions = half_whitened(*leading_directions(X - unit.mean, weights, width))
+        return unit.raw_directions
+
+    @property
+    def most_landmarks(self) -> int:
+        return max(int(np.sqrt(self.memory / 40)), 1)

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
-from sklearn.utils.extmath import randomized_svd
 
 from likewise.learn.maths.labels import sample_by_class, stratified_holdout
+from likewise.learn.maths.scatter import leading_directions, shrunk_whitener
 
 MOST_ROWS, MOST_DIRECTIONS = 5_000, 256  # more cost time and space, and tell unknown rows no better
 SHRINKAGE = 0.3  # of both covariances to their mean eigenvalue
@@ -49,10 +48,11 @@ class NoveltyModel:
         seen, held = stratified_holdout(codes, HELD_SHARE, rng)
         if not len(held) or len(seen) <= codes.max() + 1:
             return None
-        V = _directions(X[seen], rng)
-        found = cls(*_measures(X[seen] @ V, codes[seen], V), np.array([0.0, 1.0]))
-        scale = np.quantile(found._distances(X[held]), (0.5, KNOWN_SHARE))
-        return replace(found, scale=scale) if np.isfinite(scale).all() and scale[1] > scale[0] else None
+        d = X.shape[1]
+        V = np.eye(d, dtype=X.dtype) if d <= MOST_DIRECTIONS else leading_directions(X[seen], None, MOST_DIRECTIONS)[1]
+        model = cls(*_measures(X[seen] @ V, codes[seen], V), np.array([0.0, 1.0]))
+        scale = np.quantile(model._distances(X[held]), (0.5, KNOWN_SHARE))
+        return replace(model, scale=scale) if np.isfinite(scale).all() and scale[1] > scale[0] else None
 
     def novelty(self, X: Any) -> np.ndarray:
         """Relative distance of each row to the nearest class: 0 at the median of known rows, unknown above 1."""
@@ -72,30 +72,13 @@ def _unit(X: Any) -> np.ndarray:
     return np.asarray(normalize(X if X.dtype.kind == "f" else X.astype(np.float32)))
 
 
-def _directions(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Leading directions of the rows, (d, q); all where they are few."""
-    n, d = X.shape
-    if d <= MOST_DIRECTIONS:
-        return np.eye(d, dtype=X.dtype)
-    seed = int(rng.integers(2**31))
-    return np.asarray(randomized_svd(X, min(MOST_DIRECTIONS, n), random_state=seed)[2].T)
-
-
 def _measures(Z: np.ndarray, codes: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Map, class means and background from rows Z in the directions V."""
     means = np.stack([Z[codes == code].mean(axis=0, dtype=np.float64) for code in np.unique(codes)])
-    W = _whitener(Z - means[codes])
+    W = shrunk_whitener(Z - means[codes], SHRINKAGE)
     A = Z @ W
     mean = A.mean(axis=0)
     # Shrunk in the units of the rows, as the covariance within classes is, then brought into whitened coordinates.
-    T = np.linalg.solve(W, _whitener(Z - Z.mean(axis=0)))
+    T = np.linalg.solve(W, shrunk_whitener(Z - Z.mean(axis=0), SHRINKAGE))
     parts = (V @ W, means @ W, np.vstack([mean, T]))
     return tuple(np.asarray(part, dtype=np.float32) for part in parts)  # type: ignore[return-value]
-
-
-def _whitener(R: np.ndarray) -> np.ndarray:
-    """W with W Wᵀ the inverse of the shrunk covariance of centred rows."""
-    S = (R.T @ R).astype(np.float64) / len(R)
-    mean = max(float(np.trace(S)) / len(S), 1e-12)
-    L = scipy.linalg.cholesky((1 - SHRINKAGE) * S + SHRINKAGE * mean * np.eye(len(S)), lower=True)
-    return np.asarray(scipy.linalg.solve_triangular(L, np.eye(len(S)), lower=True).T)

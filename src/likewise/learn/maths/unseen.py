@@ -15,6 +15,7 @@ import scipy.linalg
 
 from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, dual_basis, gram_basis
 from likewise.learn.maths.labels import class_sums
+from likewise.learn.maths.scatter import shrunk
 from likewise.learn.maths.whitening import check_room
 from likewise.utils.arrays import dense
 
@@ -61,12 +62,6 @@ class ClassScatter:
         T = (self.V * (along**-0.5 - outside**-0.5)) @ self.V.T
         T[np.diag_indices_from(T)] += outside**-0.5
         return T
-
-
-def shrunk(w: np.ndarray, width: int, shrink: float) -> tuple[np.ndarray, float]:
-    """Variances within classes, shrunk to the mean over all directions: along V, and in any direction outside of it."""
-    mean = float(w.sum()) / width or 1.0
-    return (1 - shrink) * w + shrink * mean, shrink * mean
 
 
 def class_scatter(unit: UnitRows) -> ClassScatter:

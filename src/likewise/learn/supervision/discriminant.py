@@ -18,8 +18,7 @@ from sklearn.preprocessing import normalize
 from likewise.errors import LikewiseError
 from likewise.learn.maths.kernels import Basis, Features, gram_basis, mean_square_distance
 from likewise.learn.maths.labels import sample_rows
-from likewise.learn.maths.truncated_whitening import leading_directions
-from likewise.learn.maths.unseen import shrunk
+from likewise.learn.maths.scatter import leading_directions, shrunk
 from likewise.utils.arrays import dense
 
 WIDTH = 500  # directions that are learned in, and landmarks of the kernel
