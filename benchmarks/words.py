@@ -28,12 +28,9 @@ from likewise.evaluate import average_precision
 from likewise.rivals import Cosine
 from likewise.rows.store import FeatureStore
 from likewise.search import Index
-from likewise.words import start
-from likewise.words.item_texts import taught_texts
-from likewise.words.names import class_names, name_rows
-from likewise.words.search import Wording, Words
-from likewise.words.start import ClassWords
-from likewise.words.word_gallery import WordGallery, learned_bridge
+from likewise.words import classes
+from likewise.words.classes import ClassWords, class_names, name_rows
+from likewise.words.search import WordGallery, Wording, Words, learned_bridge, taught_texts
 
 SEEDS = 5
 EXTRACTOR = {"name": "efficientnet-lite0"}
@@ -188,7 +185,7 @@ def settings(X: np.ndarray, captions: np.ndarray) -> None:
         rank = _reciprocal(_conse(P, sentences), captions)
         print(f"embeddings combined  temperature {temperature:g} top {top:4d}  {rank:.3f}")
     for near, temperature, top in product((0.03, 0.05, 0.08), (1.0, 2.0, 3.0), (16, 64, 128)):
-        start.NEAR, start.TEMPERATURE, start.TOP = near, temperature, top
+        classes.NEAR, classes.TEMPERATURE, classes.TOP = near, temperature, top
         S = np.asarray(side.pictures(X) @ side.phrases(list(captions)).T).T
         print(f"kinds  near {near:g} temperature {temperature:g} top {top:4d}  {_reciprocal(S, captions):.3f}")
 

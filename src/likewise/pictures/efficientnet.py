@@ -42,6 +42,7 @@ class EfficientNetLite0(OnnxExtractor):
     """
 
     name: ClassVar[str] = "efficientnet-lite0"
+    width: ClassVar[int] = 1280
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = n_jobs
