@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, say
-from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, share
+from likewise.cli.options import AsJson, AtMostWrong, Root, check_writable, open_index, share
 from likewise.errors import LikewiseError
 from likewise.utils.wording import listed, plural
 

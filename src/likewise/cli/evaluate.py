@@ -8,7 +8,6 @@ import typer
 
 from likewise.cli import confidence
 from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.kinds import model_first
 from likewise.cli.options import (
     AsJson,
     Data,
@@ -20,6 +19,7 @@ from likewise.cli.options import (
     labelled,
     load_model,
     load_rows,
+    model_first,
 )
 from likewise.utils.wording import plural
 

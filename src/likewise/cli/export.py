@@ -9,8 +9,7 @@ import typer
 from typer import Option
 
 from likewise.cli.console import emit_json, say, working
-from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, check_writable
+from likewise.cli.options import AsJson, check_writable, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 

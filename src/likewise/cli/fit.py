@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from likewise.cli import options, related
+from likewise.cli import options
 from likewise.cli.console import INTERRUPTED, emit_json, held_out_line, note, results, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.utils.wording import plural, short
@@ -118,7 +118,7 @@ def fit(
         "prior": prior,
     }
     asked = {name: value for name, value in asked.items() if value is not None}
-    related.check_method(method, relevance, gallery)
+    _check_method(method, relevance, gallery)
     inputs = (data, labels, relevance, gallery, test)
     options.check_writable(output, *inputs, checkpoint)
     options.check_writable(checkpoint, *inputs, option="--checkpoint")
@@ -128,7 +128,7 @@ def fit(
         rows = options.training_rows(model, table, memory_limit, dask)
     else:
         rows = options.related_rows(data, gallery, features, relevance, unstored)
-        model = _model(method := method or related.usual_method(rows, asked, whole), asked, whole)
+        model = _model(method := method or _usual_method(rows, asked, whole), asked, whole)
     seconds, stopped = _fit(model, rows)
     metrics = {} if test is None else _measured(model, test, label_column, features, None, metadata)
     model.save(output, metrics)
@@ -229,7 +229,7 @@ def _summary(
         "loss": history[-1]["loss"] if history else None,
         "seconds": round(seconds, 3),
         "held_out": getattr(model, "held_out_", None),
-        "refused": related.refusal(model),
+        "refused": _refusal(model),
         "mAP": metrics.get("mAP"),
     }
 
@@ -260,3 +260,36 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     if summary["mAP"] is not None:
         console.print(f"test mAP {summary['mAP']:.4f}")
     console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Learning from clicks or grades
+
+_PAIR_METHODS = ("pair-lda", "slr", "slr-fixed")
+_OF_PAIRS = {"kernel", "random_state"}  # options that pair-lda has too
+
+
+def _check_method(method: str | None, relevance: Path | None, gallery: str | None) -> None:
+    """Raise for a method that does not learn from the given labels or relevance."""
+    if relevance is None and gallery is not None:
+        raise LikewiseError("--gallery has a meaning only with --relevance")
+    if relevance is None and (method or "").lower() == "pair-lda":
+        raise LikewiseError("--method pair-lda needs --relevance: it learns from pairs, not from labels")
+    if relevance is not None and method is not None and method.lower() not in _PAIR_METHODS:
+        raise LikewiseError("--relevance is for the methods pair-lda, slr and slr-fixed: the others learn from labels")
+
+
+def _usual_method(rows: options.TrainingRows, asked: dict[str, Any], whole: bool) -> str:
+    """pair-lda for clicks and pairs between sides of one width; slr for grades, two widths, or with its options."""
+    one_width = rows.gallery is None or rows.gallery.shape[1] == rows.shape[1]
+    plain = not whole and asked.keys() <= _OF_PAIRS
+    return "pair-lda" if plain and one_width and rows.y.kind == "binary" else "slr"
+
+
+def _refusal(model: Any) -> str | None:
+    """Why a model that learned from pairs is the raw cosine; None if it is not, and for other models."""
+    if getattr(model, "learned_", True):
+        return None
+    if model.held_out_ is None:
+        return "Too few queries share clicks to hold some out: the model is the raw cosine."
+    return "The learned map does not rank held-out queries better: the model is the raw cosine."

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from likewise.cli.console import emit_json, note, say, working
-from likewise.cli.kinds import kind_of, model_first
 from likewise.cli.options import (
     AsJson,
     FeatureName,
@@ -19,10 +18,11 @@ from likewise.cli.options import (
     Labels,
     MetadataColumns,
     check_writable,
+    kind_of,
     load_model,
     load_table,
+    model_first,
 )
-from likewise.cli.wording import learn_words
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -113,7 +113,7 @@ def index(
         save_index(built, output)
         if steps is not None:
             rmtree(steps)
-        learn_words(built)
+        _learn_words(built)
         written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
     emit_json(summary) if as_json else say(_sentence(summary))
@@ -213,3 +213,11 @@ def _sentence(summary: dict[str, Any]) -> str:
     if summary["metadata"]:
         text += "\nmetadata: " + ", ".join(f"{name} ({kind})" for name, kind in summary["metadata"].items())
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])
+
+
+def _learn_words(index: Any) -> None:
+    """Learn the words of a saved index, if it can have any, so that the first search by words is fast."""
+    from likewise.words.search import Words, has_words
+
+    if has_words(index):
+        _ = Words(index).gallery

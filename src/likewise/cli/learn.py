@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, results, working
-from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, check_writable
+from likewise.cli.options import AsJson, check_writable, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 

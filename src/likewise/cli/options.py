@@ -1,17 +1,17 @@
-"""Options that several verbs share, and how the files they name are read."""
+"""Options that several verbs share, which kind of thing a path is, and how files are read."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from likewise.cli.console import note, working
-from likewise.cli.kinds import expect, expect_rows
 from likewise.errors import LikewiseError
 
 _FORMATS = ".npz, .npy, .csv, .tsv, .parquet, .svm, a folder of features, or - for CSV on standard input"
@@ -53,6 +53,110 @@ TextModel = Annotated[
 TokenizerFile = Annotated[Path | None, Option("--tokenizer", metavar="FILE", help="The tokenizer.json of --text.")]
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# Kinds of paths
+
+Kind = Literal["pictures", "features", "table", "model", "index"]
+
+_NAMES: dict[Kind, str] = {
+    "pictures": "a folder of pictures",
+    "features": "a folder of features",
+    "table": "a table",
+    "model": "a model",
+    "index": "an index",
+}
+_TABLES = (".npz", ".npy", ".csv", ".tsv", ".parquet", ".svm", ".svmlight", ".libsvm")
+_MOST = 2_000  # files to look at in a folder before it counts as something else
+
+
+def kind_of(path: str | os.PathLike[str]) -> Kind | None:
+    """What a path is; None for a path that does not exist, and for anything else."""
+    path = Path(path)
+    return _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
+
+
+def _kind_of_folder(path: Path) -> Kind | None:
+    from likewise.rows.store import is_store
+
+    if is_store(path) or any(path.glob("*.npy")):
+        return "features"
+    from likewise.search.storage import is_index  # after the common case: a fit imports no search
+
+    if is_index(path):
+        return "index"
+    return "pictures" if _has_pictures(path) else None
+
+
+def _kind_of_file(path: Path) -> Kind | None:
+    from likewise.learn.model_file import is_model_file
+
+    if not path.is_file():  # a pipe is left to its reader
+        return None
+    if is_model_file(path):
+        return "model"
+    return "table" if any(suffix in _TABLES for suffix in path.suffixes) else None
+
+
+def _has_pictures(folder: Path) -> bool:
+    from likewise.pictures.images import EXTENSIONS
+
+    files: Iterator[str] = (name for _, _, names in os.walk(folder) for name in names)
+    return any(os.path.splitext(name)[1].lower() in EXTENSIONS for name in islice(files, _MOST))
+
+
+def expect(wanted: Iterable[Kind], path: str | os.PathLike[str]) -> None:
+    """Raise if a path is of another kind; the message says which, and what to do."""
+    wanted, kind = list(wanted), kind_of(path)
+    if kind is None or kind in wanted:
+        return
+    advice = _advice(kind, wanted[0], Path(path))
+    raise LikewiseError(f"{path} is {_NAMES[kind]}, and {_NAMES[wanted[0]]} is expected: {advice}")
+
+
+def expect_rows(path: str | os.PathLike[str]) -> None:
+    """Raise for a path that is neither features nor a table."""
+    expect(("features", "table"), path)
+
+
+def _advice(kind: Kind, wanted: Kind, path: Path) -> str:
+    base = path.with_suffix("") if path.suffix else path
+    steps = {
+        "pictures": f"likewise features {path} -o {path.name}.features comes first; likewise {path}/ does all of it",
+        "model": "it was learned from features; give those, or a table",
+        "index": f"likewise search {path} and likewise serve {path} open it",
+    }
+    makes = {
+        "model": f"likewise fit {path} -o {base.name}.likewise makes one from it",
+        "index": f"likewise index {path} -o {base.name}.index makes one from it",
+    }
+    if wanted == "index" and kind == "model":
+        return f"likewise index {path} FEATURES -o {base.name}.index makes one from it and features"
+    if kind in ("features", "table") and wanted in makes:
+        return makes[wanted]
+    return steps[kind]
+
+
+def model_first(first: str, second: str) -> tuple[str, str]:
+    """Two paths with the model first, in whichever order they were given."""
+    swapped = kind_of(second) == "model" and kind_of(first) != "model"
+    return (second, first) if swapped else (first, second)
+
+
+def open_index(folder: Path, root: Path | None = None) -> Any:
+    """Load an index; `root` is where its pictures are now, and is stored with it."""
+    from likewise.search.storage import repoint
+    from likewise.teach import load_index
+
+    expect(("index",), folder)
+    if root is not None:
+        repoint(folder, root)
+    return load_index(folder)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading and checking files
+
+
 def load_table(
     source: str,
     labels: Path | None = None,
@@ -70,9 +174,9 @@ def load_table(
 
     expect_rows(source)
     with working(f"reading {source}"):
-        beside = [] if metadata is None else [name.strip() for name in metadata.split(",") if name.strip()]
+        columns = [] if metadata is None else [name.strip() for name in metadata.split(",") if name.strip()]
         reading: dict[str, Any] = {"labels": labels, "label_column": label_column, "features": features}
-        table = read_table(source, **reading, names=names, id_column=id_column, metadata=beside)
+        table = read_table(source, **reading, names=names, id_column=id_column, metadata=columns)
     for text in table.notes:
         note(text)
     return table if width is None else widened(table, width)
@@ -80,10 +184,10 @@ def load_table(
 
 def labelled(table: Any) -> Any:
     """The labelled rows of a table, with a note if unlabelled rows were dropped."""
-    kept = table.labelled()
-    for text in kept.notes[len(table.notes) :]:
+    rows = table.labelled()
+    for text in rows.notes[len(table.notes) :]:
         note(text)
-    return kept
+    return rows
 
 
 def check_writable(output: Path | None, *inputs: str | Path | None, option: str = "--output") -> None:
@@ -94,27 +198,27 @@ def check_writable(output: Path | None, *inputs: str | Path | None, option: str 
         raise LikewiseError(f"the folder {output.parent} of {option} does not exist")
     if output.is_dir():
         raise LikewiseError(f"{option} {output} is a folder: expected a file to write")
-    for given in inputs:
-        if given is not None and str(given) != "-" and _would_replace(output, Path(given)):
-            raise LikewiseError(f"{option} {output} would replace the input {given}: choose another name")
+    for source in inputs:
+        if source is not None and str(source) != "-" and _would_replace(output, Path(source)):
+            raise LikewiseError(f"{option} {output} would replace the input {source}: choose another name")
 
 
-def _would_replace(output: Path, given: Path) -> bool:
+def _would_replace(output: Path, source: Path) -> bool:
     """Whether a file to write is an input, under whatever name, or a file of a folder that is one."""
-    if Path(os.path.realpath(output)) == Path(os.path.realpath(given)):
+    if Path(os.path.realpath(output)) == Path(os.path.realpath(source)):
         return True
-    if not output.exists() or not given.exists():
+    if not output.exists() or not source.exists():
         return False
-    if output.samefile(given):
+    if output.samefile(source):
         return True
     from likewise.learn.model_file import is_model_file
 
-    inside = given.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(given))
-    return inside and not is_model_file(output)  # a model that was put beside its data may be made again
+    inside = source.is_dir() and Path(os.path.realpath(output)).is_relative_to(os.path.realpath(source))
+    return inside and not is_model_file(output)  # a model in the folder of its data may be replaced
 
 
 def check_own_folder(folder: Path, marks: Iterable[str], names: Iterable[str]) -> None:
-    """Raise if files to write are there already, in a folder that has none of the files by which we know our own."""
+    """Raise if files to write exist already in a folder without any of the marks of our own folders."""
     taken = [name for name in names if (folder / name).exists()]
     if taken and not any((folder / mark).is_file() for mark in marks):
         raise LikewiseError(f"{folder} has a {taken[0]} of its own: choose another folder with --output")
@@ -142,7 +246,7 @@ Dask = Annotated[
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What `fit` is called with, where it came from, and what to say of it."""
+    """The arguments of `fit`, their source, and facts about them."""
 
     X: Any
     y: Any
@@ -155,8 +259,8 @@ class TrainingRows:
     @property
     def arguments(self) -> dict[str, Any]:
         """Of `fit`."""
-        given = {"X": self.X, "y": self.y, "gallery": self.gallery}
-        return {name: value for name, value in given.items() if name == "X" or value is not None}
+        values = {"X": self.X, "y": self.y, "gallery": self.gallery}
+        return {name: value for name, value in values.items() if name == "X" or value is not None}
 
 
 load_rows = partial(load_table, names=False)  # to learn from or to measure: names would only take memory
@@ -238,7 +342,7 @@ def related_rows(data: str, gallery: str | None, features: str | None, relevance
 
     table = load_table(data, features=features)
     items = table if gallery is None else load_table(gallery, features=features)
-    known = read_relevance(
+    relevant = read_relevance(
         relevance,
         query_ids=table.ids or table.names,
         item_ids=items.ids or items.names,
@@ -248,15 +352,15 @@ def related_rows(data: str, gallery: str | None, features: str | None, relevance
     for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
         if rows.ids is None and rows.names is None:
             note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
-    return TrainingRows(table.X, known, table.source, table.X.shape, gallery=None if gallery is None else items.X)
+    return TrainingRows(table.X, relevant, table.source, table.X.shape, gallery=None if gallery is None else items.X)
 
 
 def share(text: str) -> float:
     """10% or 0.1 as a number."""
     try:
-        found = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
-        found = -1.0
-    if not 0 < found < 1:
+        value = -1.0
+    if not 0 < value < 1:
         raise LikewiseError(f"--at-most-wrong {text}: expected a share between 0 and 1, such as 10% or 0.1")
-    return found
+    return value

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,9 +10,17 @@ import typer
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, printable, results, working
-from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson, AtMostWrong, Root, TextModel, TokenizerFile, Where, check_writable, share
-from likewise.cli.wording import by_words, is_phrase, wording
+from likewise.cli.options import (
+    AsJson,
+    AtMostWrong,
+    Root,
+    TextModel,
+    TokenizerFile,
+    Where,
+    check_writable,
+    open_index,
+    share,
+)
 from likewise.errors import LikewiseError
 
 _MOST_INPUT = 200 * 2**20
@@ -125,8 +133,8 @@ def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[s
     for word in images:
         if word == "-":
             queries += _from_stdin()
-        elif is_phrase(word):
-            queries.append(_Query(word, words=wording([word])))
+        elif _is_phrase(word):
+            queries.append(_Query(word, words=_wording([word])))
         elif Path(word).exists():
             queries.append(_Query(word, Path(word)))
         else:
@@ -146,7 +154,7 @@ def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: floa
     if not but and not unwanted:
         return query
     own = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
-    return query._replace(words=wording([*own, *but], unwanted, weight))
+    return query._replace(words=_wording([*own, *but], unwanted, weight))
 
 
 def _from_stdin() -> list[_Query]:
@@ -192,7 +200,7 @@ def _rankings(
 ) -> Iterator[_Ranking]:
     images = [query.image for query in queries if query.image is not None]
     embedded = iter(index.embed(images) if images else ())
-    words = by_words(index, *towers) if any(query.words is not None for query in queries) else None
+    words = _by_words(index, *towers) if any(query.words is not None for query in queries) else None
     for query in queries:
         raw = _raw(index, query, embedded)
         if words is not None and query.words is not None:
@@ -330,3 +338,29 @@ def _grey() -> Any:
     import numpy as np
 
     return np.full((96, 96, 3), 225, dtype=np.uint8)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Words on the command line
+
+
+def _is_phrase(word: str) -> bool:
+    """Whether an argument is words: not a file, nor named like a picture or a path, which may be a typing error."""
+    from likewise.pictures.images import EXTENSIONS
+
+    is_file_name = Path(word).suffix.lower() in EXTENSIONS or (os.sep in word and " " not in word)
+    return not os.path.exists(word) and not is_file_name
+
+
+def _wording(wanted: Sequence[str], unwanted: Sequence[str] = (), weight: float = 1.0) -> Any:
+    """A query in words."""
+    from likewise.words.search import Wording
+
+    return Wording.of(wanted, unwanted, weight)
+
+
+def _by_words(index: Any, text: str | None, tokenizer: Path | None) -> Any:
+    """The words of an index, with the text encoder of the options."""
+    from likewise.words.search import Words, text_side
+
+    return Words(index, text_side(index, text, tokenizer))

@@ -1,13 +1,15 @@
 """`likewise serve`: the web page to search, compare before and after, and teach."""
 
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import typer
 from typer import Argument, Option
 
-from likewise.cli.console import note, working
-from likewise.cli.kinds import open_index
-from likewise.cli.options import Root, TextModel, TokenizerFile
+from likewise.cli.console import held_out_line, note, working
+from likewise.cli.features import keywords_sentence, skipped_sentence
+from likewise.cli.options import Root, TextModel, TokenizerFile, expect, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -76,7 +78,6 @@ def serve(
       likewise serve docs.index --show title,text,price
       likewise serve photos.index --host 0.0.0.0 --token "$(cat token.txt)"
     """
-    from likewise.cli.photos import index_of
     from likewise.serve import ServerSettings
     from likewise.serve.server import listening, start_logging
     from likewise.serve.server import serve as run
@@ -89,10 +90,72 @@ def serve(
     shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
     settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown)
     listening(host, port).close()  # a port in use is said before minutes of work
-    index = index_of(path, output, labels, extractor, refit)
+    index = _index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):
         loaded = open_index(index, root)
         side = None if text is None and tokenizer is None else text_side(loaded, text, tokenizer)
     start_logging(log_level)
     items = plural(len(loaded), "item")
     run(loaded, index, settings, not no_browser, lambda where: note(f"{items} at {where} (Ctrl-C stops)"), side)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From a folder of pictures to its index, with questions and progress
+
+
+def _index_of(path: Path, output: Path | None, labels: str | None, extractor: str | None, refit: bool) -> Path:
+    """The folder of the index to serve: the path itself, or the index built from its pictures or features."""
+    from likewise.search.storage import is_index
+
+    if is_index(path):
+        options = {"--output": output, "--labels": labels, "--extractor": extractor, "--refit": refit or None}
+        for option, value in options.items():
+            if value is not None:
+                raise LikewiseError(f"{option} is for a folder of pictures, and {path} is an index")
+        return path
+    expect(("index", "pictures", "features"), path)
+    from likewise.serve.library import PhotoLibrary
+
+    library = PhotoLibrary(path, output, note, working, verbose=int(sys.stderr.isatty()))
+    if library.places.photos is not None:
+        _extract(library, labels, extractor)
+    elif labels is not None or extractor is not None:
+        option = "labels" if extractor is None else "extractor"
+        raise LikewiseError(f"--{option} is for a folder of pictures, and {path} is a folder of features")
+    built = library.build(refit)
+    if built.learned:
+        note(f"learned from {plural(built.n_learned, 'labelled picture')}")
+    if built.held_out:
+        note(held_out_line(built.held_out))
+    return built.folder
+
+
+def _extract(library: Any, labels: str | None, extractor: str | None) -> None:
+    from likewise.utils.progress import stage_bar
+
+    choice, known = library.choose_labels(labels, _use_as_labels), library.n_skipped
+    with stage_bar("images") as progress:
+        summary = library.extract(choice, extractor, progress)
+    note(_changes(summary))
+    if summary.n_several_keywords and not summary.n_reused:
+        note(keywords_sentence(summary))
+    if summary.n_skipped and summary.n_skipped != known:  # the same every time would be noise
+        note(skipped_sentence(summary))
+
+
+def _use_as_labels(seen: Any) -> bool:
+    """Ask on a terminal; elsewhere say what was chosen."""
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        return typer.confirm(f"{seen.sentence}: use them as labels?", default=True, err=True)
+    note(f"{seen.sentence}: used as labels (--labels none leaves them out)")
+    return True
+
+
+def _changes(summary: Any) -> str:
+    """What has changed since the last time, or how many pictures there are."""
+    pictures = plural(summary.n_items, "picture")
+    if not summary.n_reused:
+        return f"{pictures} read in {summary.seconds:.1f} s"
+    counts = {"new": summary.n_new, "renamed": summary.n_renamed, "gone": summary.n_removed}
+    changes = [f"{count:,} {word}" for word, count in counts.items() if count]
+    return f"{pictures}: {', '.join(changes) if changes else 'none new, none gone'}"

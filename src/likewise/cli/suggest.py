@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, print_table, say, working
-from likewise.cli.kinds import open_index
-from likewise.cli.options import AsJson
+from likewise.cli.options import AsJson, open_index
 from likewise.errors import LikewiseError
 
 
