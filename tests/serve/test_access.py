@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from likewise.serve.access import IDLE_SECONDS, SESSION_SECONDS, AccessToken, LoginThrottle
-from tests.serve.conftest import talking
+from tests.serve.conftest import SEARCH, running, talking
 
 TOKEN = "a long secret"
 
@@ -113,3 +116,127 @@ def test_the_right_token_clears_the_count() -> None:
         throttle.failed("somebody")
     throttle.succeeded("somebody")
     assert throttle.wait("somebody") == 0
+
+
+# -- The access token: without it, only health is answered --------------------------------------------------------
+
+
+def test_without_the_token_nothing_but_health_is_told(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        assert client.get("/healthz").status_code == 200
+        for path in ("/api/status", "/metrics", "/api/items/1/picture", "/api/openapi.json", "/static/app.js", "/docs"):
+            assert client.get(path).status_code == 401
+        assert client.post("/api/search", json=SEARCH).status_code == 401
+        assert client.get("/", follow_redirects=False).headers["location"] == "/login"
+        for wrong in ("Bearer wrong", "Bearer", TOKEN, "Basic " + TOKEN, "Bearer \xff"):
+            answer = client.get("/api/status", headers={"authorization": wrong.encode("latin-1")})
+            assert answer.status_code == 401
+        assert client.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_the_token_is_exchanged_for_a_cookie_that_scripts_cannot_read(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        assert client.get("/login?token=wrong", follow_redirects=False).status_code == 401
+        assert client.post("/login", data={"token": "wrong"}, follow_redirects=False).status_code == 401
+        answer = client.post("/login", data={"token": TOKEN}, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert TOKEN not in cookie
+        assert client.get("/api/status").status_code == 200
+        client.cookies.clear()
+        assert client.get("/api/status", headers={"cookie": "likewise=forged"}).status_code == 401
+
+
+def test_the_address_with_the_token_opens_the_page(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        answer = client.get(f"/login?token={TOKEN}")
+        assert answer.status_code == 200
+        assert "<title>likewise</title>" in answer.text
+
+
+def _cookie(answer: Any) -> str:
+    return str(answer.headers["set-cookie"]).partition(";")[0]
+
+
+def test_cookies_of_others_are_ignored(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        own = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
+        client.cookies.clear()
+        malformed = ('a="\\777', "\xff=\xfe; =;;", 'likewise="', "likewise=1.2.x.\xe9")
+        for foreign in ("likewise=of.another.server", *malformed):
+            both = f"{foreign}; {own}".encode("latin-1")
+            assert client.get("/api/status", headers={"cookie": foreign.encode("latin-1")}).status_code == 401
+            assert client.get("/api/status", headers={"cookie": both}).status_code == 200
+
+
+def test_logout_ends_the_session_also_for_a_copy_of_the_cookie(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        copied = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
+        answer = client.post("/logout", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        assert "expires=thu, 01 jan 1970" in answer.headers["set-cookie"].lower()
+        assert client.get("/api/status").status_code == 401
+        assert client.get("/api/status", headers={"cookie": copied}).status_code == 401
+
+
+def test_wrong_tokens_make_a_client_wait_but_not_who_is_in(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        own = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
+        client.cookies.clear()
+        codes = [client.post("/login", data={"token": "wrong"}).status_code for _ in range(6)]
+        assert codes == [401] * 5 + [429]
+        refused = client.post("/login", data={"token": TOKEN}, follow_redirects=False)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 429
+        assert client.get("/api/status", headers={"cookie": own}).status_code == 200
+
+
+def test_wrong_tokens_of_programs_count_too(application: Callable[..., Any]) -> None:
+    with talking(application(token=TOKEN)) as client:
+        codes = [client.get("/api/status", headers={"authorization": "Bearer no"}).status_code for _ in range(6)]
+        assert codes == [401] * 5 + [429]
+
+
+@pytest.mark.parametrize("proxies", [(), ("10.0.0.1",)])
+def test_a_client_that_is_no_named_proxy_cannot_change_its_address(
+    application: Callable[..., Any], proxies: tuple[str, ...]
+) -> None:
+    with talking(application(token=TOKEN, proxies=proxies)) as client:
+        for number in range(6):
+            headers = {"x-forwarded-for": f"192.0.2.{number}", "x-forwarded-proto": "https"}
+            answer = client.post("/login", data={"token": "wrong"}, headers=headers)
+        assert answer.status_code == 429
+        assert "strict-transport-security" not in answer.headers
+
+
+def test_a_named_proxy_says_who_the_client_is_and_that_it_speaks_tls(application: Callable[..., Any]) -> None:
+    app = application(token=TOKEN, proxies=("127.0.0.0/8",), allowed_hosts=("photos.example",))
+    with running(app) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        via = {"host": "photos.example", "x-forwarded-proto": "https"}
+        for number in range(8):
+            from_one = {**via, "x-forwarded-for": f"192.0.2.{number}"}
+            assert client.post("/login", data={"token": "wrong"}, headers=from_one).status_code == 401
+        answer = client.post("/login", data={"token": TOKEN}, headers={**via, "x-forwarded-for": "192.0.2.9"})
+        assert answer.headers["set-cookie"].startswith("__Host-likewise=")
+        assert "; secure" in answer.headers["set-cookie"].lower()
+        assert answer.headers["strict-transport-security"]
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+def test_without_a_token_nothing_is_answered_through_a_proxy(client: Any, name: str) -> None:
+    answer = client.get("/api/status", headers={name: "192.0.2.1"})
+    assert answer.status_code == 403
+    assert "name it with --proxy" in answer.json()["detail"]
+
+
+def test_an_error_does_not_say_where_the_index_is(application: Callable[..., Any], index_folder: Path) -> None:
+    with talking(application(token=TOKEN), "127.0.0.1:8000") as client:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        shutil.rmtree(index_folder)
+        answer = client.post("/api/labels", json={"items": [1], "label": "x"}, headers=headers)
+        assert answer.status_code == 422
+        assert "digits.index/marks.sqlite" in answer.json()["detail"]
+        assert str(index_folder.parent) not in answer.text

@@ -18,6 +18,7 @@ from likewise.learn.maths.labels import (
     distinct_labels,
     draw_landmarks,
     encode_labels,
+    generator,
     has_one_label_per_row,
     indicator,
     is_unlabelled,
@@ -212,3 +213,18 @@ def test_labels_that_no_file_can_hold_are_refused_at_once(y, kind):
 def test_weights_beyond_floating_point_are_refused(weights):
     with pytest.raises(LikewiseError, match=r"sample_weight has values from .* expected zero, or between 1e-12"):
         row_weights(weights, np.eye(4), np.array([0, 0, 1, 1]))
+
+
+# -- From scikit-learn's seeds to generators ----------------------------------------------------------------------
+
+
+def test_equal_seeds_draw_equal_numbers_and_none_is_one_of_them():
+    for seed in (None, 7, np.int64(7)):
+        assert generator(seed).random() == generator(seed).random()
+    assert generator(np.random.RandomState(3)).random() == generator(np.random.RandomState(3)).random()
+    assert generator(1).random() != generator(2).random()
+
+
+def test_a_generator_is_taken_as_it_is():
+    rng = np.random.default_rng(0)
+    assert generator(rng) is rng
