@@ -1,12 +1,9 @@
 """The routes: search, items, teaching, the page and what an operator asks for."""
 
 from likewise.serve.routes.concepts import concepts
-from likewise.serve.routes.duplicates import duplicates
-from likewise.serve.routes.exports import exports
+from likewise.serve.routes.gallery import duplicates, exports, map_routes
 from likewise.serve.routes.items import items
-from likewise.serve.routes.map import map_routes
-from likewise.serve.routes.operations import operations
-from likewise.serve.routes.pages import pages
+from likewise.serve.routes.pages import operations, pages
 from likewise.serve.routes.search import search
 from likewise.serve.routes.teach import teach
 

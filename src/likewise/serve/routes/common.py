@@ -1,14 +1,14 @@
 """What the routes share: the state of the server, headers, and small helpers."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Header, Path, Request
 
 from likewise.search.cards import Card, cards
-from likewise.serve.schemas import CardResponse, ItemResponse
+from likewise.serve.schemas import ItemResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
 
@@ -19,12 +19,13 @@ IMAGE: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _session(request: Request) -> Session:
-    return request.app.state.session
+def state(name: str) -> Callable[[Request], Awaitable[Any]]:
+    """A dependency on a part of the state of the application."""
 
+    async def part(request: Request) -> Any:
+        return getattr(request.app.state, name)
 
-async def _teaching(request: Request) -> TeachingSession:
-    return request.app.state.teaching
+    return part
 
 
 def _who(x_likewise_who: Annotated[str | None, Header(max_length=200)] = None) -> str | None:
@@ -36,8 +37,8 @@ def _who(x_likewise_who: Annotated[str | None, Header(max_length=200)] = None) -
 
 Who = Annotated[str | None, Depends(_who)]
 Row = Annotated[int, Path(ge=0, le=2**31 - 1)]
-CurrentSession = Annotated[Session, Depends(_session)]
-CurrentTeaching = Annotated[TeachingSession, Depends(_teaching)]
+CurrentSession = Annotated[Session, Depends(state("session"))]
+CurrentTeaching = Annotated[TeachingSession, Depends(state("teaching"))]
 
 
 def milliseconds_since(began: float) -> float:
@@ -69,9 +70,7 @@ def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
         "date": known.date(row),
         "label": session.labels[row],
         "kind": known.kind(row),
-        "card": None if card is None else _card(card),
+        "card": None
+        if card is None
+        else {"title": card.title, "text": card.text, "url": card.url, "fields": list(card.fields)},
     }
-
-
-def _card(card: Card) -> CardResponse:
-    return {"title": card.title, "text": card.text, "url": card.url, "fields": list(card.fields)}

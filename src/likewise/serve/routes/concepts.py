@@ -2,23 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
-from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response
+from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response, state
 from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
 from likewise.teach.suggest import REASONS, Concept, Suggestion
 
-
-async def _concepts(request: Request) -> Concepts:
-    return request.app.state.concepts
-
-
-CurrentConcepts = Annotated[Concepts, Depends(_concepts)]
+CurrentConcepts = Annotated[Concepts, Depends(state("concepts"))]
 concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
 
 

@@ -42,20 +42,18 @@ def list_items(
     """Items in order, or in a random order given by a seed; unknown keys, labels, folders and months match nothing."""
     if id is not None:
         rows = np.array([session.row_of(id)])
+    elif keys is not None:
+        known = (session.catalogue.row_of(key) for key in keys.split(","))
+        rows = np.array([row for row in known if row is not None], dtype=np.int64)
     else:
-        rows = _rows_of(session, keys) if keys is not None else _kept_rows(session, wanted)
+        rows = _passing_rows(session, wanted)
     if shuffle is not None:
         rows = np.random.default_rng(shuffle).permutation(rows)
     shown = rows[offset : offset + limit].tolist()
     return schemas.ItemsResponse(total=len(rows), items=item_responses(session, shown))
 
 
-def _rows_of(session: Session, keys: str) -> np.ndarray:
-    rows = map(session.catalogue.row_of, keys.split(","))
-    return np.array([row for row in rows if row is not None], dtype=np.int64)
-
-
-def _kept_rows(session: Session, wanted: Filters) -> np.ndarray:
+def _passing_rows(session: Session, wanted: Filters) -> np.ndarray:
     try:
         return np.flatnonzero(session.passing(wanted))
     except NotFoundError:

@@ -1,16 +1,19 @@
-"""The page, its login form, its scripts and style sheets, and the description of the API."""
+"""The page, its login form, its files and the description of the API; health, metrics and status for operators."""
 
 import html
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from likewise.serve.access import client_key, too_many_attempts
-from likewise.serve.routes.common import NO_STORE
+from likewise.serve.routes.common import NO_STORE, Who
+from likewise.serve.schemas import ERRORS
 
 PAGE = Path(__file__).parents[1] / "page"
 static = StaticFiles(directory=PAGE)
@@ -80,3 +83,49 @@ def _logged_in(request: Request, text: str) -> Response:
 def _login_page(problem: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
     text = (PAGE / "login.html").read_text("utf-8").replace("<!-- problem -->", html.escape(problem))
     return HTMLResponse(text, status, headers={**NO_STORE, **(headers or {})})
+
+
+# -- for operators -----------------------------------------------------------------------------------------------------
+
+operations = APIRouter(tags=["operations"])
+
+
+@operations.get("/healthz", summary="Health check")
+async def health() -> dict[str, str]:
+    """Answers without a token."""
+    return {"status": "ok"}
+
+
+@operations.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=ERRORS)
+async def metrics(request: Request) -> Response:
+    """Counts and times since the start."""
+    return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@operations.get("/api/status", summary="Status of the server", responses=ERRORS)
+def status(request: Request, who: Who) -> dict[str, Any]:
+    """The index, the lessons, and running jobs."""
+    state = request.app.state
+    session, index = state.session, state.session.index
+    state.teaching.sync()
+    return {
+        "name": state.name,
+        "boot": session.boot,
+        "login": state.token.required,
+        "items": len(session),
+        "features": int(index.raw.shape[1]),
+        "width": int(session.learned.G.shape[1]),
+        "labels": len(session.codes()[0]),
+        "pictures": session.has_pictures,
+        "uploads": index.extractor is not None,
+        "words": session.has_words,
+        "columns": session.catalogue.columns.names,
+        "texts": session.catalogue.layout.text is not None,
+        "model": type(index.model).__name__,
+        "compare": session.compares,
+        "folders": len(session.catalogue.folder_facet.names),
+        "missing": session.catalogue.missing(),
+        "root": state.shown_root,
+        "maps": {side: drawn.job.describe() for side, drawn in state.maps.items()},
+        **state.teaching.describe(who),
+    }

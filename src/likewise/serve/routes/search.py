@@ -97,7 +97,8 @@ async def upload_picture(request: Request, response: Response) -> schemas.Upload
 
 def _response(session: Session, result: SearchResult, side: schemas.Side, began: float) -> SearchResponse:
     hits: list[schemas.Hit] = []
-    likely, named = (_or_none(part, len(result.rows)) for part in (result.probabilities, result.by_name))
+    unknown = [None] * len(result.rows)
+    likely, named = (unknown if part is None else part.tolist() for part in (result.probabilities, result.by_name))
     items = item_responses(session, result.rows.tolist())
     for item, score, p, name in zip(items, result.scores.tolist(), likely, named, strict=True):
         label = item["label"]
@@ -116,7 +117,3 @@ def _response(session: Session, result: SearchResult, side: schemas.Side, began:
         novelty=result.novelty,
         hits=hits,
     )
-
-
-def _or_none(values: Any, n: int) -> list[Any]:
-    return [None] * n if values is None else values.tolist()

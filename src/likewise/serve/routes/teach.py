@@ -95,7 +95,8 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
     loop = asyncio.get_running_loop()
 
     def send(kind: str, data: dict[str, Any]) -> None:
-        loop.call_soon_threadsafe(_put, queue, f"event: {kind}\ndata: {json.dumps(data)}\n\n")
+        text = f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+        loop.call_soon_threadsafe(lambda: None if queue.full() else queue.put_nowait(text))
 
     subscriber = teaching.subscribe(who, send)
     try:
@@ -109,8 +110,3 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
                 yield ":\n\n"  # fails if the page has gone
     finally:
         teaching.unsubscribe(subscriber)
-
-
-def _put(queue: asyncio.Queue[str], text: str) -> None:
-    if not queue.full():
-        queue.put_nowait(text)
