@@ -1,11 +1,11 @@
-"""Teaching on the page: steps are saved at once, lessons run in the background, every page hears of both.
+"""Teaching on the page: steps are saved at once, lessons run in the background, open pages receive events of both.
 
-What was taught is in the journal of the index; this is its view of one server. Another process may write to the same
-journal: `sync` takes over what it wrote.
+Marks, labels and lessons are in the journal of the index. Another process may write to the same journal: `sync` takes
+over its events.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,23 +28,23 @@ from likewise.teach.teacher import in_force, opened_feedback
 from likewise.utils.threads import blas_threads, n_cores
 
 MOST_LABELLED = 10_000  # items of one step
-Tell = Callable[[str, dict[str, Any]], None]  # the kind of an event and its data
+Send = Callable[[str, dict[str, Any]], None]  # takes the kind of an event and its data
 
 
 class NothingToUndoError(LikewiseError):
-    """There is no step that the asking person could take back."""
+    """A person without a step to take back."""
 
 
 class TeachingLimitError(LikewiseError):
-    """More was taught than this server keeps."""
+    """More marks or labels than this server keeps."""
 
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A page that hears of every step; `who` is its name."""
+    """An open page, which receives every event; `who` is the name of its person."""
 
     who: str
-    tell: Tell
+    send: Send
 
 
 class TeachingSession:
@@ -55,7 +55,7 @@ class TeachingSession:
         self.job = Job("lesson", folder)
         self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
         self._teacher = Teacher(index, self.feedback)
-        self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their numbers
+        self._uploads: LRUCache[str, str] = LRUCache(1024)  # names of uploads by the names of their features
         self._labelled: set[int] = set()
         self._subscribers: list[Subscriber] = []
         self._preparing = False
@@ -91,15 +91,15 @@ class TeachingSession:
         self._check_room(concept.name)
         if len(concept) > MOST_LABELLED:
             raise TeachingLimitError(f"{len(concept):,} items are more than one step labels, {MOST_LABELLED:,}")
-        event, kept = save_as_label(self._teacher, concept, who)
+        event, others = save_as_label(self._teacher, concept, who)
         if event is None:
             raise LikewiseError(f"no item is new: all {len(concept):,} have a label already")
         self._prepare()
         self.sync()
-        return [int(row) for row in kept]
+        return [int(row) for row in others]
 
     def keep_apart(self, items: list[int], who: str = "") -> None:
-        """Remember that items are no duplicates of one another."""
+        """Remember that items are not duplicates of one another."""
         self._check_room()
         self._teacher.keep_apart(list(dict.fromkeys(items)), who)
         self.sync()
@@ -115,15 +115,18 @@ class TeachingSession:
         return undone
 
     def _check_room(self, label: str | None = None) -> None:
-        """Refuse a step beyond the limits of what may be taught on the page."""
+        """Refuse a step beyond the limits of marks and labels."""
         limits, path = self.session.limits, self.feedback.path
         size = path.stat().st_size if self.feedback.folder is not None and path.exists() else 0
         if size > limits.journal_bytes:
             most = f"{limits.journal_bytes / 2**20:g} MB"
             raise TeachingLimitError(f"the journal of marks and labels has reached its limit of {most}")
-        given = {str(event.label) for event in self.events if event.kind == "label"}
-        if label is not None and label not in given and len(given) >= limits.labels:
-            raise TeachingLimitError(f"{len(given):,} labels have been given, the limit; use one of them")
+        names = self._label_names()
+        if label is not None and label not in names and len(names) >= limits.labels:
+            raise TeachingLimitError(f"{len(names):,} labels have been given, the limit; use one of them")
+
+    def _label_names(self) -> set[str]:
+        return {str(event.label) for event in self.events if event.kind == "label"}
 
     def _why_nothing(self) -> str:
         steps = self.feedback.steps()
@@ -137,8 +140,8 @@ class TeachingSession:
         """Start a lesson in the background; False if one is running."""
         if not self.pending:
             raise LikewiseError("there is nothing new to learn from: mark some results or give labels first")
-        started = self.job.start(lambda: self._learn(who), ended=self._tell_status)
-        self._tell_status()
+        started = self.job.start(lambda: self._learn(who), ended=self._send_status)
+        self._send_status()
         return started
 
     def _learn(self, who: str) -> None:
@@ -146,15 +149,15 @@ class TeachingSession:
         with self._lock:
             if lesson.event != self._lesson:  # which another thread may have read from the journal already
                 self._take_lesson(lesson.index)
-        self.job.submit(self.session.relearn_words)  # seconds, that a lesson need not wait for
+        self.job.submit(self.session.relearn_words)  # takes seconds, which a lesson need not wait for
         self.sync()
 
     def _take_lesson(self, index: BaseIndex) -> None:
-        """Show an index under the lesson that is in force, beside what was before it."""
+        """Show an index under the lesson in force, and keep the space before that lesson."""
         session, before, lessons = self.session, self._number, self.feedback.lessons
         self._lesson = lessons[-1] if lessons else None
-        standing = [] if self._lesson is None else self.feedback.events_at(self._lesson)
-        self._learned = frozenset(event.id for event in standing if event.kind in ("mark", "label"))
+        learned = [] if self._lesson is None else self.feedback.events_at(self._lesson)
+        self._learned = frozenset(event.id for event in learned if event.kind in ("mark", "label"))
         if self._lesson is None:
             session.previous = None
         elif before and before == _number(lessons[-2] if lessons[1:] else None):
@@ -171,7 +174,7 @@ class TeachingSession:
         return _number(self._lesson)
 
     def _prepare(self) -> None:
-        """Prepare the teacher when the first mark is given, so that the lesson itself is short."""
+        """Prepare the teacher at the first mark, so that the lesson itself is short."""
         if not self._preparing:
             self._preparing = True
             self.job.submit(self._prepare_on_all_cores)
@@ -183,8 +186,8 @@ class TeachingSession:
     # -- what to mark next --------------------------------------------------------------------------------------------
 
     def suggest(self, label: str | None, query: Reference | None, n: int) -> list[Suggestion]:
-        """The items whose marks would teach most."""
-        if label is not None and label not in {str(event.label) for event in self.events if event.kind == "label"}:
+        """The items whose marks are most informative."""
+        if label is not None and label not in self._label_names():
             query, label = self._first_of(label), None  # a label of the index: one of its items stands for it
         features = self.session.upload(query).features if isinstance(query, str) else query
         return self._teacher.suggest(n, label=label, query=features)
@@ -195,7 +198,7 @@ class TeachingSession:
         return self.session.labels.index(label)
 
     def upload_of(self, concept: TaughtConcept | None) -> str | None:
-        """The upload that is the query of a concept; None if it has another, or is forgotten."""
+        """The upload that is the query of a concept; None for other concepts and forgotten uploads."""
         if concept is None or concept.node.kind != "query":
             return None
         numbers = np.array(concept.node.value, dtype=np.float32)
@@ -205,10 +208,10 @@ class TeachingSession:
         """A label and what belongs to it, above a cut-off."""
         return grown(self._teacher, label, at_most_wrong)
 
-    # -- what stands --------------------------------------------------------------------------------------------------
+    # -- the present state --------------------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Take over new steps, by this process and others, and tell the pages."""
+        """Take over new events, by this process and others, and send them to the pages."""
         with self._lock:
             events = self.feedback.refresh()
             if not events:
@@ -220,16 +223,16 @@ class TeachingSession:
                 self._take_lesson(in_force(self._teacher.untaught, self.feedback))
                 self.session.forget_words()
         for event in events:
-            self._tell_event(event)
-        self._tell_status()
+            self._send_event(event)
+        self._send_status()
 
     def _refresh_labels(self) -> None:
         """Show the last label given to each item, or its original one."""
-        given, original = self._teacher.state().labels, self._teacher.untaught.labels
-        for row in self._labelled | set(given):
-            label = given[row] if row in given else None if original is None else original[row]
+        labels, original = self._teacher.state().labels, self._teacher.untaught.labels
+        for row in self._labelled | set(labels):
+            label = labels[row] if row in labels else None if original is None else original[row]
             self.session.set_label(row, None if label is None else str(label))
-        self._labelled = set(given)
+        self._labelled = set(labels)
 
     @property
     def events(self) -> list[Event]:
@@ -242,12 +245,12 @@ class TeachingSession:
 
     @property
     def pending(self) -> int:
-        """Number of marks and labels given or undone since the last lesson."""
-        standing = {event.id for event in self.events if event.kind in ("mark", "label")}
-        return len(standing ^ self._learned) if self._lesson is not None else len(standing)
+        """Number of marks and labels added or undone since the last lesson."""
+        present = {event.id for event in self.events if event.kind in ("mark", "label")}
+        return len(present ^ self._learned) if self._lesson is not None else len(present)
 
     def distinct(self) -> tuple[tuple[int, ...], ...]:
-        """Sets of rows that are no duplicates of one another."""
+        """Sets of rows that are not duplicates of one another."""
         return self._teacher.state().distinct
 
     def entries(self) -> list[dict[str, Any]]:
@@ -259,9 +262,7 @@ class TeachingSession:
         return {
             "id": event.id,
             "kind": event.kind,
-            "queries": [
-                self._teacher.resolver.row(query) if isinstance(query, ItemRef) else None for query in event.queries
-            ],
+            "queries": [resolver.row(query) if isinstance(query, ItemRef) else None for query in event.queries],
             "uploads": [self._uploads.get(query) if isinstance(query, str) else None for query in event.queries],
             "items": resolver.rows(event),
             "right": event.right,
@@ -273,10 +274,10 @@ class TeachingSession:
     def describe(self, who: str | None = None) -> dict[str, Any]:
         """The state of teaching, as the page of `who` shows it."""
         with self._lock:
-            own = [event for event in self.feedback.steps() if who is None or event.who == who]
+            steps = [event for event in self.feedback.steps() if who is None or event.who == who]
             return {
                 "feedback": {"total": self.count, "pending": self.pending},
-                "undo": own[-1].words if own else None,
+                "undo": steps[-1].words if steps else None,
                 "learning": self.job.describe(),
                 "lesson": self.lesson,
                 "taught": self._lesson is not None,
@@ -296,9 +297,9 @@ class TeachingSession:
 
     # -- pages that are open ------------------------------------------------------------------------------------------
 
-    def subscribe(self, who: str, tell: Tell) -> Subscriber:
-        """Tell a page of every step from now on."""
-        subscriber = Subscriber(who, tell)
+    def subscribe(self, who: str, send: Send) -> Subscriber:
+        """Send a page every event from now on."""
+        subscriber = Subscriber(who, send)
         with self._lock:
             self._subscribers = [*self._subscribers, subscriber]
         return subscriber
@@ -307,21 +308,20 @@ class TeachingSession:
         with self._lock:
             self._subscribers = [other for other in self._subscribers if other is not subscriber]
 
-    def _tell_event(self, event: Event) -> None:
+    def _send_event(self, event: Event) -> None:
         if event.kind == "undo":
-            self._tell("feedback", lambda _: {"undone": event.of, "who": event.who})
+            self._send("feedback", lambda _: {"undone": event.of, "who": event.who})
         elif event.kind == "lesson":
-            self._tell("learned", lambda _: self.lesson or {})
+            self._send("learned", lambda _: self.lesson or {})
         elif event.kind in ("mark", "label"):
-            self._tell("feedback", lambda _: self._entry(event))
+            self._send("feedback", lambda _: self._entry(event))
 
-    def _tell_status(self) -> None:
-        self._tell("status", lambda subscriber: self.describe(subscriber.who))
+    def _send_status(self) -> None:
+        self._send("status", lambda subscriber: self.describe(subscriber.who))
 
-    def _tell(self, kind: str, data: Callable[[Subscriber], dict[str, Any]]) -> None:
-        subscribers: Iterable[Subscriber] = self._subscribers
-        for subscriber in subscribers:
-            subscriber.tell(kind, data(subscriber))
+    def _send(self, kind: str, data: Callable[[Subscriber], dict[str, Any]]) -> None:
+        for subscriber in self._subscribers:
+            subscriber.send(kind, data(subscriber))
 
     def close(self) -> None:
         """Start no further lesson."""
