@@ -76,7 +76,7 @@ def test_rows_that_the_model_learned_from_are_named(run: Any, files: Path, model
     known = _outcome(run, model, files / "train.npz")["learned_from"]
     assert known == {"rows": len(train.y), "mAP_of_others": None}
     said = " ".join(run("evaluate", model, files / "train.npz").stdout.split())
-    assert "the model learned from all of these rows: this is no test of it" in said
+    assert "the model learned from all of these rows: this does not test it" in said
     X, y = np.vstack([train.X[:50], test.X]), np.concatenate([train.y[:50], test.y])
     np.savez(tmp_path / "mixed.npz", X=X, y=y)
     mixed, fitted = _outcome(run, model, tmp_path / "mixed.npz"), SLR.load(model)

@@ -27,5 +27,5 @@ def test_the_gallery_has_what_it_promises() -> None:
     names = {path.stem.removeprefix("plot_") for path in EXAMPLES}
     assert names >= {
         "digits", "unseen_classes", "clicks", "folder", "vector_store", "out_of_core", "dask", "confidence",
-        "own_estimator", "paper_figure2", "paper_figure3",
+        "own_estimator",
     }  # fmt: skip

@@ -58,7 +58,7 @@ def compare(
     import likewise
     from likewise.rivals.compare.rendering import show
 
-    found = likewise.compare(
+    comparison = likewise.compare(
         table.X,
         table.y,
         methods=None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
@@ -71,15 +71,15 @@ def compare(
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
-    emit_json({"source": table.source, **found.to_dict()}) if as_json else show(found, results())
+    emit_json({"source": table.source, **comparison.to_dict()}) if as_json else show(comparison, results())
     if output is not None:
-        _write(output, found, table.source)
+        _write(output, comparison, table.source)
 
 
-def _write(output: Path, found: Comparison, source: str) -> None:
+def _write(output: Path, comparison: Comparison, source: str) -> None:
     from likewise.utils.files import atomic_write
 
     command = shlex.join(["likewise", *sys.argv[1:]]) if Path(sys.argv[0]).stem in ("likewise", "__main__") else None
-    page = found.to_html(f"{Path(source).name}: which similarity?", command)
+    page = comparison.to_html(f"{Path(source).name}: which similarity?", command)
     atomic_write(output, page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}")

@@ -68,8 +68,8 @@ def _show(source: str, findings: Findings) -> None:
 def _show_choosing(console: Console, findings: Findings) -> None:
     console.print(Text("\nWhich estimator? Lines of docs/choosing.md:", style="bold"))
     for line in findings.choosing:
-        said = f"{line.number}. {line.have}: {line.use}; not if {line.unless}".replace("`", "")
-        console.print(Text(fill(said, max(console.width, 40), initial_indent="  ", subsequent_indent="     ")))
+        text = f"{line.number}. {line.have}: {line.use}; not if {line.unless}".replace("`", "")
+        console.print(Text(fill(text, max(console.width, 40), initial_indent="  ", subsequent_indent="     ")))
 
 
 def _size(findings: Findings) -> str:
@@ -85,5 +85,5 @@ def _conclusion(findings: Findings) -> Text:
     if not findings.findings:
         return Text("\nNo problems found.", style="green")
     counts = {kind: sum(finding.severity == kind for finding in findings) for kind in _MARKS}
-    said = [f"{counts['serious']} serious", *(plural(counts[kind], kind) for kind in ("warning", "note"))]
-    return Text("\n" + ", ".join(said), style="bold")
+    parts = [f"{counts['serious']} serious", *(plural(counts[kind], kind) for kind in ("warning", "note"))]
+    return Text("\n" + ", ".join(parts), style="bold")

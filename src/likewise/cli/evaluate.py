@@ -1,12 +1,11 @@
-"""`likewise evaluate`: how well a model ranks, beside raw cosine."""
+"""`likewise evaluate`: how well a model ranks, compared with raw cosine."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
-from likewise.cli import confidence
 from likewise.cli.console import emit_json, note, results, working
 from likewise.cli.options import (
     AsJson,
@@ -52,12 +51,12 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how well a model ranks, with raw cosine beside it.
+    """Measure how well a model ranks, compared with raw cosine.
 
     Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
     for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are
-    left out and counted. Rows that the model learned from are counted too: it may know them by heart. The interval is a
-    bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
+    left out and counted. Rows that the model learned from are counted too: scores of training rows are optimistic.
+    The interval is a bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
 
     For verification it prints the scores from which on pairs are accepted, at shares of false accepts that the rows
     allow. Of a calibrated model it prints how far its probabilities are off, and where some classes were not seen in
@@ -82,65 +81,65 @@ def evaluate(
     if queries is not None and gallery is None and isinstance(table.X, np.memmap):
         _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
         return
-    asked, ranked = labelled(table), None
+    queried, ranked = labelled(table), None
     if gallery is not None:
         reading = (label_column, features, None, metadata)
         ranked = labelled(load_rows(gallery, gallery_labels, *reading, width=width))
-    _note_unseen_classes(fitted, asked)
-    with working(f"measuring {asked.X.shape[0]:,} queries"):
-        learned, raw = _measure(fitted, asked, ranked, options)
-    _report(model, fitted, asked, ranked, learned, raw, report, as_json)
+    _note_unseen_classes(fitted, queried)
+    with working(f"measuring {queried.X.shape[0]:,} queries"):
+        learned, raw = _measure(fitted, queried, ranked, options)
+    _report(model, fitted, queried, ranked, learned, raw, report, as_json)
 
 
-def _from_disk(model: Any, asked: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
+def _from_disk(model: Any, queried: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
     """Some queries against all rows of a file, which are read in blocks and never held."""
     from likewise.evaluate.out_of_core import evaluate_rows
     from likewise.learn.engines import open_rows
 
-    for text in asked.label_notes():
+    for text in queried.label_notes():
         note(text)
-    _note_unseen_classes(model, asked)
+    _note_unseen_classes(model, queried)
     with working(f"measuring {options['n_queries']:,} queries"):
-        rows = open_rows(asked)
+        rows = open_rows(queried)
         learned, raw = (evaluate_rows(side, rows, **options) for side in (model, None))
-    return asked, None, learned, raw
+    return queried, None, learned, raw
 
 
 def _report(
-    path: Path, model: Any, asked: Any, ranked: Any, learned: Any, raw: Any, page: Path | None, as_json: bool
+    path: Path, model: Any, queried: Any, ranked: Any, learned: Any, raw: Any, page: Path | None, as_json: bool
 ) -> None:
-    y_q, y_g = _matched(asked.y, None if ranked is None else ranked.y)
-    pairs = confidence.measured(model, asked.X, y_q, None if ranked is None else ranked.X, y_g)
-    outcome = {**_outcome(path, asked, ranked, learned, raw), "learned_from": _learned_from(model, asked, learned)}
-    outcome |= {"pairs": pairs.summary(), "open_set": confidence.open_set(model, asked.X, asked.y, learned)}
+    y_q, y_g = _matched(queried.y, None if ranked is None else ranked.y)
+    pairs = _pairs_of(model, queried.X, y_q, None if ranked is None else ranked.X, y_g)
+    outcome = {**_outcome(path, queried, ranked, learned, raw), "learned_from": _learned_from(model, queried, learned)}
+    outcome |= {"pairs": pairs.summary(), "open_set": _open_set(model, queried.X, queried.y, learned)}
     if page is not None:
-        note(f"curves in {confidence.write_page(page, path.name, asked.source, pairs)}")
+        note(f"curves in {_write_page(page, path.name, queried.source, pairs)}")
     if as_json:
         emit_json(outcome)
         return
     _show(outcome)
-    confidence.show(outcome)
+    _show_pairs(outcome)
 
 
-def _learned_from(model: Any, asked: Any, learned: Any) -> dict[str, float | int | None] | None:
+def _learned_from(model: Any, queried: Any, learned: Any) -> dict[str, float | int | None] | None:
     """How many rows the model learned from, and the mAP of the other queries; None if it learned from none."""
-    known = model.learned_from(asked.X)
+    known = model.learned_from(queried.X)
     if not known.any():
         return None
     others = learned.average_precision[~known[learned.queries]]
     return {"rows": int(known.sum()), "mAP_of_others": float(others.mean()) if len(others) else None}
 
 
-def _measure(model: Any, asked: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+def _measure(model: Any, queried: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
     """The evaluation of the model, and of the cosine of the rows as they came."""
     from sklearn.preprocessing import normalize
 
     from likewise.evaluate import evaluate as measured
 
-    y_q, y_g = _matched(asked.y, None if ranked is None else ranked.y)
-    G = asked.X if ranked is None else ranked.X
-    learned = measured(model.transform_query(asked.X), model.transform(G), y_q, y_g, **options)
-    Q = normalize(asked.X)
+    y_q, y_g = _matched(queried.y, None if ranked is None else ranked.y)
+    G = queried.X if ranked is None else ranked.X
+    learned = measured(model.transform_query(queried.X), model.transform(G), y_q, y_g, **options)
+    Q = normalize(queried.X)
     raw = measured(Q, Q if ranked is None else normalize(ranked.X), y_q, y_g, **options)
     return learned, raw
 
@@ -152,25 +151,25 @@ def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
     return y_q.astype(str), y_g.astype(str)
 
 
-def _note_unseen_classes(model: Any, asked: Any) -> None:
+def _note_unseen_classes(model: Any, queried: Any) -> None:
     known = getattr(model, "classes_", None)
     if known is None:
         return
-    names = set(map(str, np.unique(asked.y).tolist())) - {""}
+    names = set(map(str, np.unique(queried.y).tolist())) - {""}
     unseen = len(names - set(map(str, known.tolist())))
     if unseen:
         seen = "was not seen" if unseen == 1 else "were not seen"
-        note(f"{unseen} of {plural(len(names), 'class')} in {asked.source} {seen} in training")
+        note(f"{unseen} of {plural(len(names), 'class')} in {queried.source} {seen} in training")
 
 
-def _outcome(path: Path, asked: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
+def _outcome(path: Path, queried: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
     from likewise.evaluate import paired_test
 
     test = paired_test(learned.average_precision, raw.average_precision)
     return {
         "file": str(path),
-        "queries": asked.source,
-        "gallery": asked.source if ranked is None else ranked.source,
+        "queries": queried.source,
+        "gallery": queried.source if ranked is None else ranked.source,
         "model": learned.summary(),
         "raw_cosine": raw.summary(),
         "gain": {"mAP": test.difference, "mAP_interval": list(test.interval), "p_value": test.p_value},
@@ -189,10 +188,10 @@ def _show(outcome: dict[str, Any]) -> None:
     known = outcome["learned_from"]
     if known is not None:
         new = known["mAP_of_others"]
-        said = "all of these rows: this is no test of it" if new is None else f"{known['rows']:,} of these rows"
-        console.print(f"the model learned from {said}" + ("" if new is None else f"; mAP of the others {new:.4f}"))
-    by_heart = known is not None and known["mAP_of_others"] is None
-    grid = Grid("", "model, of rows it learned from" if by_heart else "model", "raw cosine")
+        which = "all of these rows: this does not test it" if new is None else f"{known['rows']:,} of these rows"
+        console.print(f"the model learned from {which}" + ("" if new is None else f"; mAP of the others {new:.4f}"))
+    all_learned = known is not None and known["mAP_of_others"] is None
+    grid = Grid("", "model, of rows it learned from" if all_learned else "model", "raw cosine")
     for column in grid.columns[1:]:
         column.justify = "right"
     for name in [key for key in learned if not key.startswith("n_")]:
@@ -206,3 +205,116 @@ def _show(outcome: dict[str, Any]) -> None:
 
 def _figure(value: float | list[float]) -> str:
     return " to ".join(f"{v:.4f}" for v in value) if isinstance(value, list) else f"{value:.4f}"
+
+
+# -- Pairs: verification, calibration, and unknown classes -------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Verification by scores, and the reliability of the probabilities of a calibrated model at even odds."""
+
+    verification: Any
+    reliability: Any
+
+    def summary(self) -> dict[str, Any] | None:
+        """Plain values, ready for JSON; None if no two rows match, or all do."""
+        if self.verification is None:
+            return None
+        error = None if self.reliability is None else self.reliability.error
+        return {**self.verification.summary(), "calibration_error": error}
+
+
+def _pairs_of(model: Any, X: Any, y: Any, G: Any, y_g: Any) -> Pairs:
+    """Pairs of rows of X with each other or with those of G, at most two million."""
+    from likewise.evaluate.reliability import balanced, reliability
+    from likewise.evaluate.verification import some_pairs, verification
+
+    scores, same = some_pairs(model, X, y, G, y_g)
+    if same.all() or not same.any():
+        return Pairs(None, None)
+    curve = None
+    if model.calibration_ is not None:
+        learned = bool(G is not None and model.learned_from(G).any())
+        P = model.calibration.probability(scores, int(learned), base_rate=0.5)
+        curve = reliability(P, same, sample_weight=balanced(same))
+    return Pairs(verification(scores, same), curve)
+
+
+def _open_set(model: Any, X: Any, y: Any, learned: Any) -> dict[str, float] | None:
+    """AUROC of rows of unknown classes against known ones, and the mAP of the latter; None if there are no such."""
+    from sklearn.metrics import roc_auc_score
+
+    classes = getattr(model, "classes_", None)
+    if classes is None or not model.knows_classes:
+        return None
+    is_known = np.isin(np.asarray(y).astype(str), np.asarray(classes).astype(str))
+    if is_known.all() or not is_known.any():
+        return None
+    novelty = model.novelty(X)
+    of_known = learned.average_precision[is_known[learned.queries]]
+    return {
+        "AUROC": float(roc_auc_score(~is_known, novelty)),
+        "known_marked": float((novelty[is_known] > 1).mean()),
+        "unknown_marked": float((novelty[~is_known] > 1).mean()),
+        "mAP_of_known": float(of_known.mean()) if len(of_known) else float("nan"),
+    }
+
+
+def _show_pairs(outcome: dict[str, Any]) -> None:
+    """Print the verification, and how well unknown classes are recognised."""
+    from rich.table import Table as Grid
+
+    console, pairs, unknown = results(), outcome["pairs"], outcome["open_set"]
+    if pairs is not None:
+        error = pairs["calibration_error"]
+        off = "" if error is None else f", probabilities off by {error:.4f}"
+        console.print(f"pairs: AUROC {pairs['AUROC']:.4f}, equal error rate {pairs['EER']:.4f}{off}")
+        grid = Grid("false accepts", "true accepts", "from score")
+        for step in pairs["thresholds"]:
+            grid.add_row(f"{step['false_accept']:.2%}", f"{step['true_accept']:.2%}", f"{step['score']:.4f}")
+        if pairs["thresholds"]:
+            console.print(grid)
+    if unknown is not None:
+        console.print(
+            f"unknown classes: AUROC {unknown['AUROC']:.4f}; marked as unlike anything known are "
+            f"{unknown['unknown_marked']:.1%} of them and {unknown['known_marked']:.1%} of the known, "
+            f"whose mAP is {unknown['mAP_of_known']:.4f}"
+        )
+
+
+def _write_page(path: Path, model: str, source: str, pairs: Pairs) -> Path:
+    """The ROC curve, and the reliability curve of a calibrated model."""
+    import tempfile
+
+    from likewise.errors import LikewiseError
+    from likewise.utils.files import atomic_write
+    from likewise.utils.reporting.charts import Line, chart
+    from likewise.utils.reporting.report import Picture, TableBlock, to_html
+
+    if pairs.verification is None:
+        raise LikewiseError(f"{source} has no two rows that match, or none that do not: there is no curve to draw")
+    accepted, matching = pairs.verification.curve
+    with tempfile.TemporaryDirectory(prefix="likewise-") as scratch:
+        lines = [Line("pairs", accepted, matching, markers=False), _diagonal("chance")]
+        roc = chart(
+            Path(scratch) / "roc.png", lines, "share of other pairs accepted", "share of matching pairs accepted"
+        )
+        blocks: list[Any] = [Picture(roc, f"ROC. Area {pairs.verification.auroc:.4f}.", 720)]
+        rows = [
+            [f"{t.false_accept:.2%}", f"{t.true_accept:.2%}", f"{t.score:.4f}"] for t in pairs.verification.thresholds
+        ]
+        blocks.append(TableBlock(["false accepts", "true accepts", "from score"], rows))
+        if pairs.reliability is not None:
+            curve = pairs.reliability
+            lines = [Line("pairs at even odds", curve.stated, curve.found), _diagonal("as stated")]
+            drawn = chart(Path(scratch) / "reliability.png", lines, "stated probability", "share that match")
+            caption = f"Reliability. Expected calibration error {curve.error:.4f}."
+            blocks.append(Picture(drawn, caption, 720))
+        page = to_html(f"Pairs by {model}", f"Rows of {source}.", blocks)
+    return atomic_write(path, page.encode())
+
+
+def _diagonal(name: str) -> Any:
+    from likewise.utils.reporting.charts import Line
+
+    return Line(name, (0.0, 1.0), (0.0, 1.0), style="--", markers=False)

@@ -109,11 +109,11 @@ def _standings(run: Any) -> list[list[tuple[str, list[float], float | None]]]:
     """The methods of the tables and of the documents: name, mAP on each split in per cent, training time."""
     from likewise.paper import newsgroups, tables
 
-    found = []
+    standings = []
     for page, clock in ((tables, "times"), (newsgroups, newsgroups.EXPERIMENT)):
         scores = {name: list(run.journal.scores(page.EXPERIMENT, name).values()) for name in page.order_of(run)}
-        found.append([(name, values, run.journal.seconds(clock, name)) for name, values in scores.items()])
-    return found
+        standings.append([(name, values, run.journal.seconds(clock, name)) for name, values in scores.items()])
+    return standings
 
 
 def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:

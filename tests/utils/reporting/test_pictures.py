@@ -21,7 +21,6 @@ from likewise.utils.reporting.pictures import (
     Panel,
     above,
     as_image,
-    beside,
     choose_queries,
     encode_png,
     fitted,
@@ -30,6 +29,7 @@ from likewise.utils.reporting.pictures import (
     padded,
     resized,
     retrieval_strips,
+    side_by_side,
     square_of_text,
     write_png,
 )
@@ -114,7 +114,7 @@ def test_a_frame_goes_around() -> None:
 
 def test_pictures_are_placed_beside_and_above_each_other() -> None:
     small, large = np.full((2, 3), 10, np.uint8), np.full((4, 5), 20, np.uint8)
-    row = np.asarray(beside([small, large], gap=1, align=1.0))
+    row = np.asarray(side_by_side([small, large], gap=1, align=1.0))
     assert row.shape == (4, 9, 3)
     assert row[:, :, 0].tolist()[1] == [255, 255, 255, 255, 20, 20, 20, 20, 20]
     assert row[:, :, 0].tolist()[2] == [10, 10, 10, 255, 20, 20, 20, 20, 20]

@@ -93,7 +93,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return font
 
 
-def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.5) -> Image.Image:
+def side_by_side(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.5) -> Image.Image:
     """Pictures from left to right; lower ones are placed at `align` of the height (0 top, 1 bottom)."""
     if not pictures:
         raise LikewiseError("there are no images to combine: expected at least one")
@@ -109,7 +109,7 @@ def beside(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, al
 
 def above(pictures: Sequence[Any], gap: int = 0, background: Colour = WHITE, align: float = 0.0) -> Image.Image:
     """Pictures from top to bottom; narrower ones are placed at `align` of the width (0 left, 1 right)."""
-    return _transposed(beside([_transposed(as_image(picture)) for picture in pictures], gap, background, align))
+    return _transposed(side_by_side([_transposed(as_image(picture)) for picture in pictures], gap, background, align))
 
 
 def _transposed(image: Image.Image) -> Image.Image:
@@ -196,7 +196,7 @@ def retrieval_strips(
         columns.append(_column(panel.heading, panel.subheading, rows, over))
     line = blank(max(column.height for column in columns), 2, _RULE)
     ruled = [part for column in columns for part in (line, column)][1:]
-    body = beside(ruled, gap=cell // 4, align=1.0)
+    body = side_by_side(ruled, gap=cell // 4, align=1.0)
     unknown = any(label is None for label in (*y_q.tolist(), *y_g.tolist()))
     return padded(above([body, _legend(unknown)], gap=cell // 3), cell // 3)
 
@@ -207,7 +207,9 @@ def _framed(image: Any, cell: int, colour: Colour) -> Image.Image:
 
 def _row(found: np.ndarray, gallery: Sequence[Any], label: Any, y_g: np.ndarray, cell: int) -> Image.Image:
     colours = [UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS for j in found]
-    return beside([_framed(gallery[j], cell, colour) for j, colour in zip(found, colours, strict=True)], gap=cell // 10)
+    return side_by_side(
+        [_framed(gallery[j], cell, colour) for j, colour in zip(found, colours, strict=True)], gap=cell // 10
+    )
 
 
 def _column(heading: str, subheading: str, rows: Sequence[Any], over: Sequence[Any] = ()) -> Image.Image:
@@ -219,14 +221,14 @@ def _column(heading: str, subheading: str, rows: Sequence[Any], over: Sequence[A
 def _column_names(names: Sequence[str], cell: int) -> Image.Image:
     """A name centred over each column of results."""
     wide = blank(1, cell + 2 * FRAME)
-    return beside([above([line_of_text(name, colour=_GREY), wide], align=0.5) for name in names], gap=cell // 10)
+    return side_by_side([above([line_of_text(name, colour=_GREY), wide], align=0.5) for name in names], gap=cell // 10)
 
 
 def _legend(unknown: bool) -> Image.Image:
     entries = [(QUERY, "query"), (HIT, "same label"), (MISS, "other label"), (UNKNOWN, "unknown label")]
     shown = entries if unknown else entries[:3]
-    named = [beside([blank(14, 14, colour), line_of_text(text, colour=_GREY)], gap=8) for colour, text in shown]
-    return beside(named, gap=28)
+    named = [side_by_side([blank(14, 14, colour), line_of_text(text, colour=_GREY)], gap=8) for colour, text in shown]
+    return side_by_side(named, gap=28)
 
 
 def _spread(candidates: np.ndarray, y: np.ndarray, n: int, chosen: list[int]) -> list[int]:

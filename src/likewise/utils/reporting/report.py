@@ -47,7 +47,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG file beside the document; `width` in CSS pixels."""
+    """A PNG file next to the document; `width` in CSS pixels."""
 
     path: Path
     caption: str
