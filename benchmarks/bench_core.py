@@ -1,4 +1,4 @@
-"""The pass against GEMM, SLR against LDA, the memory of an exact fit, acceleration."""
+"""The pass against GEMM, SLR against LDA, the memory of an exact fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from benchmarks.measure import best_of_each, clusters, peak_bytes
@@ -24,7 +23,6 @@ def rows() -> Iterator[Row]:
     yield from fit_against_lda()
     yield from small_and_wide()
     yield from memory_of_an_exact_fit()
-    yield from acceleration()
 
 
 def all_pairs_pass(n: int = 20_000, ranks: tuple[int, ...] = (64, 100, 128), repeats: int = 6) -> Iterator[Row]:
@@ -66,8 +64,8 @@ def fit_against_lda() -> Iterator[Row]:
     X, y = clusters(6000, 1000, 101)
     for goal, model in (
         ("< 1", SLR(100, adaptive=False)),
-        ("≤ 1.3", SLR(100, n_iter=2)),
-        ("≤ 3", SLR(100, n_iter=10)),
+        ("≤ 1.3", SLR(100, max_iter=2)),
+        ("≤ 3", SLR(100, max_iter=10)),
         ("≤ 2", SimilarityLearner("linear")),
         ("≤ 3", SimilarityLearner("auto")),
     ):
@@ -103,7 +101,7 @@ from likewise import SLR, SimilarityLearner
 X, y = clusters(60_000, 784, 10)
 """
     X = 60_000 * 784 * 4
-    grown = peak_bytes(prepare, "SLR(64, n_iter=2).fit(X, y)")
+    grown = peak_bytes(prepare, "SLR(64, max_iter=2).fit(X, y)")
     yield {
         "what": "peak memory of an exact fit, 60,000 x 784, rank 64, 2 iterations",
         "ours": f"X + {grown / 1e6:.0f} MB",
@@ -111,18 +109,3 @@ X, y = clusters(60_000, 784, 10)
         "ratio": (X + grown) / (2 * X + 500e6),
         "goal": "≤ 1 of 2 X + 500 MB",
     }
-
-
-def acceleration() -> Iterator[Row]:
-    digits, labels = load_digits(return_X_y=True)
-    for name, (X, y) in {"digits": (digits, labels), "bench data": clusters(2000, 100, 20)}.items():
-        plain = SLR(None, n_iter=11).fit(X, y).history_[10]["loss"]  # the loss after ten iterations
-        quick = [h["loss"] for h in SLR(None, n_iter=11, acceleration="anderson").fit(X, y).history_]
-        passes = next(t for t, loss in enumerate(quick) if loss <= plain)
-        yield {
-            "what": f"Anderson acceleration: passes to the loss of 10 plain ones, whole matrix, {name}",
-            "ours": f"{passes} passes",
-            "rival": "plain 10",
-            "ratio": passes / 10,
-            "goal": "≤ 0.5",
-        }

@@ -37,7 +37,7 @@ elif name.startswith("LSA"):
     V = leading_directions(X, None, width)[1]
     score = (LDA(random_state=0) if "LDA" in name else Cosine()).fit(X @ V, y).score(Q @ V, y_q)
 else:
-    models = {"SLR-Fixed": SLR(adaptive=False), "SLR": SLR(n_iter=5)}
+    models = {"SLR-Fixed": SLR(adaptive=False), "SLR": SLR(max_iter=5)}
     model = models.get(name) or SimilarityLearner(random_state=0)
     score = model.fit(X, y).score(Q, y_q)
 dense = X.shape[0] * X.shape[1] * X.dtype.itemsize

@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.adapter import sgd_adapter
 from benchmarks.measure import peak_bytes
-from likewise import SLR, SimilarityLearner
+from likewise import PairSLR, SimilarityLearner
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.evaluation import graded_ndcg
 from likewise.rows import read_table
@@ -60,11 +60,11 @@ def _unseen_rows() -> Iterator[dict[str, object]]:
 def _unseen(name: str, X: np.ndarray, y: np.ndarray, seen: np.ndarray) -> dict[str, object]:
     Q, y_q = X[~seen], y[~seen]
     raw = 100 * mean_average_precision(Q, Q, y_q)
-    model = SLR(prior="identity").fit(X[seen], y[seen])
+    model = PairSLR(prior="identity").fit(X[seen], y[seen])
     ours = 100 * model.score(Q, y_q)
     anchored = 100 * SimilarityLearner(unseen_classes=True).fit(X[seen], y[seen]).score(Q, y_q)
     return {
-        "what": f"mAP on the unseen half of the classes of {name}: SLR(prior='identity')",
+        "what": f"mAP on the unseen half of the classes of {name}: PairSLR(prior='identity')",
         "ours": f"{ours:.1f} (strength {model.strength_:g})",
         "rival": f"{raw:.1f}: raw cosine; SimilarityLearner(unseen_classes=True) {anchored:.1f}",
         "ratio": f"{ours - raw:+.2f}",
@@ -103,7 +103,7 @@ def _adapter(
     began = time.perf_counter()
     relevance = Relevance.from_triples(*np.nonzero(known), relevant[known], shape=known.shape)
     # the margins of SimilarityLearner for cosines; few iterations are enough if many pairs are known
-    model = SLR(sides="query", prior="identity", margins=(0.9, 0.3), n_iter=2).fit(Q, relevance, gallery=G)
+    model = PairSLR(sides="query", prior="identity", margins=(0.9, 0.3), max_iter=2).fit(Q, relevance, gallery=G)
     ours = time.perf_counter() - began
     found = graded_ndcg(model.transform_query(held), G, truth)
     began = time.perf_counter()
@@ -132,7 +132,7 @@ def _adapter(
 
 PREPARE = """
 from benchmarks.bench_teaching import pairs
-from likewise import SLR
+from likewise import PairSLR
 X, relevance, _ = pairs({n_pairs})
 """
 
@@ -154,12 +154,12 @@ def _cost_rows() -> Iterator[dict[str, object]]:
     for n_pairs in (10_000, 100_000, 1_000_000):
         X, relevance, L = pairs(n_pairs)
         began = time.perf_counter()
-        model = SLR(RANK).fit(X, relevance)
+        model = PairSLR(RANK).fit(X, relevance)
         seconds = time.perf_counter() - began
         S, truth = model.similarity(X[:500], X[500:1000]), (X[:500] @ L) @ (X[500:1000] @ L).T
-        peak = peak_bytes(PREPARE.format(n_pairs=n_pairs), f"SLR({RANK}).fit(X, relevance)")
+        peak = peak_bytes(PREPARE.format(n_pairs=n_pairs), f"PairSLR({RANK}).fit(X, relevance)")
         yield {
-            "what": f"fit of {relevance.n_known:,} pairs over {ITEMS:,} items (d = {WIDTH}, rank {RANK}, n_iter=10)",
+            "what": f"fit of {relevance.n_known:,} pairs over {ITEMS:,} items (d = {WIDTH}, rank {RANK}, max_iter=10)",
             "ours": f"{seconds:.1f} s, {peak / 1e6:.0f} MB over X ({X.nbytes / 1e6:.0f} MB)",
             "rival": f"all {ITEMS:,}² scores would be {4 * ITEMS**2 / 1e9:.0f} GB",
             "ratio": f"correlation {np.corrcoef(S.ravel(), truth.ravel())[0, 1]:.3f}",

@@ -39,7 +39,7 @@ from likewise import SimilarityLearner
 given = json.loads(sys.argv[1])
 
 def main():
-    model = SimilarityLearner(given["kernel"], rows={"memory_limit": given["limit"]}, checkpoint=given["checkpoint"])
+    model = SimilarityLearner(given["kernel"])
     with ExitStack() as opened:
         X, workers = given["data"], dict
         if given["dask"]:

@@ -42,7 +42,7 @@ def costs(folder: Path, rows: int, width: int) -> list[float | None]:
 
     path = catalogue.write(folder / "rows.npy", rows, width)
     y = np.concatenate([group for _, group in catalogue.blocks(rows, width)]) % CLASSES
-    model = SLR(32, n_iter=3, compress="landmarks", compress_size=1_000, random_state=0)
+    model = SLR(32, max_iter=3, compress="landmarks", compress_size=1_000, random_state=0)
     learn = seconds(lambda: model.fit(str(path), y))
     cosine = Cosine().fit(np.load(path, mmap_mode="r")[:1_000])
     build = seconds(lambda: Index.build(cosine, path, {"id": np.arange(rows)}).save(folder / "a.index"))

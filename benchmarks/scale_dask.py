@@ -31,7 +31,7 @@ def main() -> None:
     from distributed import Client, LocalCluster
 
     arguments = _arguments()
-    options = {"rank": arguments.rank, "n_iter": arguments.iterations, "random_state": 0}
+    options = {"rank": arguments.rank, "max_iter": arguments.iterations, "random_state": 0}
     marks = {"compress": "landmarks", "compress_size": arguments.landmarks}
     ways = {"landmarks": (arguments.rows, {**options, **marks}), "all pairs": (arguments.exact_rows, options)}
     with (

@@ -27,13 +27,13 @@ FIT = """
 import json, sys, time
 import numpy as np
 from benchmarks.measure import peak_resident
-from likewise import SLR
+from likewise import SLR, open_rows
 given = json.loads(sys.argv[1])
 y = np.load(given["labels"])
-model = SLR(given["rank"], n_iter=given["iterations"], rows={"memory_limit": given["limit"]}, random_state=0,
+model = SLR(given["rank"], max_iter=given["iterations"], random_state=0,
             compress="landmarks" if given["landmarks"] else None, compress_size=given["landmarks"] or None)
 began = time.perf_counter()
-model.fit(given["data"], y)
+model.fit(open_rows(given["data"], y, memory_limit=given["limit"]))
 seconds = time.perf_counter() - began
 peak = peak_resident()
 test = np.load(given["test"])

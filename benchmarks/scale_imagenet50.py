@@ -49,7 +49,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, float]:
     n, d, k = arguments.rows, arguments.features, arguments.classes
     X, y = clusters(n + min(TEST_ROWS, n), d, k)
     X, y, Q, y_q = X[:n], y[:n], X[n:], y[n:]
-    model = variant(name, rank=arguments.rank, n_iter=arguments.iterations, random_state=0)
+    model = variant(name, rank=arguments.rank, max_iter=arguments.iterations, random_state=0)
     before, began, cpu = mark_memory(), time.perf_counter(), time.process_time()
     model.fit(X, y)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -3,7 +3,7 @@
 usage: python -m benchmarks.scale_parquet [--rows 100000 400000] [--width 256] [--limit 300MB] [--folder DIR]
 
 Rows are classes around random centres. Each step runs in its own process: an empty one that only imports, a
-fit of SimilarityLearner from `from_parquet`, and an index of all rows, whose vectors alone are in memory. Peaks are of
+fit of SimilarityLearner from the path, and an index of all rows, whose vectors alone are in memory. Peaks are of
 resident memory and include the interpreter.
 """
 
@@ -27,15 +27,15 @@ BLOCK, CENTRES = 20_000, 100
 STEP = """
 import json, sys, time
 from benchmarks.measure import peak_resident
-from likewise import SimilarityLearner, from_parquet, load
+from likewise import SimilarityLearner, load, open_rows
 from likewise.search import Index
 step, path, model, limit = sys.argv[1:]
 began = time.perf_counter()
 if step == "fit":
-    made = SimilarityLearner(kernel="linear", rows={"memory_limit": limit}, random_state=0)
-    made.fit(from_parquet(path)).save(model)
+    made = SimilarityLearner(kernel="linear", random_state=0)
+    made.fit(open_rows(path, memory_limit=limit)).save(model)
 elif step == "index":
-    Index.build(load(model), from_parquet(path)).save(model + ".index")
+    Index.build(load(model), path).save(model + ".index")
 print(json.dumps([time.perf_counter() - began, peak_resident()]))
 """
 

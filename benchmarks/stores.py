@@ -41,9 +41,10 @@ from sklearn.preprocessing import normalize
 from tests.search.stores.server import postgres
 
 from benchmarks.__main__ import show
-from likewise import SimilarityLearner, from_parquet
+from likewise import SimilarityLearner
 from likewise.evaluate import mean_average_precision
 from likewise.rivals import Cosine
+from likewise.rows.parquet import streamed_parquet
 from likewise.search import Index
 from likewise.search.stores import Store, export_to, open_store
 
@@ -109,7 +110,7 @@ def learned(path: Path, folder: Path) -> tuple[Index, np.ndarray]:
         model = SimilarityLearner(kernel="linear", random_state=0).fit(X[::2], y[::2])
         print(f"learned from {len(y[::2]):,} rows in {time.perf_counter() - began:.0f} s;", end=" ")
         print(_held_out(model, X[1::2], y[1::2]), flush=True)
-        Index.build(model, from_parquet(path, label="topic")).save(folder)  # with ids, text and topic
+        Index.build(model, streamed_parquet(path, label="topic")).save(folder)  # with ids, text and topic
     return Index.load(folder), X[1 :: max(1, len(X) // QUERIES)][:QUERIES]
 
 

@@ -22,8 +22,8 @@ X = X.astype(np.float32) / 16
 
 with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
     rows = da.from_array(X, chunks=(len(X) // 8 + 1, X.shape[1]))
-    on_cluster = SLR(rank=9, n_iter=4).fit(rows, y)
-in_memory = SLR(rank=9, n_iter=4).fit(X, y)
+    on_cluster = SLR(rank=9, max_iter=4).fit(rows, y)
+in_memory = SLR(rank=9, max_iter=4).fit(X, y)
 
 # %%
 # The mean similarity of each digit to each other, as the cluster learned it, and how far the two models are apart.

@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from likewise import SLR
+from likewise import SLR, open_rows
 
 # %%
 # 40,000 rows of 64 columns in 20 classes, in a file: small, so that this page is built quickly. A million rows are read
@@ -24,8 +24,8 @@ X = (rng.standard_normal((20, 64))[y] + 2 * rng.standard_normal((len(y), 64))).a
 path = Path(tempfile.mkdtemp()) / "rows.npy"
 np.save(path, X)
 
-settings = {"rank": 16, "n_iter": 3, "compress": "landmarks", "compress_size": 1000, "random_state": 0}
-from_disk = SLR(**settings, rows={"memory_limit": "100MB"}).fit(str(path), y)
+settings = {"rank": 16, "max_iter": 3, "compress": "landmarks", "compress_size": 1000, "random_state": 0}
+from_disk = SLR(**settings).fit(open_rows(str(path), y, memory_limit="100MB"))
 in_memory = SLR(**settings).fit(X, y)
 
 # %%

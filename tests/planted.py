@@ -38,18 +38,18 @@ def regress(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def algorithm_1(
-    X: np.ndarray, y: np.ndarray, M: np.ndarray, n_iter: int, margins: tuple[float, float] = (1.0, 0.0)
+    X: np.ndarray, y: np.ndarray, M: np.ndarray, max_iter: int, margins: tuple[float, float] = (1.0, 0.0)
 ) -> np.ndarray:
     """Algorithm 1, as it is printed."""
-    for _ in range(n_iter):
+    for _ in range(max_iter):
         M = regress(X, clamp(X @ M @ X.T, y, margins))
     return M
 
 
-def algorithm_3(X: np.ndarray, y: np.ndarray, L: np.ndarray, R: np.ndarray, n_iter: int) -> np.ndarray:
+def algorithm_3(X: np.ndarray, y: np.ndarray, L: np.ndarray, R: np.ndarray, max_iter: int) -> np.ndarray:
     """Algorithm 3 without compression, as it is printed: pseudo-inverses and all."""
     pinv = np.linalg.pinv(X)
-    for _ in range(n_iter):
+    for _ in range(max_iter):
         L = pinv @ clamp(X @ L @ R.T @ X.T, y) @ np.linalg.pinv(X @ R).T
         R = pinv @ clamp(X @ L @ R.T @ X.T, y).T @ np.linalg.pinv(X @ L).T
     return L @ R.T

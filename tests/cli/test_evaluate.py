@@ -19,7 +19,7 @@ from likewise.rows import read_table
 @pytest.fixture
 def model(files: Path, tmp_path: Path) -> Path:
     table = read_table(files / "train.npz")
-    return SLR(rank=9, n_iter=1).fit(table.X, table.y).save(tmp_path / "m.likewise")
+    return SLR(rank=9, max_iter=1).fit(table.X, table.y).save(tmp_path / "m.likewise")
 
 
 def _outcome(run: Any, *words: object) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_labels_that_are_numbers_in_one_file_and_text_in_the_other_match(run: An
     train, test = read_table(files / "train.npz"), read_table(files / "test.npz")
     numbers = [int(label.split()[1]) for label in test.y]
     texts = np.array([label.split()[1] for label in train.y], dtype=str)
-    path = SLR(rank=9, n_iter=1).fit(train.X, texts).save(tmp_path / "m")
+    path = SLR(rank=9, max_iter=1).fit(train.X, texts).save(tmp_path / "m")
     np.savez(tmp_path / "test.npz", X=test.X, y=numbers)
     np.savez(tmp_path / "train.npz", X=train.X, y=np.where(texts == "9", "nine", texts))
     outcome = _outcome(run, path, tmp_path / "test.npz", "--gallery", tmp_path / "train.npz")
@@ -139,7 +139,7 @@ def test_model_and_data_may_be_swapped(run: Any, files: Path, model: Path) -> No
 
 def test_a_sample_of_a_file_is_measured_in_blocks_with_the_same_result(run: Any, files: Path, tmp_path: Path) -> None:
     model = tmp_path / "m"
-    run("fit", files / "train.npz", "-o", model, "--method", "slr", "--rank", 8, "--n-iter", 1)
+    run("fit", files / "train.npz", "-o", model, "--method", "slr", "--rank", 8, "--max-iter", 1)
     words = ("evaluate", model, "--sample", 50, "--json")
     blocks = json.loads(run(*words, files / "test.npy", "--labels", files / "test.txt").stdout)
     whole = json.loads(run(*words, files / "test.npz").stdout)

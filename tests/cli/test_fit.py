@@ -30,10 +30,10 @@ def _result(run: Any, *words: object, **options: Any) -> dict[str, Any]:
 
 def test_the_saved_model_is_that_of_the_library(run: Any, files: Path, tmp_path: Path) -> None:
     summary = _result(
-        run, "fit", files / "train.csv", "-o", tmp_path / "m.likewise", *PAPER, "--rank", 12, "--n-iter", 2
+        run, "fit", files / "train.csv", "-o", tmp_path / "m.likewise", *PAPER, "--rank", 12, "--max-iter", 2
     )
     table = read_table(files / "train.npz")
-    direct = SLR(rank=12, n_iter=2).fit(table.X, table.y)
+    direct = SLR(rank=12, max_iter=2).fit(table.X, table.y)
     test = read_table(files / "test.npz")
     assert np.allclose(load(tmp_path / "m.likewise").similarity(test.X), direct.similarity(test.X), atol=1e-8)
     assert (summary["rank"], summary["iterations"], summary["rows"], summary["classes"]) == (12, 2, 500, 10)
@@ -45,18 +45,18 @@ def test_every_source_gives_the_same_model(run: Any, files: Path, tmp_path: Path
     data = "-" if source == "-" else files / source
     words = ["--labels", files / "train.txt"] if source == "train.npy" else []
     text = (files / "train.csv").read_text() if source == "-" else None
-    _result(run, "fit", data, *words, "-o", tmp_path / "a", *PAPER, "--n-iter", 1, input=text)
-    _result(run, "fit", files / "train.csv", "-o", tmp_path / "b", *PAPER, "--n-iter", 1)
+    _result(run, "fit", data, *words, "-o", tmp_path / "a", *PAPER, "--max-iter", 1, input=text)
+    _result(run, "fit", files / "train.csv", "-o", tmp_path / "b", *PAPER, "--max-iter", 1)
     a, b = load(tmp_path / "a"), load(tmp_path / "b")
     assert np.allclose(a.components_, b.components_, atol=1e-8)
     assert a.classes_.tolist() == b.classes_.tolist()
 
 
 def test_every_option_reaches_the_model(run: Any, files: Path, tmp_path: Path) -> None:
-    options = ["--rank", 5, "--n-iter", 2, "--alpha", 0.5, "--compress", "sample", "--compress-size", 100]
+    options = ["--rank", 5, "--max-iter", 2, "--alpha", 0.5, "--compress", "sample", "--compress-size", 100]
     _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, *options, "--seed", 7, "--tol", 0.1)
     parameters = read_card(tmp_path / "m")["parameters"]
-    expected = {"rank": 5, "n_iter": 2, "alpha": 0.5, "compress": "sample", "compress_size": 100, "random_state": 7}
+    expected = {"rank": 5, "max_iter": 2, "alpha": 0.5, "compress": "sample", "compress_size": 100, "random_state": 7}
     assert {name: parameters[name] for name in expected} == expected
     assert (parameters["tol"], parameters["verbose"]) == (0.1, 0)
 
@@ -87,7 +87,7 @@ def test_a_method_that_needs_no_labels_takes_all_rows_without(
 
 
 def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tmp_path: Path) -> None:
-    words = [*PAPER, "--n-iter", 1, "--test", files / "test.npz"]
+    words = [*PAPER, "--max-iter", 1, "--test", files / "test.npz"]
     summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *words)
     test = read_table(files / "test.npz")
     assert summary["mAP"] == pytest.approx(load(tmp_path / "m").score(test.X, test.y))
@@ -95,7 +95,9 @@ def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tm
 
 
 def test_people_get_words(run: Any, files: Path, tmp_path: Path) -> None:
-    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--n-iter", 1, "--test", files / "test.npz")
+    result = run(
+        "fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--max-iter", 1, "--test", files / "test.npz"
+    )
     assert "slr on 500 rows, 64 columns, 10 classes" in result.stdout
     assert "test mAP 0." in result.stdout
     assert f"saved {tmp_path / 'm'}" in result.stdout
@@ -188,7 +190,7 @@ def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: P
         return real(result, tol)
 
     monkeypatch.setattr(Result, "converged", interrupting)
-    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--n-iter", 9)
+    result = run("fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, "--max-iter", 9)
     assert result.exit_code == 130
     assert "stopped by Ctrl-C: the model is that of iteration 2" in result.stderr
     assert load(tmp_path / "m").n_iter_ == 2
@@ -209,14 +211,14 @@ def test_svmlight_and_csr_files_are_learned_from_and_a_narrower_test_file_is_no_
     np.save(tmp_path / "y.npy", y["train"])
     of_svm, of_csr = (tmp_path / f"{name}.likewise" for name in ("svm", "csr"))
     summary = _result(
-        run, "fit", tmp_path / "train.svm", "-o", of_svm, "--method", "slr-fixed", "--whitening-width", 30,
+        run, "fit", tmp_path / "train.svm", "-o", of_svm, "--method", "slr-fixed",
         "--test", tmp_path / "test.svm",
     )  # fmt: skip
     labels = ("--labels", tmp_path / "y.npy")
-    _result(run, "fit", tmp_path / "train.npz", *labels, "-o", of_csr, "--method", "slr-fixed", "--whitening-width", 30)
+    _result(run, "fit", tmp_path / "train.npz", *labels, "-o", of_csr, "--method", "slr-fixed")
     padded = np.hstack([used, np.zeros((len(used), 64 - used.shape[1]))])
-    expected = SLR(adaptive=False, whitening_width=30).fit(train.X, y["train"])
-    assert summary["rank"] == 30
+    expected = SLR(adaptive=False).fit(train.X, y["train"])
+    assert summary["rank"] == expected.rank_
     assert summary["mAP"] == pytest.approx(expected.score(padded, y["test"]), abs=1e-4)
     for path in (of_svm, of_csr):
         assert np.allclose(load(path).similarity(padded), expected.similarity(padded), atol=1e-4)
@@ -229,14 +231,14 @@ def test_a_file_is_learned_from_where_it_is_and_a_checkpoint_is_gone_on_from(
 ) -> None:
     words = ("fit", files / "train.npy", "--labels", files / "train.txt", "--method", "slr", "--rank", 8, "--json")
     limit = ("--memory-limit", "1MB", "--checkpoint", tmp_path / "checkpoint")
-    first = run(*words, *limit, "--n-iter", 2, "-o", tmp_path / "first")
+    first = run(*words, *limit, "--max-iter", 2, "-o", tmp_path / "first")
     assert first.exit_code == 0, first.stderr
     assert json.loads(first.stdout)["rows"] == 500
-    again = run(*words, *limit, "--n-iter", 4, "-o", tmp_path / "again")
+    again = run(*words, *limit, "--max-iter", 4, "-o", tmp_path / "again")
     assert json.loads(again.stdout)["iterations"] == 4
-    whole = run(*words, "--n-iter", 4, "-o", tmp_path / "whole")
+    whole = run(*words, "--max-iter", 4, "-o", tmp_path / "whole")
     assert json.loads(whole.stdout)["loss"] == pytest.approx(json.loads(again.stdout)["loss"], rel=1e-6)
-    other = run(*words, *limit, "--n-iter", 4, "--alpha", 0.5, "-o", tmp_path / "other")
+    other = run(*words, *limit, "--max-iter", 4, "--alpha", 0.5, "-o", tmp_path / "other")
     assert other.exit_code == 2
     assert "belongs to another fit: alpha was 0.0 and is 0.5 now" in other.stderr
 
@@ -311,12 +313,12 @@ def test_data_is_read_once(run: Any, files: Path, tmp_path: Path, monkeypatch: A
     read, seen = reading._read, []
     monkeypatch.setattr(reading, "_read", lambda *given: seen.append(given[0]) or read(*given))
     words = ["--labels", files / "train.txt"] if name.endswith("npy") else []
-    _result(run, "fit", files / name, *words, "-o", tmp_path / "m", *PAPER, "--n-iter", 1)
+    _result(run, "fit", files / name, *words, "-o", tmp_path / "m", *PAPER, "--max-iter", 1)
     assert seen == [str(files / name)]
 
 
 def test_a_method_of_ours_imports_no_baseline(files: Path, tmp_path: Path) -> None:
-    words = ["fit", str(files / "train.npz"), "-o", str(tmp_path / "m"), *PAPER, "--n-iter", "1"]
+    words = ["fit", str(files / "train.npz"), "-o", str(tmp_path / "m"), *PAPER, "--max-iter", "1"]
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
@@ -386,10 +388,10 @@ def test_two_clicks_are_too_few(run: Any, tmp_path: Path) -> None:
     assert "Too few queries share clicks to hold some out: the model is the raw cosine." in result.stdout
 
 
-@pytest.mark.parametrize("option", [("--sides", "query"), ("--rank", 5), ("--whole",), ("--method", "slr")])
+@pytest.mark.parametrize("option", [("--sides", "query"), ("--rank", 5), ("--whole",), ("--method", "pair-slr")])
 def test_settings_of_slr_mean_slr(run: Any, tmp_path: Path, option: tuple[Any, ...]) -> None:
     words = _written(tmp_path, 0.0)[:-2]
-    result = run(*words, *option, "--n-iter", 1, "--json")
+    result = run(*words, *option, "--max-iter", 1, "--json")
     assert result.exit_code == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert (summary["method"], summary["held_out"]) == ("slr", None)
+    assert (summary["method"], summary["held_out"]) == ("pair-slr", None)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from tests.planted import planted
 
-from likewise import SLR, load
+from likewise import SLR, PairSLR, load
 from likewise.cli.options import kind_of, load_rows, training_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import Rows
@@ -75,18 +75,18 @@ def test_two_sides_from_files(run: Any, sides: Path) -> None:
     truth = np.load(sides / "truth.npz")
     known = truth["known"]
     relevance = Relevance.from_triples(*np.nonzero(known), truth["S"][known], shape=known.shape)
-    direct = SLR(2, random_state=0).fit(truth["Q"], relevance, gallery=truth["G"])
+    direct = PairSLR(2, random_state=0).fit(truth["Q"], relevance, gallery=truth["G"])
     scores = load(out).similarity(truth["Q"], truth["G"])
     np.testing.assert_allclose(scores, direct.similarity(truth["Q"], truth["G"]), atol=1e-8)
     summary = json.loads(result.stdout)
-    assert (summary["method"], summary["pairs"], summary["classes"]) == ("slr", int(known.sum()), None)
+    assert (summary["method"], summary["pairs"], summary["classes"]) == ("pair-slr", int(known.sum()), None)
     text = run(*words, "-o", out)
-    assert f"slr on 30 rows, 5 columns, {int(known.sum()):,} known pairs" in text.stdout
+    assert f"pair-slr on 30 rows, 5 columns, {int(known.sum()):,} known pairs" in text.stdout
 
 
 def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path: Path) -> None:
     (tmp_path / "links.csv").write_text("a,b,link\n0,1,must\n0,2,cannot\n")
-    options = ("--sides", "query", "--prior", "identity", "--n-iter", 1)
+    options = ("--sides", "query", "--prior", "identity", "--max-iter", 1)
     result = run("fit", files / "train.npz", "--relevance", tmp_path / "links.csv", "-o", tmp_path / "m", *options)
     assert result.exit_code == 0, result.stderr
     assert "no column of names: ids are row numbers" in result.stderr
@@ -100,10 +100,7 @@ def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path
     [
         (("--gallery", "items.npz"), "--gallery has a meaning only with --relevance"),
         (("--relevance", "grades.csv"), "item ids of the relevance match no row: 'item"),
-        (
-            ("--relevance", "grades.csv", "--method", "anchored"),
-            "--relevance is for the methods pair-lda, slr and slr-fixed",
-        ),
+        (("--relevance", "grades.csv", "--method", "anchored"), "--relevance is for the methods pair-lda and pair-slr"),
         (("--method", "pair-lda"), "--method pair-lda needs --relevance: it learns from pairs, not from labels"),
         (("--relevance", "none.csv"), "none.csv does not exist"),
         (("--relevance", "grades.csv", "--gallery", "items.npz", "--unstored", "maybe"), "unstored='maybe': expected"),

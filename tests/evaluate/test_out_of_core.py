@@ -31,7 +31,7 @@ def test_a_store_gives_the_measures_of_its_labelled_rows(tmp_path: Path, kind: s
     kept = np.arange(N) % 10 != 0
     X, y = X[kept], y[kept]
     model = {
-        "slr": SLR(rank=5, n_iter=1).fit(X, y),
+        "slr": SLR(rank=5, max_iter=1).fit(X, y),
         "anchored": SimilarityLearner("linear", ridge=0.1, pull=0.0, geometry="lda").fit(X, y),
         "cosine": None,
     }[kind]
@@ -49,7 +49,7 @@ def test_all_queries_and_those_without_a_relevant_row(tmp_path: Path) -> None:
     X, y = rows(np.float64)
     y = np.where(np.arange(N) < 3, np.arange(N) + 100, y)
     np.save(tmp_path / "rows.npy", X)
-    whole, parts = evaluate(X, X, y), evaluate_rows(SLR(rank=None, n_iter=1).fit(X, y), tmp_path / "rows.npy", y,
+    whole, parts = evaluate(X, X, y), evaluate_rows(SLR(rank=None, max_iter=1).fit(X, y), tmp_path / "rows.npy", y,
                                                      n_queries=None, memory_limit="1MB")  # fmt: skip
     assert parts.n_excluded == whole.n_excluded == 3
     assert parts.n_queries == whole.n_queries

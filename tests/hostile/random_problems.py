@@ -16,22 +16,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise import SLR, PairLDA, SimilarityLearner
+from likewise import SLR, PairLDA, PairSLR, SimilarityLearner
 from likewise import rivals as b
 from likewise.learn.base import SimilarityModel
 from likewise.rows import Relevance
 
 ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
-    "slr": lambda: SLR(rank=3, n_iter=2),
-    "slr whole": lambda: SLR(rank=None, n_iter=2),
-    "slr anderson": lambda: SLR(rank=None, n_iter=3, acceleration="anderson", alpha=0.1),
+    "slr": lambda: SLR(rank=3, max_iter=2),
+    "slr whole": lambda: SLR(rank=None, max_iter=2),
     "slr fixed": lambda: SLR(rank=None, adaptive=False),
-    "slr paper": lambda: SLR(rank=2, n_iter=2, init="paper"),
-    "slr sample": lambda: SLR(rank=2, n_iter=2, compress="sample", compress_size=8),
-    "slr gaussian": lambda: SLR(rank=2, n_iter=2, compress="gaussian", compress_size=8),
-    "slr landmarks": lambda: SLR(rank=2, n_iter=2, compress="landmarks", compress_size=8),
-    "slr prior": lambda: SLR(rank=2, n_iter=1, prior="identity"),
-    "slr query": lambda: SLR(rank=2, n_iter=1, sides="query"),
+    "slr paper": lambda: SLR(rank=2, max_iter=2, init="paper"),
+    "slr sample": lambda: SLR(rank=2, max_iter=2, compress="sample", compress_size=8),
+    "slr gaussian": lambda: SLR(rank=2, max_iter=2, compress="gaussian", compress_size=8),
+    "slr landmarks": lambda: SLR(rank=2, max_iter=2, compress="landmarks", compress_size=8),
+    "slr prior": lambda: PairSLR(rank=2, max_iter=1, prior="identity"),
+    "slr query": lambda: PairSLR(rank=2, max_iter=1, sides="query"),
     "anchored": SimilarityLearner,
     "anchored linear": lambda: SimilarityLearner("linear"),
     "anchored rbf": lambda: SimilarityLearner("rbf", n_landmarks=10, settings={"n_anchors": 8}),
@@ -59,8 +58,8 @@ ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "with input": lambda: b.WithInput("ridge", weights=(0.5,), holdout="rows"),
     "nca": lambda: b.NCA(grid=(0.3, 1.0), max_iter=3),
     "oasis": lambda: b.OASIS(n_steps=200),
-    "frml": lambda: b.FRML(rank=3, n_iter=10, grid=(0.1, 1.0)),
-    "lmnn": lambda: b.LMNN(rank=3, n_rounds=2, n_iter=3, k=2, n_pilot=1),
+    "frml": lambda: b.FRML(rank=3, max_iter=10, grid=(0.1, 1.0)),
+    "lmnn": lambda: b.LMNN(rank=3, n_rounds=2, max_iter=3, k=2, n_pilot=1),
 }
 if find_spec("torch"):
     ESTIMATORS["neural"] = lambda: b.NeuralHead(n_hidden=8, scale=8.0, steps=(3, 6))

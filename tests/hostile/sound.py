@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from PIL import Image, PngImagePlugin
 
-from likewise import SLR, SimilarityLearner, load
+from likewise import SLR, SimilarityLearner, load, open_rows
 from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
@@ -39,7 +39,7 @@ Y = np.array(["ab"[i % 2] for i in range(24)])
 
 
 def write_models(folder: Path) -> None:
-    SLR(rank=2, n_iter=1).fit(X, Y).save(folder / "slr.likewise")
+    SLR(rank=2, max_iter=1).fit(X, Y).save(folder / "slr.likewise")
     LDA().fit(X, Y).save(folder / "lda.likewise")
     Cosine(centre=True).fit(X).save(folder / "cosine.likewise")
     SimilarityLearner(kernel="linear").fit(X, Y).save(folder / "anchored.likewise")
@@ -292,7 +292,7 @@ def read_cells(folder: Path) -> None:
 
 
 def write_checkpoint(folder: Path) -> None:
-    SLR(rank=2, n_iter=1, checkpoint=folder / "slr", random_state=0).fit(X, Y)
+    SLR(rank=2, max_iter=1, random_state=0).fit(open_rows(X, Y, checkpoint=folder / "slr"))
     anchored = AnchoredCheckpoint(folder / "anchored", {"method": "x"}, np.ones(3))
     anchored.keep(Choice({"ridge": 0.1}, 7, CVResults([]), {"mAP": 0.5}))
     anchored.rounds_of(np.eye(3)).save(np.ones((3, 2)), 2)
@@ -300,7 +300,7 @@ def write_checkpoint(folder: Path) -> None:
 
 def read_checkpoint(folder: Path) -> None:
     if (folder / "slr").exists():
-        SLR(rank=2, n_iter=2, checkpoint=folder / "slr", random_state=0).fit(X, Y)
+        SLR(rank=2, max_iter=2, random_state=0).fit(open_rows(X, Y, checkpoint=folder / "slr"))
         return
     anchored = AnchoredCheckpoint(folder / "anchored", {"method": "x"}, np.ones(3))
     if anchored.choice() is not None:

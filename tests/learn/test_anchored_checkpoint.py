@@ -5,15 +5,16 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.learn.engines.agreement import ANCHORED, N, rows
+from tests.learn.engines.agreement import ANCHORED, N, opened, rows
 from tests.processes import Python, ran
 
-from likewise import SLR, SimilarityLearner
+from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import ROUNDS
 from likewise.learn.maths.kernels import FeatureSums
@@ -64,28 +65,30 @@ def test_going_on_gives_the_model_of_one_run(
     options = {**ANCHORED["kernel"], "random_state": 4}
     data: Any = {"memory": X, "disk": tmp_path / "rows.npy"}.get(where)
     data = pytest.importorskip("torch").from_numpy(X) if data is None else data
-    model = SimilarityLearner(**options, checkpoint=tmp_path / "c")
-    stopped_after(writes, monkeypatch, lambda: model.fit(data, y))
+    model, data = SimilarityLearner(**options), open_rows(data, y, checkpoint=tmp_path / "c")
+    stopped_after(writes, monkeypatch, lambda: model.fit(data))
     assert read_tensors(tmp_path / "c")[1]["rounds"] == writes - 1
-    assert_equal(SimilarityLearner(**options).fit(data, y), model.fit(data, y))
+    assert_equal(SimilarityLearner(**options).fit(replace(data, checkpoint=None)), model.fit(data))
 
 
 @pytest.mark.parametrize("way", ["posterior", "all pairs", "few landmarks", "standardised"])
 def test_whatever_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     X, y = rows(np.float64)
-    model = SimilarityLearner(**ANCHORED[way], checkpoint=tmp_path / "c")
-    stopped_after(2, monkeypatch, lambda: model.fit(X, y))
-    assert_equal(SimilarityLearner(**ANCHORED[way]).fit(X, y), model.fit(X, y))
+    model, data = SimilarityLearner(**ANCHORED[way]), open_rows(X, y, checkpoint=tmp_path / "c")
+    stopped_after(2, monkeypatch, lambda: model.fit(data))
+    assert_equal(SimilarityLearner(**ANCHORED[way]).fit(X, y), model.fit(data))
 
 
 def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = rows()
-    first = SimilarityLearner("linear", checkpoint=tmp_path / "c", settings={"adaptation": 1.0}).fit(X, y)
+    first = SimilarityLearner("linear", settings={"adaptation": 1.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     monkeypatch.setattr("likewise.learn.similarity.choose_setting", None)
     monkeypatch.setattr("likewise.learn.maths.anchoring.AnchoredRegression.clamp_gradient", None)
-    assert_equal(first, SimilarityLearner("linear", checkpoint=tmp_path / "c", settings={"adaptation": 1.0}).fit(X, y))
+    assert_equal(
+        first, SimilarityLearner("linear", settings={"adaptation": 1.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    )
     assert len(first.cv_results_["params"]) > 5
 
 
@@ -98,8 +101,8 @@ def test_a_long_pass_goes_on_after_its_last_block(
     monkeypatch.setattr("likewise.learn.engines.partial_sums.SECONDS", 0.0)
     monkeypatch.setattr("likewise.learn.engines.partial_sums.SHARE", 0)
     monkeypatch.setattr("likewise.learn.engines.disk._LARGEST_BLOCK", 64 * X[0].nbytes)
-    options, visited, stop = ANCHORED["as many landmarks as fit"], list[int](), [kept_blocks]
-    whole = SimilarityLearner(**options).fit(tmp_path / "rows.npy", y)
+    way, visited, stop = "as many landmarks as fit", list[int](), [kept_blocks]
+    whole = SimilarityLearner(**ANCHORED[way]).fit(opened(way, tmp_path / "rows.npy", y))
     visit = FeatureSums.__call__
 
     def counted(task: FeatureSums, block: Any) -> Any:
@@ -109,12 +112,12 @@ def test_a_long_pass_goes_on_after_its_last_block(
         return visit(task, block)
 
     monkeypatch.setattr(FeatureSums, "__call__", counted)
-    model = SimilarityLearner(**options, checkpoint=tmp_path / "c")
+    model, data = SimilarityLearner(**ANCHORED[way]), opened(way, tmp_path / "rows.npy", y, checkpoint=tmp_path / "c")
     with pytest.raises(KeyboardInterrupt):
-        model.fit(tmp_path / "rows.npy", y)
+        model.fit(data)
     assert (tmp_path / "c.sums").exists()
     stop.clear()
-    assert_equal(whole, model.fit(tmp_path / "rows.npy", y))
+    assert_equal(whole, model.fit(data))
     assert sum(visited) == len(X)  # each row once
     assert len(visited) > 5
     assert not (tmp_path / "c.sums").exists()
@@ -123,9 +126,9 @@ def test_a_long_pass_goes_on_after_its_last_block(
 @pytest.mark.second
 def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
-    first = SimilarityLearner(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y)
+    first = SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     monkeypatch.setattr("likewise.learn.similarity.choose_shrinkage_map", None)
-    assert_equal(first, SimilarityLearner(unseen_classes=True, checkpoint=tmp_path / "c").fit(X, y))
+    assert_equal(first, SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c")))
 
 
 @pytest.mark.parametrize(
@@ -139,15 +142,15 @@ def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     X, y = rows()
-    options = {**QUICK, "random_state": 7, "checkpoint": tmp_path / "c"}
-    SimilarityLearner(**options).fit(X, y)
+    options, data = {**QUICK, "random_state": 7}, open_rows(X, y, checkpoint=tmp_path / "c")
+    SimilarityLearner(**options).fit(data)
     with pytest.raises(LikewiseError, match=message):
-        SimilarityLearner(**{**options, **change}).fit(X, y)
+        SimilarityLearner(**{**options, **change}).fit(data)
 
 
 def test_other_data_is_refused(tmp_path: Path) -> None:
     X, y = rows()
-    model = SimilarityLearner(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
+    model = SimilarityLearner(**QUICK).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     one_row = X.copy()
     one_row[int(np.argsort(y, kind="stable")[5])] *= -1
     for other_X, other_y, message in [
@@ -157,17 +160,17 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         (one_row, y, "the rows of X were others"),
     ]:
         with pytest.raises(LikewiseError, match=f"belongs to another fit: {message}"):
-            model.fit(other_X, other_y)
+            model.fit(open_rows(other_X, other_y, checkpoint=tmp_path / "c"))
 
 
 def test_the_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
     X, y = rows()
-    SLR(rank=6, n_iter=1, checkpoint=tmp_path / "c").fit(X, y)
+    SLR(rank=6, max_iter=1).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     with pytest.raises(LikewiseError, match="belongs to another fit: method was SLR and is SimilarityLearner now"):
-        SimilarityLearner(checkpoint=tmp_path / "c").fit(X, y)
+        SimilarityLearner().fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):
-        SimilarityLearner(**QUICK, checkpoint=tmp_path / "c").fit(X, y)
+        SimilarityLearner(**QUICK).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
 
 
 def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
@@ -175,24 +178,28 @@ def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
 
     X, y = rows()
     halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
-    options = {"kernel": "linear", "checkpoint": tmp_path / "c", "settings": {"adaptation": 0.0, "geometry": "lda"}}
-    SimilarityLearner(**options, cv=halves).fit(X, y)
-    SimilarityLearner(**options, cv=halves).fit(X, y)
+    options, data = (
+        {"kernel": "linear", "settings": {"adaptation": 0.0, "geometry": "lda"}},
+        open_rows(X, y, checkpoint=tmp_path / "c"),
+    )
+    SimilarityLearner(**options, cv=halves).fit(data)
+    SimilarityLearner(**options, cv=halves).fit(data)
     for other in ([halves[0][::-1]], StratifiedKFold(2)):
         with pytest.raises(LikewiseError, match="belongs to another fit: cv was"):
-            SimilarityLearner(**options, cv=other).fit(X, y)
+            SimilarityLearner(**options, cv=other).fit(data)
 
 
 KILLED = """
 import sys
 import numpy as np
-from likewise import SimilarityLearner
+from likewise import SimilarityLearner, open_rows
 folder = sys.argv[1]
-model = SimilarityLearner(n_landmarks=200, random_state=5, checkpoint=folder + "/checkpoint",
-                    settings={"gamma": 0.7, "ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "n_anchors": None},
-                    rows={"memory_limit": "3MB"})
+model = SimilarityLearner(n_landmarks=200, random_state=5, settings={
+    "gamma": 0.7, "ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "n_anchors": None})
+y = np.load(folder + "/y.npy")
+rows = open_rows(folder + "/rows.npy", y, memory_limit="3MB", checkpoint=folder + "/checkpoint")
 print("ready", flush=True)
-model.fit(folder + "/rows.npy", np.load(folder + "/y.npy")).save(folder + "/model.likewise")
+model.fit(rows).save(folder + "/model.likewise")
 """
 
 
@@ -213,7 +220,7 @@ def test_a_fit_from_disk_that_was_killed_again_and_again_ends_with_the_same_mode
             process.send_signal(signal.SIGKILL)
     ran(*words, check=True)
     resumed = SimilarityLearner.load(tmp_path / "model.likewise")
-    whole = SimilarityLearner(**{**resumed.get_params(), "checkpoint": None}).fit(tmp_path / "rows.npy", y)
+    whole = SimilarityLearner(**resumed.get_params()).fit(open_rows(tmp_path / "rows.npy", y, memory_limit="3MB"))
     np.testing.assert_array_equal(resumed.projection_, whole.projection_)
     np.testing.assert_array_equal(resumed.landmarks_, whole.landmarks_)
     assert resumed.setting_ == whole.setting_

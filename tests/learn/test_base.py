@@ -23,22 +23,6 @@ SHUFFLED = np.random.default_rng(0).permutation(len(NAMES))
 DIGITS, NAMES = DIGITS[SHUFFLED], NAMES[SHUFFLED]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ({"memory": "1GB"}, "rows has the unknown option 'memory': expected memory_limit or device"),
-        ({"memory_limit": "much"}, "memory_limit='much': expected bytes"),
-        ({"device": 3.5}, "device=3.5: expected a torch device such as 'cuda', or None"),
-        ("1GB", "The 'rows' parameter of SLR must be an instance of 'dict' or None"),
-    ],
-    ids=str,
-)
-def test_options_of_rows_are_checked_in_words(rows, message):
-    for y in (Y, np.where(Y == 2, -1, Y)):
-        with pytest.raises(ValueError, match=message):
-            SLR(rank=2, rows=rows).fit(X, y)
-
-
 def test_rows_may_be_opened_before_the_fit(tmp_path: Path):
     np.save(tmp_path / "x.npy", X)
     expected = SLR(rank=2).fit(X, Y)

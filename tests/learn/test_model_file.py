@@ -22,7 +22,7 @@ from likewise.utils import files
 @pytest.fixture
 def model():
     X, y = planted(60, 5, 3)
-    return SLR(2, n_iter=2, random_state=3).fit(X, np.array(["ant", "bee", "čmelák"])[y])
+    return SLR(2, max_iter=2, random_state=3).fit(X, np.array(["ant", "bee", "čmelák"])[y])
 
 
 def test_a_model_comes_back_bit_by_bit(model, tmp_path):
@@ -129,7 +129,7 @@ def test_data_frame_columns_are_remembered(tmp_path):
     import pandas as pd
 
     X, y = planted(60, 3, 3)
-    path = SLR(2, n_iter=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y).save(tmp_path / "m")
+    path = SLR(2, max_iter=1).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y).save(tmp_path / "m")
     with pytest.raises(ValueError, match="feature names"):
         SLR.load(path).transform(pd.DataFrame(X, columns=["a", "b", "x"]))
 
@@ -197,7 +197,7 @@ def test_a_folder_that_is_not_there_gets_a_sentence(model, tmp_path):
 
 def test_a_random_generator_is_left_out_of_the_file(tmp_path):
     X, y = planted(60, 5, 3)
-    model = SLR(2, n_iter=1, random_state=np.random.RandomState(0)).fit(X, y)
+    model = SLR(2, max_iter=1, random_state=np.random.RandomState(0)).fit(X, y)
     assert SLR.load(model.save(tmp_path / "m")).random_state is None
 
 
@@ -211,7 +211,7 @@ def test_a_random_generator_is_left_out_of_the_file(tmp_path):
 )
 def test_dates_and_bytes_as_labels_come_back(names, tmp_path):
     X, y = planted(60, 5, 3)
-    model = SLR(2, n_iter=1).fit(X, names[y])
+    model = SLR(2, max_iter=1).fit(X, names[y])
     back = likewise.load(model.save(tmp_path / "m.likewise"))
     assert back.classes_.dtype == names.dtype
     np.testing.assert_array_equal(back.classes_, np.sort(names))

@@ -11,9 +11,9 @@ from tests.planted import algorithm_1, algorithm_3, hinge, planted, regress, sam
 
 from likewise import SLR
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.initialization import fixed_start, label_factors, paper_start
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.solvers import AllPairs, alternating, turn, whole
+from likewise.learn.maths.regressions import AllPairs
+from likewise.learn.maths.solvers import alternating, fixed_start, label_factors, paper_start, turn, whole
 
 shapes = st.tuples(st.integers(12, 60), st.integers(2, 14), st.integers(2, 6), st.integers(0, 10**6))
 
@@ -45,7 +45,7 @@ def test_accuracy_falls_with_the_condition_of_the_data_and_no_faster(condition):
 
 def test_single_precision_follows_double():
     X, y = planted(200, 30, 7)
-    double, single = (SLR(rank=10, n_iter=5).fit(X.astype(t), y).similarity(X.astype(t)) for t in (float, np.float32))
+    double, single = (SLR(rank=10, max_iter=5).fit(X.astype(t), y).similarity(X.astype(t)) for t in (float, np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, atol=1e-4)
 
@@ -84,8 +84,8 @@ def test_the_objective_never_rises_at_any_half_step_with_or_without_ridge(shape,
 
 def test_the_loss_of_the_history_is_the_hinge_loss_of_the_page():
     X, y = planted(60, 10, 4)
-    first = SLR(rank=6, n_iter=1).fit(X, y)
-    second = SLR(rank=6, n_iter=2).fit(X, y)
+    first = SLR(rank=6, max_iter=1).fit(X, y)
+    second = SLR(rank=6, max_iter=2).fit(X, y)
     assert second.history_[1]["loss"] == pytest.approx(hinge(first.query_map(), X, y) / 60**2, rel=1e-9)
 
 
@@ -111,7 +111,7 @@ def test_any_rank_from_the_number_of_classes_up_equals_the_whole_matrix_for_a_fi
 
 def test_algorithm_1_gives_what_the_printed_algorithm_gives():
     X, y = planted(50, 8, 4)
-    ours = SLR(rank=None, init="paper", n_iter=7).fit(X, y).query_map()
+    ours = SLR(rank=None, init="paper", max_iter=7).fit(X, y).query_map()
     np.testing.assert_allclose(ours, algorithm_1(X, y, np.eye(8), 7), atol=1e-9)
 
 
@@ -132,7 +132,7 @@ def test_low_rank_with_a_fixed_target_converges_to_the_truncated_svd():
     U = np.linalg.qr(X)[0]
     P, s, Qt = np.linalg.svd(U.T @ same_label(y) @ U)
     best = U @ (P[:, :4] * s[:4]) @ Qt[:4] @ U.T
-    for model in (SLR(rank=4, adaptive=False), SLR(rank=4, adaptive=False, init="paper", n_iter=300, random_state=0)):
+    for model in (SLR(rank=4, adaptive=False), SLR(rank=4, adaptive=False, init="paper", max_iter=300, random_state=0)):
         np.testing.assert_allclose(model.fit(X, y).similarity(X), best, atol=1e-6)
 
 
@@ -144,8 +144,8 @@ def test_low_rank_with_a_fixed_target_converges_to_the_truncated_svd():
 def test_sparse_rows_give_the_model_of_dense_rows(rank, make):
     X, y = planted(90, 12, 5)
     X[np.abs(X) < 1.0] = 0.0
-    dense = SLR(rank=rank, n_iter=4).fit(X, y)
-    sparse = SLR(rank=rank, n_iter=4).fit(make(X), y)
+    dense = SLR(rank=rank, max_iter=4).fit(X, y)
+    sparse = SLR(rank=rank, max_iter=4).fit(make(X), y)
     np.testing.assert_allclose(sparse.query_map(), dense.query_map(), atol=1e-9)
     np.testing.assert_allclose(sparse.transform(make(X)), dense.transform(X), atol=1e-9)
 
@@ -189,14 +189,14 @@ def test_with_full_row_rank_the_first_step_interpolates_and_adapting_changes_not
 
 def test_with_labels_the_whole_matrix_stays_symmetric_and_may_be_indefinite():
     X, y = planted(80, 10, 4)
-    M = SLR(rank=None, n_iter=20).fit(X, y).query_map()
+    M = SLR(rank=None, max_iter=20).fit(X, y).query_map()
     np.testing.assert_allclose(M, M.T, atol=1e-12)
     assert np.linalg.eigvalsh((M + M.T) / 2)[0] < 0
 
 
 def test_a_low_rank_matrix_becomes_symmetric_as_it_converges():
     X, y = planted(80, 10, 4)
-    early, late = (SLR(rank=3, n_iter=t).fit(X, y).query_map() for t in (1, 400))
+    early, late = (SLR(rank=3, max_iter=t).fit(X, y).query_map() for t in (1, 400))
     assert np.abs(late - late.T).max() < 0.05 * np.abs(early - early.T).max()
 
 
@@ -207,7 +207,7 @@ def test_a_low_rank_matrix_becomes_symmetric_as_it_converges():
 @pytest.mark.parametrize("init", ["fixed", "paper"])
 def test_a_rank_above_the_number_of_classes_with_a_fixed_target_stays_stable(dtype, init):
     X, y = planted(120, 16, 3, dtype=dtype)
-    model = SLR(rank=16, adaptive=False, init=init, n_iter=30).fit(X, y)
+    model = SLR(rank=16, adaptive=False, init=init, max_iter=30).fit(X, y)
     np.testing.assert_allclose(model.similarity(X), X @ regress(X, same_label(y)) @ X.T, atol=2e-3)
 
 
@@ -225,7 +225,7 @@ def test_the_loss_of_a_fixed_target_is_the_distance_from_it(margins, compress):
     X, y = planted(60, 10, 4)
     kwargs = {"rank": 3, "adaptive": False, "init": "paper", "margins": margins, "random_state": 0}
     kwargs |= {"compress": compress, "compress_size": 60 if compress else None}
-    first, second = (SLR(n_iter=t, **kwargs).fit(X, y) for t in (1, 2))
+    first, second = (SLR(max_iter=t, **kwargs).fit(X, y) for t in (1, 2))
     Y = np.where(same_label(y), *margins)
     distance = np.sum((X @ first.query_map() @ X.T - Y) ** 2)
     assert second.history_[1]["loss"] == pytest.approx(distance / 60**2, rel=1e-9)
@@ -233,8 +233,8 @@ def test_the_loss_of_a_fixed_target_is_the_distance_from_it(margins, compress):
 
 def test_the_objective_with_ridge_is_that_of_the_page():
     X, y = planted(60, 10, 4)
-    M = SLR(rank=6, n_iter=1, alpha=0.3).fit(X, y).query_map()
+    M = SLR(rank=6, max_iter=1, alpha=0.3).fit(X, y).query_map()
     ridge = 0.3 * np.sum(X**2) / 10
     penalty = ridge * (np.sum((X @ M) ** 2) + np.sum((M @ X.T) ** 2)) + ridge**2 * np.sum(M**2)
-    second = SLR(rank=6, n_iter=2, alpha=0.3).fit(X, y)
+    second = SLR(rank=6, max_iter=2, alpha=0.3).fit(X, y)
     assert second.history_[1]["loss"] == pytest.approx((hinge(M, X, y) + penalty) / 60**2, rel=1e-9)

@@ -79,12 +79,12 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_each_name_of_the_paper_has_its_settings(name):
     parameters = variant(name).get_params()
-    expected = {"alpha": 0.0, "tol": 0.0, "init": "paper", "n_iter": 10, "margins": (1.0, 0.0)} | VARIANTS[name]
+    expected = {"alpha": 0.0, "tol": 0.0, "init": "paper", "max_iter": 10, "margins": (1.0, 0.0)} | VARIANTS[name]
     assert {key: parameters[key] for key in expected} == expected
 
 
 def test_settings_may_be_overridden():
-    assert variant("SLR", n_iter=5, rank=7).get_params()["n_iter"] == 5
+    assert variant("SLR", max_iter=5, rank=7).get_params()["max_iter"] == 5
 
 
 @pytest.mark.parametrize("name", ["SLR-X", "slr", "SLR-G", "SLR-C-0", "SLR-G-20m"])

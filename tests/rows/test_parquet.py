@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from likewise import SLR, SimilarityLearner, from_parquet, open_rows
+from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.rows.parquet import ParquetRows
+from likewise.rows.parquet import ParquetRows, streamed_parquet
 from likewise.search import Index
 
 pa = pytest.importorskip("pyarrow")
@@ -50,15 +50,15 @@ def test_some_rows_are_read_without_the_other_row_groups(path: Path, monkeypatch
 
 @pytest.mark.parametrize("model", [SLR(rank=3, random_state=0), SimilarityLearner(kernel="linear", random_state=0)])
 def test_a_model_is_that_of_rows_in_memory(path: Path, model: SLR) -> None:
-    table = from_parquet(path, label="topic")
-    assert open_rows(table).where == "disk"
+    table = streamed_parquet(path, label="topic")
+    assert open_rows(table).where == open_rows(path, y).where == "disk"
     found, expected = (model.fit(*given).transform(X) for given in ((table,), (X, y)))
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=2e-3, atol=2e-3)
 
 
 def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
     model = SLR(rank=3, random_state=0).fit(X, y)
-    index, expected = Index.build(model, from_parquet(path, label="topic")), Index.build(model, X, {"label": y})
+    index, expected = Index.build(model, streamed_parquet(path, label="topic")), Index.build(model, X, {"label": y})
     np.testing.assert_array_equal(index.vectors, expected.vectors)
     assert index.labels.tolist() == y.tolist()
     assert index.ids[:2].tolist() == ["doc-0", "doc-1"]
@@ -69,7 +69,7 @@ def test_an_index_is_that_of_rows_in_memory(path: Path) -> None:
 def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
     rows = pa.array([row.astype(np.float16) for row in X[:9]], kind)
     pq.write_table(pa.table({"v": rows}), tmp_path / "a.parquet")
-    found = from_parquet(tmp_path / "a.parquet", vector="v")
+    found = streamed_parquet(tmp_path / "a.parquet", vector="v")
     np.testing.assert_array_equal(next(found.X.blocks(9))[1], X[:9].astype(np.float16))
     assert found.y is None
 
@@ -91,16 +91,16 @@ def test_lists_of_any_kind_are_read(tmp_path: Path, kind: object) -> None:
 def test_a_column_that_holds_no_vectors_is_said(tmp_path: Path, values: object, message: str) -> None:
     pq.write_table(pa.table({"embedding": values}), tmp_path / "a.parquet")
     with pytest.raises(LikewiseError, match=message):
-        list(from_parquet(tmp_path / "a.parquet").X.blocks(10))
+        list(streamed_parquet(tmp_path / "a.parquet", "embedding").X.blocks(10))
 
 
 def test_a_file_or_a_column_that_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
     (tmp_path / "text.parquet").write_text("no Parquet")
     with pytest.raises(FileFormatError, match=r"text\.parquet is not a Parquet file, or it is damaged"):
-        from_parquet(tmp_path / "text.parquet")
+        streamed_parquet(tmp_path / "text.parquet")
     with pytest.raises(LikewiseError, match=r"none\.parquet does not exist"):
-        from_parquet(tmp_path / "none.parquet")
+        streamed_parquet(tmp_path / "none.parquet")
     with pytest.raises(LikewiseError, match=r"has no column 'vector': its columns are id, embedding, topic, price"):
-        from_parquet(path, vector="vector")
+        streamed_parquet(path, vector="vector")
     with pytest.raises(LikewiseError, match="has no column 'class'"):
-        from_parquet(path, label="class")
+        streamed_parquet(path, label="class")

@@ -18,7 +18,7 @@ from likewise.search import Index
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "bilinear": lambda: SLR(rank=9, n_iter=1),
+    "bilinear": lambda: SLR(rank=9, max_iter=1),
     "anchored": lambda: SimilarityLearner(
         kernel="linear", settings={"ridge": 0.1, "adaptation": 0.0, "geometry": "one-hot"}
     ),

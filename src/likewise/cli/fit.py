@@ -26,8 +26,9 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda (from --relevance), or a baseline "
-            "such as lda. [dim]Default: anchored; with --relevance pair-lda, or slr for grades and with its options.[/]"
+            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda or pair-slr (from --relevance), or a "
+            "baseline such as lda. [dim]Default: anchored; with --relevance pair-lda, or pair-slr for grades and "
+            "its options.[/]"
         ),
     ] = None,
     relevance: options.Relevance = None,
@@ -54,22 +55,14 @@ def fit(
     ] = False,
     rank: Annotated[int | None, typer.Option(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Learn the whole matrix instead of a rank.")] = False,
-    n_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
     alpha: Annotated[float | None, typer.Option(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
     compress: Annotated[str | None, typer.Option(help="gaussian, sample or landmarks.")] = None,
     compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; required with --compress.")] = None,
     tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by no more than this share.")] = None,
-    acceleration: Annotated[str | None, typer.Option(help="anderson.")] = None,
     memory_limit: options.MemoryLimit = None,
     checkpoint: options.Checkpoint = None,
     dask: options.Dask = None,
-    whitening_width: Annotated[
-        int | None,
-        typer.Option(
-            "--whitening-width",
-            help="Number of leading directions to learn in. [dim]Default: 1000 for large sparse data, else all.[/]",
-        ),
-    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. [dim]Default: 0.[/]")] = None,
     test: Annotated[
         str | None,
@@ -92,22 +85,17 @@ def fit(
       likewise fit big.npz -o big.likewise --method slr --compress landmarks --compress-size 2000
       likewise fit big.features -o big.likewise --memory-limit 1GB
       likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
-      likewise fit news.svm.gz -o news.likewise --method slr --whitening-width 500
       likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise
       likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
       cat train.csv | likewise fit - -o model.likewise --json
     """
     asked = {
         "rank": rank,
-        "n_iter": n_iter,
+        "max_iter": max_iter,
         "alpha": alpha,
         "compress": compress,
         "compress_size": compress_size,
         "tol": tol,
-        "acceleration": acceleration,
-        "rows": None if memory_limit is None else {"memory_limit": memory_limit},
-        "checkpoint": checkpoint,
-        "whitening_width": whitening_width,
         "random_state": seed,
         "kernel": kernel,
         "n_landmarks": n_landmarks,
@@ -125,10 +113,13 @@ def fit(
     if relevance is None:
         model = _model(method := method or "anchored", asked, whole)
         table = options.load_rows(data, labels, label_column, features, None, metadata)
-        rows = options.training_rows(model, table, memory_limit, dask)
+        rows = options.training_rows(model, table, memory_limit, dask, checkpoint)
     else:
         rows = options.related_rows(data, gallery, features, relevance, unstored)
         model = _model(method := method or _usual_method(rows, asked, whole), asked, whole)
+    for name, value in (("memory-limit", memory_limit), ("checkpoint", checkpoint)):
+        if value is not None and not options.takes_rows(model):
+            raise LikewiseError(f"--{name} has no meaning for the method {method}")
     seconds, stopped = _fit(model, rows)
     metrics = {} if test is None else _measured(model, test, label_column, features, None, metadata)
     model.save(output, metrics)
@@ -152,17 +143,18 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
 
 def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """The methods that need no baseline to be imported."""
-    from likewise import SLR, PairLDA, SimilarityLearner
+    from likewise import SLR, PairLDA, PairSLR, SimilarityLearner
 
     return {
         "anchored": (SimilarityLearner, {}),
         "slr": (SLR, {}),
         "slr-fixed": (SLR, {"adaptive": False}),
         "pair-lda": (PairLDA, {}),
+        "pair-slr": (PairSLR, {}),
     }
 
 
-_OPTIONS = {"random_state": "seed", "output": "posterior", "rows": "memory-limit"}
+_OPTIONS = {"random_state": "seed", "output": "posterior"}
 
 
 def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
@@ -265,7 +257,7 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Learning from clicks or grades
 
-_PAIR_METHODS = ("pair-lda", "slr", "slr-fixed")
+_PAIR_METHODS = ("pair-lda", "pair-slr")
 _OF_PAIRS = {"kernel", "random_state"}  # options that pair-lda has too
 
 
@@ -276,14 +268,14 @@ def _check_method(method: str | None, relevance: Path | None, gallery: str | Non
     if relevance is None and (method or "").lower() == "pair-lda":
         raise LikewiseError("--method pair-lda needs --relevance: it learns from pairs, not from labels")
     if relevance is not None and method is not None and method.lower() not in _PAIR_METHODS:
-        raise LikewiseError("--relevance is for the methods pair-lda, slr and slr-fixed: the others learn from labels")
+        raise LikewiseError("--relevance is for the methods pair-lda and pair-slr: the others learn from labels")
 
 
 def _usual_method(rows: options.TrainingRows, asked: dict[str, Any], whole: bool) -> str:
-    """pair-lda for clicks and pairs between sides of one width; slr for grades, two widths, or with its options."""
+    """pair-lda for clicks and pairs between sides of one width; pair-slr for grades, two widths or its options."""
     one_width = rows.gallery is None or rows.gallery.shape[1] == rows.shape[1]
     plain = not whole and asked.keys() <= _OF_PAIRS
-    return "pair-lda" if plain and one_width and rows.y.kind == "binary" else "slr"
+    return "pair-lda" if plain and one_width and rows.y.kind == "binary" else "pair-slr"
 
 
 def _refusal(model: Any) -> str | None:

@@ -266,13 +266,22 @@ class TrainingRows:
 load_rows = partial(load_table, names=False)  # to learn from or to measure: names would only take memory
 
 
-def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | None) -> TrainingRows:
+def takes_rows(model: Any) -> bool:
+    """Whether a model learns from rows that `open_rows` opened, wherever they are."""
+    from likewise import SLR, SimilarityLearner
+
+    return isinstance(model, SLR | SimilarityLearner)
+
+
+def training_rows(
+    model: Any, table: Any, memory_limit: str | None, dask: str | None, checkpoint: Path | None = None
+) -> TrainingRows:
     """The labelled rows of a table, opened if the model takes them so; all rows for a model that needs no labels."""
     if dask is not None:
-        return _on_cluster(model, table, dask)
+        return _on_cluster(model, table, dask, checkpoint)
     if not model.__sklearn_tags__().target_tags.required:
         return TrainingRows(table.X, None, table.source, table.X.shape)
-    if "rows" not in model.get_params():
+    if not takes_rows(model):
         table = labelled(table)
         return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
     from likewise.learn.engines import open_rows
@@ -283,7 +292,7 @@ def training_rows(model: Any, table: Any, memory_limit: str | None, dask: str | 
     if model.get_params().get("compress") == "gaussian":  # mixes all rows
         table = replace(table, X=in_memory(table.X))
     with naming(table.source):
-        return _opened(open_rows(table, memory_limit=memory_limit), table.source)
+        return _opened(open_rows(table, memory_limit=memory_limit, checkpoint=checkpoint), table.source)
 
 
 @contextmanager
@@ -298,14 +307,14 @@ def naming(source: str) -> Iterator[None]:
         raise
 
 
-def _on_cluster(model: Any, table: Any, address: str) -> TrainingRows:
+def _on_cluster(model: Any, table: Any, address: str, checkpoint: Path | None) -> TrainingRows:
     """The same for the workers of a Dask cluster, which must see the file under the same name."""
     from likewise.learn.engines import open_rows
     from likewise.learn.engines.dask import connected, dask_rows
     from likewise.rows.sources import NpyFile
 
     file = NpyFile.of_memmap(table.X) if hasattr(table.X, "filename") else None
-    if file is None or "rows" not in model.get_params():
+    if file is None or not takes_rows(model):
         raise LikewiseError(
             f"--dask is for a .npy file or a folder of features, by slr or anchored; not for {table.source}"
         )
@@ -313,7 +322,9 @@ def _on_cluster(model: Any, table: Any, address: str) -> TrainingRows:
         note(text)
     with working(f"connecting to {address}"):
         client = connected(address)
-    return replace(_opened(open_rows(dask_rows(file), table.y), table.source), close=client.close)
+    return replace(
+        _opened(open_rows(dask_rows(file), table.y, checkpoint=checkpoint), table.source), close=client.close
+    )
 
 
 def _opened(rows: Any, source: str) -> TrainingRows:
@@ -332,8 +343,12 @@ Gallery = Annotated[
     str | None, Option("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
 ]
 Unstored = Annotated[str, Option("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")]
-Sides = Annotated[str | None, Option("--sides", help="both, query (an index of raw rows stays), or gallery; for slr.")]
-Prior = Annotated[str | None, Option("--prior", help="identity: what was not taught keeps its raw ranking; for slr.")]
+Sides = Annotated[
+    str | None, Option("--sides", help="both, query (an index of raw rows stays), or gallery; for pair-slr.")
+]
+Prior = Annotated[
+    str | None, Option("--prior", help="identity: what was not taught keeps its raw ranking; for pair-slr.")
+]
 
 
 def related_rows(data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str) -> TrainingRows:

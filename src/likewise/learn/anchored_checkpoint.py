@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Self
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +29,10 @@ class AnchoredCheckpoint(CheckpointFile):
     eigenbasis tells whether coordinates still mean the same.
     """
 
-    def __init__(self, path: Any, facts: dict[str, Any], mean: np.ndarray) -> None:
-        super().__init__(path, facts)
+    def __init__(self, path: Path, model: Any, engine: Engine, rng: np.random.Generator, mean: np.ndarray) -> None:
+        super().__init__(path, facts_of(model, engine, rng))
         self._tensors: dict[str, np.ndarray] = {"mean": np.asarray(mean, dtype=np.float64)}
         self._card: dict[str, Any] = {}
-
-    @classmethod
-    def of(cls, model: Any, engine: Engine, rng: np.random.Generator, mean: np.ndarray) -> Self:
-        """The checkpoint of a model's fit."""
-        return cls(model.checkpoint, facts_of(model, engine, rng), mean)
 
     def choice(self) -> Choice | None:
         """What an existing file says was chosen; None if there is none."""
@@ -44,7 +40,6 @@ class AnchoredCheckpoint(CheckpointFile):
         if found is None:
             return None
         self.check_close(self.tensor(found[0], "mean"), self._tensors["mean"])
-        found[1].setdefault("calibration", None)  # files of earlier versions have none
         for field, kinds in _FIELDS.items():
             if not isinstance(found[1].get(field, ...), kinds) or isinstance(found[1][field], bool):
                 raise self.damaged(field)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
-from likewise.learn.engines.opening import Rows, checked_options, memory_limit_of, memory_rows, open_rows, where
+from likewise.learn.engines.opening import Rows, memory_rows, open_rows, where
 from likewise.learn.maths.novelty import NoveltyModel
 from likewise.learn.model_file import load_model, model_class, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
@@ -127,16 +127,15 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
         """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
 
-        Sets `n_features_in_` and, for a data frame, `feature_names_in_`; the parameter `rows` holds the options.
+        Sets `n_features_in_` and, for a data frame, `feature_names_in_`.
         """
-        options = checked_options(getattr(self, "rows", None))
-        if not isinstance(X, Rows) and where(X, options) == "memory":
-            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight, limit=memory_limit_of(options))
+        if not isinstance(X, Rows) and where(X) == "memory":
+            rows = memory_rows(*self._validated_for_fit(X, y), sample_weight)
             self._remember(rows)
             return rows
         if isinstance(X, Rows) and (y is not None or sample_weight is not None):
             raise LikewiseError("X is opened already, with its labels: leave y and sample_weight at None")
-        rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight, **options)
+        rows = X if isinstance(X, Rows) else open_rows(X, y, sample_weight)
         self.n_features_in_ = rows.n_features
         self._remember(rows)
         if rows.feature_names is not None:

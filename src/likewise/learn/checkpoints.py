@@ -8,13 +8,13 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.solvers import Result
-from likewise.learn.maths.steps import Factors
 from likewise.learn.maths.whitening import WhiteningMap
 from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.utils.arrays import dense
 
-_NOT_COMPARED = ("n_iter", "verbose", "memory_limit", "checkpoint", "random_state")
+_NOT_COMPARED = ("max_iter", "verbose", "random_state")
 _SAMPLED_ROWS = 64
 LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no factors of anything
 
@@ -86,9 +86,9 @@ class Checkpoint(CheckpointFile):
         history = card.get("history")
         if not isinstance(history, list) or not all(map(_is_record, history)):
             raise self.damaged("history")
-        done, asked = len(history), self.model.n_iter
+        done, asked = len(history), self.model.max_iter
         if done > asked:
-            raise self.other(f"{done} iterations are done, and n_iter={asked} asks for fewer")
+            raise self.other(f"{done} iterations are done, and max_iter={asked} asks for fewer")
         for name, now, then in (("A", start.A, A), ("B", start.B, B)):
             if then.shape[:1] != now.shape[:1] or then.ndim != now.ndim:
                 raise self.damaged(name)

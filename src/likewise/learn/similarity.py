@@ -1,6 +1,5 @@
 """SimilarityLearner: the recommended estimator, with its settings chosen inside `fit`."""
 
-import os
 import warnings
 from contextlib import nullcontext
 from dataclasses import fields, replace
@@ -73,11 +72,6 @@ class SimilarityLearner(SimilarityModel):
         leading directions of the rows to learn in (None is all, but 1,000 for sparse X above 4,096 x 4,096).
     cv : int, splitter, iterable or None, default=None
         Held-out rows as in scikit-learn; None is 30 % of each class, up to four times if that is less than 300 rows.
-    rows : dict or None, default=None
-        Options of `open_rows`, such as {"memory_limit": "2GB"} or {"device": "cuda"}.
-    checkpoint : path or None, default=None
-        File written when the settings are chosen and after each round; an existing one is resumed. A pass over rows
-        on disk that takes minutes keeps its sums beside it, in a file that ends in `.sums`.
     random_state : int, RandomState or None, default=None
         Seed of the splits and landmarks; None is a fixed seed.
     verbose : int, default=0
@@ -111,8 +105,6 @@ class SimilarityLearner(SimilarityModel):
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
         "settings": [dict, None],
         "cv": ["cv_object"],
-        "rows": [dict, None],
-        "checkpoint": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -127,8 +119,6 @@ class SimilarityLearner(SimilarityModel):
         n_landmarks: int | None = None,
         settings: dict[str, Any] | None = None,
         cv: Any = None,
-        rows: dict[str, Any] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -139,8 +129,6 @@ class SimilarityLearner(SimilarityModel):
         self.n_landmarks = n_landmarks
         self.settings = settings
         self.cv = cv
-        self.rows = rows
-        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -148,8 +136,9 @@ class SimilarityLearner(SimilarityModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the settings on held-out rows, then learn from all of them; a row of weight w counts as w rows.
 
-        X is what `open_rows` takes. Outside of memory, settings are chosen on a part drawn by class, and the map is
-        learned from sums over blocks of rows, computed where the rows are.
+        X is what `open_rows` takes, or opened by it with a memory limit, a device or a checkpoint. Outside of memory,
+        settings are chosen on a part drawn by class, and the map is learned from sums over blocks of rows, computed
+        where the rows are.
         """
         self._validate_params()
         given = checked_settings(self.settings, UNSEEN_SETTINGS if self.unseen_classes else SETTINGS)
@@ -160,7 +149,9 @@ class SimilarityLearner(SimilarityModel):
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, space.first_scaling), width)
         factory = RegressionFactory(self._few_landmarks(given), **sizes, memory=rows.memory_limit)
-        saved = None if self.checkpoint is None else AnchoredCheckpoint.of(self, rows.engine, rng, unit.mean)
+        saved = None
+        if rows.checkpoint is not None:
+            saved = AnchoredCheckpoint(rows.checkpoint, self, rows.engine, rng, unit.mean)
         choice = None if saved is None else saved.choice()
         if choice is None:
             choice = self._choose(rows, unit, space, factory, rng)
@@ -178,8 +169,7 @@ class SimilarityLearner(SimilarityModel):
 
     def _open_rows(self, X: Any, y: Any, sample_weight: Any, whitening_width: int | None) -> Rows:
         """Wide arrays of other libraries are learned in NumPy: their inner products are fewer than a Gram matrix."""
-        device = (self.rows or {}).get("device")
-        if is_foreign(X) and device is None and (whitening_width or X.ndim != 2 or X.shape[0] < X.shape[1]):
+        if is_foreign(X) and (whitening_width or X.ndim != 2 or X.shape[0] < X.shape[1]):
             X, y, sample_weight = to_host(X), to_host(y), to_host(sample_weight)
         opened = self._open(X, y, sample_weight)
         if whitening_width is not None and opened.where != "memory":

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from likewise.learn.maths.engine import Engine
+from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.solvers import Result, Solution, balanced
-from likewise.learn.maths.steps import Factors
 from likewise.learn.maths.whitening import WhiteningMap
 from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Curve, Done
@@ -127,7 +127,7 @@ def figure2_tasks(run: PaperRun) -> Iterator[Task]:
 def _figure2_work(run: PaperRun, name: str, number: int) -> Done:
     split = run.protocol.split(number)
     model = watched(run.model(name, number)).fit(split.X, split.y)
-    if not model.n_iter_:  # the closed form
+    if not model.history_:  # the closed form
         return Done([Cell(FIGURE2, name, number, 0.0, measured(model, split))])
     steps = enumerate(model.after_each_iteration(), start=1)
     return Done([Cell(FIGURE2, name, number, float(t), measured(step, split)) for t, step in steps])

@@ -81,7 +81,7 @@ def method(name: str, settings: ProtocolSettings, budget: TrainingBudget) -> Met
         return _spec(name, SimilarityLearner)
     if name.startswith("SLR"):
         rank = {} if name == "SLR-Whole" else {"rank": settings.rank}
-        return _spec(name, partial(variant, name), n_iter=settings.n_iter, margins=settings.margins, **rank)
+        return _spec(name, partial(variant, name), max_iter=settings.n_iter, margins=settings.margins, **rank)
     kind, rank = getattr(rivals, name), {"rank": settings.rank}
     match name:
         case "Euclid" | "Cosine":

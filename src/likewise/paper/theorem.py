@@ -346,7 +346,7 @@ def _corollary_work(run: PaperRun, name: str, rank: int, few: bool) -> Done:
 def errors(X: np.ndarray, y: np.ndarray, rank: int, n_iter: int, seed: int = 0) -> list[float]:
     """‖M* - L_T R_Tᵀ‖_F / ‖M*‖_F for T = 1 … n_iter, M* being the best matrix of that rank for the fixed target."""
     best = SLR(rank, adaptive=False, init="fixed").fit(X, y).query_map()
-    model = watched(variant("SLR-Fixed", rank=rank, n_iter=n_iter, random_state=seed)).fit(X, y)
+    model = watched(variant("SLR-Fixed", rank=rank, max_iter=n_iter, random_state=seed)).fit(X, y)
     size = np.linalg.norm(best)
     return [float(np.linalg.norm(best - step.query_map()) / size) for step in model.after_each_iteration()]
 

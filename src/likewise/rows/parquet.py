@@ -1,6 +1,5 @@
 """Rows of a Parquet file that is larger than memory: its vectors are read row group by row group, at every pass."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
@@ -17,25 +16,13 @@ from likewise.rows.table import Table
 _BUFFER = 1 << 20  # bytes of a column that are read at a time: without it a whole row group is
 
 
-def from_parquet(path: str | os.PathLike[str], vector: str = "embedding", *, label: str | None = None) -> Table:
-    """Vectors in a Parquet file, which stay there, with its labels, ids and metadata, for `fit` and `Index.build`.
+def is_parquet(path: Path) -> bool:
+    """Whether a file is called a Parquet file."""
+    return path.suffix.lower() in (".parquet", ".pq")
 
-    Parameters
-    ----------
-    path : a file with a column of lists of numbers, all of one length
-    vector : the name of that column
-    label : the column of the labels, if it is not called label, y, target, class or category
 
-    Examples
-    --------
-    >>> import pyarrow as pa, pyarrow.parquet as pq
-    >>> from likewise import SLR, from_parquet
-    >>> X, y = np.random.default_rng(0).standard_normal((60, 4)), np.arange(60) % 3
-    >>> pq.write_table(pa.table({"embedding": list(X), "topic": y}), "rows.parquet")
-    >>> SLR(rank=2).fit(from_parquet("rows.parquet", label="topic")).n_features_in_
-    4
-    """
-    path = Path(path)
+def streamed_parquet(path: Path, vector: str | None = None, label: str | None = None) -> Table:
+    """A Parquet file as a table whose vectors, a column of lists of one length, stay in the file."""
     if not path.is_file():
         raise LikewiseError(f"{path} does not exist")
     return read_parquet(path, vector, label, opened=ParquetRows)

@@ -22,7 +22,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
 from likewise.learn.engines.opening import is_blocks
 from likewise.rows import Table, read_table
-from likewise.rows.parquet import ParquetRows
+from likewise.rows.parquet import ParquetRows, is_parquet, streamed_parquet
 from likewise.rows.sources import check_finite
 from likewise.rows.store import EXTRACTOR, FeatureStore, Item, escape, is_store
 from likewise.search.items import Items, as_items
@@ -48,7 +48,8 @@ def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows:
     """Rows from a store, a table, a path to either, an array or blocks; `probe` is shown a first row of blocks."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        source = FeatureStore.open(path) if is_store(path) else read_table(path)
+        reader = FeatureStore.open if is_store(path) else streamed_parquet if is_parquet(path) else read_table
+        source = reader(path)
     if isinstance(source, FeatureStore):
         return _from_store(source)
     if isinstance(source, Table):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from likewise import SimilarityLearner
+from likewise import SimilarityLearner, open_rows
 
 
 def modes(n: int, d: int, n_classes: int, per_class: int) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +20,9 @@ def modes(n: int, d: int, n_classes: int, per_class: int) -> tuple[np.ndarray, n
 @pytest.mark.parametrize(("limit", "landmarks"), [("500kB", 111), ("20kB", None)])
 def test_the_kernel_is_kept_where_its_landmarks_carry_it(limit: str, landmarks: int | None) -> None:
     X, y = modes(1700, 64, 20, 2)
-    model = SimilarityLearner(scaling="unit", rows={"memory_limit": limit}).fit(X[:1200], y[:1200])
+    model = SimilarityLearner(scaling="unit").fit(open_rows(X[:1200], y[:1200], memory_limit=limit))
     assert (None if model.landmarks_ is None else len(model.landmarks_)) == landmarks
-    other = SimilarityLearner("rbf" if landmarks is None else "linear", scaling="unit", rows={"memory_limit": limit})
-    assert model.score(X[1200:], y[1200:]) > other.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:])
+    other = SimilarityLearner("rbf" if landmarks is None else "linear", scaling="unit")
+    assert model.score(X[1200:], y[1200:]) > other.fit(open_rows(X[:1200], y[:1200], memory_limit=limit)).score(
+        X[1200:], y[1200:]
+    )

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from tests.learn.engines.agreement import WAYS, assert_same, rows
 
-from likewise import SLR
+from likewise import SLR, PairSLR, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine
@@ -47,7 +47,7 @@ def test_every_way_to_fit_gives_the_model_of_numpy(make, way, monkeypatch):
 @libraries
 def test_in_float64_they_agree_to_rounding_and_so_does_the_loss(make):
     X, y = rows(np.float64)
-    numpy, other = SLR(8, n_iter=3).fit(X, y), SLR(8, n_iter=3).fit(make(X), y)
+    numpy, other = SLR(8, max_iter=3).fit(X, y), SLR(8, max_iter=3).fit(make(X), y)
     assert_same(numpy, other, X, 1e-12)
     assert other.history_[-1]["loss"] == pytest.approx(numpy.history_[-1]["loss"], rel=1e-12)
     assert other.components_.dtype == np.float64
@@ -59,8 +59,8 @@ def test_weights_count_as_repetition(make):
     X, y = rows(np.float64)
     weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     for parameters in (
-        {"n_iter": 2},
-        {"n_iter": 2, "compress": "landmarks", "compress_size": 200},
+        {"max_iter": 2},
+        {"max_iter": 2, "compress": "landmarks", "compress_size": 200},
         {"adaptive": False},
     ):
         numpy = SLR(8, **parameters).fit(X, y, weights)
@@ -89,10 +89,12 @@ def test_a_sweep_and_its_sums_are_those_of_the_memory_engine(make, projected):
 def test_labels_may_be_a_tensor_and_the_rows_of_any_number_type():
     torch = pytest.importorskip("torch")
     X, y = rows()
-    plain = SLR(8, n_iter=1).fit(np.rint(4 * X), y)
-    assert_same(plain, SLR(8, n_iter=1).fit(torch.from_numpy(np.rint(4 * X).astype(np.int16)), torch.from_numpy(y)), X)
+    plain = SLR(8, max_iter=1).fit(np.rint(4 * X), y)
+    assert_same(
+        plain, SLR(8, max_iter=1).fit(torch.from_numpy(np.rint(4 * X).astype(np.int16)), torch.from_numpy(y)), X
+    )
     learned = torch.nn.Parameter(torch.from_numpy(X))
-    assert_same(SLR(8, n_iter=1).fit(X, y), SLR(8, n_iter=1).fit(learned, y), X)
+    assert_same(SLR(8, max_iter=1).fit(X, y), SLR(8, max_iter=1).fit(learned, y), X)
 
 
 def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
@@ -108,19 +110,19 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     monkeypatch.setattr(Device, "moved", counted)
     monkeypatch.setattr(array_api, "TILE", (64, 64))
     monkeypatch.setattr(array_api, "_BLOCK", 64)
-    model = SLR(8, n_iter=1, rows={"device": "cpu"}).fit(X, y)
+    model = SLR(8, max_iter=1).fit(open_rows(X, y, device="cpu"))
     assert max(moved) <= max(64 * X.shape[1], X.shape[0] * 8, X.shape[1] ** 2)
-    assert_same(SLR(8, n_iter=1).fit(X, y), model, X)
+    assert_same(SLR(8, max_iter=1).fit(X, y), model, X)
     if not torch.cuda.is_available():
         with pytest.raises(LikewiseError, match="device='cuda' is not available: "):
-            SLR(rows={"device": "cuda"}).fit(X, y)
+            SLR().fit(open_rows(X, y, device="cuda"))
 
 
 @libraries
 def test_both_sides_of_a_foreign_array_are_numpy(make):
     X, y = rows()
-    model = SLR(8, n_iter=1).fit(make(X), y)
-    expected = SLR(8, n_iter=1).fit(X, y)
+    model = SLR(8, max_iter=1).fit(make(X), y)
+    expected = SLR(8, max_iter=1).fit(X, y)
     for sides in (model.transform(make(X)), model.transform_query(make(X)), model.similarity(make(X), make(X[:5]))):
         assert isinstance(sides, np.ndarray)
     assert model.score(make(X), y) == pytest.approx(expected.score(X, y), abs=1e-5)
@@ -133,7 +135,7 @@ import numpy as np, sklearn, torch
 from likewise import SLR
 X, y = torch.randn(60, 5), np.arange(60) % 3
 with sklearn.config_context(array_api_dispatch=True):
-    model = SLR(2, n_iter=1).fit(X, y)
+    model = SLR(2, max_iter=1).fit(X, y)
     for sides in (model.transform(X), model.transform_query(X), model.similarity(X)):
         assert isinstance(sides, torch.Tensor) and sides.device == X.device and sides.dtype == X.dtype
 assert isinstance(model.transform(X), np.ndarray)
@@ -147,10 +149,8 @@ assert isinstance(model.transform(X), np.ndarray)
 def test_what_is_taught_in_other_ways_is_learned_in_numpy(make):
     X, y = rows()
     unknown = np.where(y == 3, -1, y)
-    for model, labels in ((SLR(8, n_iter=2), unknown), (SLR(prior="identity", prior_strength=1.0), y)):
+    for model, labels in ((PairSLR(8, max_iter=2), unknown), (PairSLR(prior="identity", prior_strength=1.0), y)):
         assert_same(model.fit(X, labels), type(model)(**model.get_params()).fit(make(X), labels), X, 1e-6)
-    with pytest.raises(LikewiseError, match="device='cpu' is for one label per row"):
-        SLR(8, rows={"device": "cpu"}).fit(make(X), unknown)
 
 
 @libraries
@@ -172,11 +172,11 @@ def test_devices_and_tiles_are_for_dense_arrays_in_memory():
     pytest.importorskip("torch")
     X, y = rows()
     with pytest.raises(LikewiseError, match="X is csr_array: device is for dense arrays and torch tensors"):
-        SLR(rows={"device": "cpu"}).fit(sp.csr_array(X), y)
+        SLR().fit(open_rows(sp.csr_array(X), y, device="cpu"))
     with pytest.raises(LikewiseError, match="device is for arrays in memory"):
-        SLR(rows={"device": "cpu"}).fit([X], y)
+        SLR().fit(open_rows([X], y, device="cpu"))
     with pytest.raises(LikewiseError, match="device='cpu' is for torch"):
-        SLR(rows={"device": "cpu"}).fit(_strict(X), y)
+        SLR().fit(open_rows(_strict(X), y, device="cpu"))
 
 
 def test_a_sparse_tensor_is_refused_in_words():

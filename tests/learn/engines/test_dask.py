@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.learn.engines.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, rows, slr_of_the_array
+from tests.learn.engines.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, opened, rows, slr_of_the_array
 from tests.learn.test_anchored_checkpoint import stopped_after
 from tests.processes import ready_to_fork
 
-from likewise import SLR, SimilarityLearner
+from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines.dask import DaskEngine, blocks_at_a_time
 from likewise.learn.maths.labels import LabelTarget
@@ -72,8 +72,8 @@ def test_a_dask_array_gives_the_model_of_the_array(client: Any, way: str) -> Non
 def test_the_anchored_model_runs_there_too(client: Any, way: str) -> None:
     X, y = rows()
     y = y % 3 if way == "unseen classes" else y  # fewer than four classes leave nothing to choose, which takes long
-    model = SimilarityLearner(**ANCHORED[way]).fit(da.from_array(X, chunks=(150, D)), y)
-    assert_same(SimilarityLearner(**ANCHORED[way]).fit(X, y), model, X)
+    model = SimilarityLearner(**ANCHORED[way]).fit(opened(way, da.from_array(X, chunks=(150, D)), y))
+    assert_same(SimilarityLearner(**ANCHORED[way]).fit(opened(way, X, y)), model, X)
 
 
 def test_float64_and_weights_agree_closely(client: Any) -> None:
@@ -90,14 +90,14 @@ def test_chunks_of_unknown_size_are_measured(client: Any) -> None:
     X, y = rows()
     chunked = da.from_array(X, chunks=(200, D))
     kept = chunked[da.from_array(y < 5, chunks=200)]
-    assert_same(SLR(rank=6, n_iter=1).fit(X[y < 5], y[y < 5]), SLR(rank=6, n_iter=1).fit(kept, y[y < 5]), X)
+    assert_same(SLR(rank=6, max_iter=1).fit(X[y < 5], y[y < 5]), SLR(rank=6, max_iter=1).fit(kept, y[y < 5]), X)
 
 
 def test_columns_are_met_in_groups_that_a_worker_can_hold(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
     monkeypatch.setattr("likewise.learn.engines.dask._GROUP_BYTES", 20_000)
-    model = SLR(rank=6, n_iter=1).fit(da.from_array(X, chunks=(150, D)), y)
-    assert_same(SLR(rank=6, n_iter=1).fit(X, y), model, X, 1e-9)
+    model = SLR(rank=6, max_iter=1).fit(da.from_array(X, chunks=(150, D)), y)
+    assert_same(SLR(rank=6, max_iter=1).fit(X, y), model, X, 1e-9)
 
 
 def _engine(X: np.ndarray, y: np.ndarray, chunk: int = 100) -> Any:
@@ -184,12 +184,12 @@ def test_an_anchored_fit_that_was_stopped_goes_on_there(
     chunked = da.from_array(X, chunks=(150, D))
     fixed = {**ANCHORED["kernel"]["settings"], "raw_weight": 0.1}  # little is left to choose
     options: dict[str, Any] = {"n_landmarks": 60, "scaling": "unit", "settings": fixed}
-    model = SimilarityLearner(**options, checkpoint=tmp_path / "c")
-    stopped_after(3, monkeypatch, lambda: model.fit(chunked, y))
+    model, data = SimilarityLearner(**options), open_rows(chunked, y, checkpoint=tmp_path / "c")
+    stopped_after(3, monkeypatch, lambda: model.fit(data))
     assert read_tensors(tmp_path / "c")[1]["rounds"] == 2
     whole = SimilarityLearner(**options).fit(X, y)
     monkeypatch.setattr("likewise.learn.similarity.choose_setting", None)  # chosen before
-    assert_same(whole, model.fit(chunked, y), X)
+    assert_same(whole, model.fit(data), X)
 
 
 def _received(client: Any) -> dict[Any, int]:
@@ -232,8 +232,8 @@ def test_what_travels_in_a_pass_is_what_the_formula_says(client: Any, monkeypatc
 
 def test_sums_larger_than_a_block_are_added_up_over_blocks_first(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(np.float64)
-    options = {**ANCHORED["as many landmarks as fit"], "rows": {"memory_limit": "1500kB"}}
-    plain = SimilarityLearner(**options).fit(X, y)
+    way, options = "as many landmarks as fit", ANCHORED["as many landmarks as fit"]
+    plain = SimilarityLearner(**options).fit(opened(way, X, y))
     monkeypatch.setattr("likewise.learn.engines.dask._BLOCK_BYTES", 140_000)  # the sums of 193 landmarks are twice that
     asked: list[int] = []
     submit = DaskEngine._submit
@@ -243,7 +243,7 @@ def test_sums_larger_than_a_block_are_added_up_over_blocks_first(client: Any, mo
         return submit(self, function, *arguments)
 
     monkeypatch.setattr(DaskEngine, "_submit", noted)
-    assert_same(plain, SimilarityLearner(**options).fit(da.from_array(X, chunks=(100, D)), y), X, 1e-8)
+    assert_same(plain, SimilarityLearner(**options).fit(opened(way, da.from_array(X, chunks=(100, D)), y)), X, 1e-8)
     assert set(asked) == {0, 1, 2}
     assert blocks_at_a_time(object()) == 1
 
@@ -255,7 +255,7 @@ def test_workers_read_a_file_themselves(client: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", X)
     chunked = dask_rows(tmp_path / "rows.npy")
     assert chunked.numblocks[0] == 8
-    assert_same(SLR(rank=6, n_iter=1).fit(X, y), SLR(rank=6, n_iter=1).fit(chunked, y), X)
+    assert_same(SLR(rank=6, max_iter=1).fit(X, y), SLR(rank=6, max_iter=1).fit(chunked, y), X)
 
 
 def test_the_command_line_learns_on_a_cluster(client: Any, tmp_path: Path) -> None:
@@ -266,13 +266,16 @@ def test_the_command_line_learns_on_a_cluster(client: Any, tmp_path: Path) -> No
 
     X, y = rows()
     store = FeatureStore.write(tmp_path / "x.features", X, ["" if i % 9 == 0 else str(c) for i, c in enumerate(y)])
-    kept, words = np.arange(N) % 9 != 0, ["--method", "slr", "--rank", "6", "--n-iter", "1", "-o", str(tmp_path / "m")]
+    kept, words = (
+        np.arange(N) % 9 != 0,
+        ["--method", "slr", "--rank", "6", "--max-iter", "1", "-o", str(tmp_path / "m")],
+    )
     result = CliRunner().invoke(app, ["fit", str(store.path), "--dask", client.scheduler.address, *words])
     assert result.exit_code == 0, result.stderr
     assert "78 of 700 rows have no label and are left out" in result.stderr
     model = SLR.load(tmp_path / "m")
     assert model.classes_.tolist() == sorted(set(y.tolist()))
-    assert_same(SLR(rank=6, n_iter=1).fit(X[kept], y[kept]), model, X)
+    assert_same(SLR(rank=6, max_iter=1).fit(X[kept], y[kept]), model, X)
     nobody = CliRunner().invoke(app, ["fit", str(store.path), "--dask", "nonsense://nowhere", *words])
     assert nobody.exit_code == 2
     assert "no Dask scheduler answers at 'nonsense://nowhere'" in nobody.stderr

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
-from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, rows
+from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, opened, rows
 
-from likewise import SimilarityLearner
+from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine
@@ -51,7 +51,7 @@ def never_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tensor_gives_the_model_of_the_array(make: Any, way: str) -> None:
     X, y = rows(np.float64)
     plain = anchored_of_the_array(way, np.float64, random_state=1)
-    model = SimilarityLearner(**ANCHORED[way], random_state=1).fit(make(X), y)
+    model = SimilarityLearner(**ANCHORED[way], random_state=1).fit(opened(way, make(X), y))
     assert model.setting_ == pytest.approx(plain.setting_)
     assert_same(plain, model, X, 1e-8)
     assert (model.n_samples_, model.n_features_in_) == X.shape
@@ -128,15 +128,15 @@ def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Device, "moved", counted)
     options = {**ANCHORED["kernel"], "settings": {**ANCHORED["kernel"]["settings"], "n_anchors": 100}}
-    model = SimilarityLearner(**options, rows={"device": "cpu"}).fit(X, y)
+    model = SimilarityLearner(**options).fit(open_rows(X, y, device="cpu"))
     assert 0 < max(moved) <= max(150 * X.shape[1], 60 * 60)  # a block, and the basis of the kernel
     assert_same(SimilarityLearner(**options).fit(X, y), model, X, 2e-5)
     with pytest.raises(LikewiseError, match="device is for arrays in memory"):
-        SimilarityLearner(rows={"device": "cpu"}).fit([X], y)
+        SimilarityLearner().fit(open_rows([X], y, device="cpu"))
     with pytest.raises(LikewiseError, match="whitening_width is for arrays in memory"):
         SimilarityLearner(settings={"whitening_width": 2}).fit([X], y)
     with pytest.raises(LikewiseError, match="device='nowhere' is not available: "):
-        SimilarityLearner(rows={"device": "nowhere"}).fit(X, y)
+        SimilarityLearner().fit(open_rows(X, y, device="nowhere"))
 
 
 @libraries

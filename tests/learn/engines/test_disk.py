@@ -67,7 +67,7 @@ def saved(folder: Path, X: np.ndarray) -> Path:
 def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: type) -> None:
     X, y = rows(dtype)
     tolerance = 1e-5 if dtype == np.float32 else 1e-9
-    on_disk = SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y)
+    on_disk = SLR(**WAYS[way]).fit(open_rows(saved(tmp_path, X), y, memory_limit=SMALL))
     assert_same(slr_of_the_array(way, dtype), on_disk, X, tolerance)
     assert on_disk.n_features_in_ == D
     assert on_disk.components_.dtype == dtype
@@ -75,8 +75,8 @@ def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: ty
 
 def test_losses_are_those_of_the_memory_engine(tmp_path: Path) -> None:
     X, y = rows()
-    ours = SLR(rank=8, n_iter=3, rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y).history_
-    theirs = SLR(rank=8, n_iter=3).fit(X, y).history_
+    ours = SLR(rank=8, max_iter=3).fit(open_rows(saved(tmp_path, X), y, memory_limit=SMALL)).history_
+    theirs = SLR(rank=8, max_iter=3).fit(X, y).history_
     np.testing.assert_allclose([h["loss"] for h in ours], [h["loss"] for h in theirs], rtol=1e-5)
 
 
@@ -84,7 +84,7 @@ def test_losses_are_those_of_the_memory_engine(tmp_path: Path) -> None:
 def test_weights_mean_repetition_and_zero_means_absence(tmp_path: Path, way: str) -> None:
     X, y = rows()
     weights = np.random.default_rng(1).integers(0, 4, N).astype(float)
-    on_disk = SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y, sample_weight=weights)
+    on_disk = SLR(**WAYS[way]).fit(open_rows(saved(tmp_path, X), y, sample_weight=weights, memory_limit=SMALL))
     assert_same(SLR(**WAYS[way]).fit(X, y, sample_weight=weights), on_disk, X)
     assert on_disk.n_samples_ == np.count_nonzero(weights)
 
@@ -100,8 +100,8 @@ def test_the_gallery_goes_to_a_file_where_memory_has_no_room(tmp_path: Path) -> 
     assert isinstance(spilled, SpilledColumns)
     assert isinstance(held, Gallery)
     np.testing.assert_allclose(spilled.linear[0], held.linear[0], rtol=1e-12)
-    assert_same(SLR(rank=7, n_iter=2, rows={"memory_limit": "110kB"}).fit(source.path, y, weights),
-                SLR(rank=7, n_iter=2).fit(X, y, weights), X, 1e-9)  # fmt: skip
+    assert_same(SLR(rank=7, max_iter=2).fit(open_rows(source.path, y, weights, memory_limit="110kB")),
+                SLR(rank=7, max_iter=2).fit(X, y, weights), X, 1e-9)  # fmt: skip
 
 
 def test_each_block_is_read_once_a_pass_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +124,9 @@ def test_each_block_is_read_once_a_pass_and_in_order(tmp_path: Path, monkeypatch
 def test_other_number_types_are_converted_block_by_block(tmp_path: Path, dtype: type) -> None:
     X, y = rows()
     X = np.rint(20 * X / np.abs(X).max() + 100).astype(dtype)
-    on_disk = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(saved(tmp_path, X), y)
+    on_disk = SLR(rank=6, max_iter=2).fit(open_rows(saved(tmp_path, X), y, memory_limit=SMALL))
     assert on_disk.components_.dtype == (np.float64 if dtype == np.int64 else np.float32)
-    assert_same(SLR(rank=6, n_iter=2).fit(X.astype(np.float64), y), on_disk, X.astype(np.float64), 1e-4)
+    assert_same(SLR(rank=6, max_iter=2).fit(X.astype(np.float64), y), on_disk, X.astype(np.float64), 1e-4)
 
 
 def test_a_memmap_is_read_from_its_file_also_as_a_view(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_a_memmap_is_read_from_its_file_also_as_a_view(tmp_path: Path) -> None:
     mapped = np.load(saved(tmp_path, X), mmap_mode="r")
     assert isinstance(open_rows(mapped, y).engine, DiskEngine)
     assert isinstance(open_rows(X, y).engine, MemoryEngine)
-    assert_same(SLR(rank=6, n_iter=2).fit(mapped, y), SLR(rank=6, n_iter=2).fit(X, y), X)
+    assert_same(SLR(rank=6, max_iter=2).fit(mapped, y), SLR(rank=6, max_iter=2).fit(X, y), X)
     view = mapped[100:500][3:]
-    assert_same(SLR(rank=6, n_iter=2).fit(view, y[103:500]), SLR(rank=6, n_iter=2).fit(X[103:500], y[103:500]), X)
+    assert_same(SLR(rank=6, max_iter=2).fit(view, y[103:500]), SLR(rank=6, max_iter=2).fit(X[103:500], y[103:500]), X)
     columns = mapped[:, :10]
-    assert_same(SLR(rank=6, n_iter=2).fit(columns, y), SLR(rank=6, n_iter=2).fit(X[:, :10], y), X[:, :10])
+    assert_same(SLR(rank=6, max_iter=2).fit(columns, y), SLR(rank=6, max_iter=2).fit(X[:, :10], y), X[:, :10])
 
 
 @pytest.mark.parametrize("kind", ["list", "function", "object"])
@@ -152,7 +152,7 @@ def test_blocks_that_come_one_after_the_other_will_do(kind: str) -> None:
 
     blocks: Any = {"list": parts, "function": lambda: iter(parts), "object": Again()}[kind]
     for way in ("all pairs", "landmarks"):
-        assert_same(SLR(**WAYS[way], rows={"memory_limit": SMALL}).fit(blocks, y), SLR(**WAYS[way]).fit(X, y), X)
+        assert_same(SLR(**WAYS[way]).fit(open_rows(blocks, y, memory_limit=SMALL)), SLR(**WAYS[way]).fit(X, y), X)
 
 
 def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_a_store_brings_its_own_labels_and_leaves_out_unlabelled_rows(tmp_path: 
     labels = [("" if i % 10 == 0 else str(c)) for i, c in enumerate(y)]
     store = FeatureStore.write(tmp_path / "x.features", X, labels)
     kept = np.arange(N) % 10 != 0
-    plain = SLR(rank=6, n_iter=2).fit(X[kept], y[kept])
+    plain = SLR(rank=6, max_iter=2).fit(X[kept], y[kept])
     for source in (store, store.path, str(store.path)):
-        model = SLR(rank=6, n_iter=2, rows={"memory_limit": SMALL}).fit(source)
+        model = SLR(rank=6, max_iter=2).fit(open_rows(source, memory_limit=SMALL))
         assert model.classes_.tolist() == plain.classes_.tolist()
         assert_same(plain, model, X)
 
@@ -177,7 +177,7 @@ def test_a_truncated_file_is_named_with_what_it_lacks(tmp_path: Path) -> None:
     with open(path, "r+b") as file:
         file.truncate(5000)
     with pytest.raises(FileFormatError, match=r"it is truncated: its header has shape \(700, 24\)"):
-        SLR(rank=6, checkpoint=model).fit(path, y)
+        SLR(rank=6).fit(open_rows(path, y, checkpoint=model))
     assert os.listdir(tmp_path) == ["rows.npy"]
 
 
@@ -196,7 +196,7 @@ def test_a_value_that_is_not_finite_is_named_by_row_and_byte(tmp_path: Path) -> 
     checkpoint = tmp_path / "checkpoint"
     byte = 128 + 431 * D * 4
     with pytest.raises(LikewiseError, match=rf"rows\.npy: row 431, at byte {byte}, holds NaN or infinity"):
-        SLR(rank=6, rows={"memory_limit": SMALL}, checkpoint=checkpoint).fit(saved(tmp_path, X), y)
+        SLR(rank=6).fit(open_rows(saved(tmp_path, X), y, memory_limit=SMALL, checkpoint=checkpoint))
     assert not checkpoint.exists()
 
 
@@ -233,7 +233,7 @@ def test_files_of_the_wrong_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="y is None, and X brings no labels"):
         SLR(rank=2).fit(saved(tmp_path, X))
     with pytest.raises(LikewiseError, match="memory_limit='1kB' is too little for 700 rows of 24"):
-        SLR(rank=2, rows={"memory_limit": "1kB"}).fit(saved(tmp_path, X), y)
+        SLR(rank=2).fit(open_rows(saved(tmp_path, X), y, memory_limit="1kB"))
     with pytest.raises(LikewiseError, match="compress='gaussian' mixes all rows"):
         SLR(rank=2, compress="gaussian", compress_size=50).fit(saved(tmp_path, X), y)
 
@@ -245,14 +245,14 @@ MEASURED = """
 import json, sys
 import numpy as np
 from pathlib import Path
-from likewise import SLR
+from likewise import SLR, open_rows
 from likewise.learn.engines.disk import DiskEngine
 path, n, rank = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 y = np.arange(n) % 20
 peak = lambda: int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-SLR(rank=rank, n_iter=1).fit(np.random.default_rng(0).standard_normal((400, 64), dtype=np.float32), y[:400])
+SLR(rank=rank, max_iter=1).fit(np.random.default_rng(0).standard_normal((400, 64), dtype=np.float32), y[:400])
 before = peak()
-SLR(rank=rank, n_iter=1, compress="landmarks", compress_size=200, rows={"memory_limit": "24MB"}).fit(path, y)
+SLR(rank=rank, max_iter=1, compress="landmarks", compress_size=200).fit(open_rows(path, y, memory_limit="24MB"))
 print(json.dumps(peak() - before))
 """
 
@@ -273,13 +273,13 @@ def test_memory_stays_within_the_limit_whatever_the_number_of_rows(tmp_path: Pat
 KILLED = """
 import sys
 import numpy as np
-from likewise import SLR
-folder, n_iter = sys.argv[1], int(sys.argv[2])
+from likewise import SLR, open_rows
+folder, max_iter = sys.argv[1], int(sys.argv[2])
 y = np.load(folder + "/y.npy")
-model = SLR(rank=8, n_iter=n_iter, rows={"memory_limit": "150kB"}, checkpoint=folder + "/checkpoint",
-            compress="sample", compress_size=300, random_state=5)
+model = SLR(rank=8, max_iter=max_iter, compress="sample", compress_size=300, random_state=5)
+rows = open_rows(folder + "/rows.npy", y, memory_limit="150kB", checkpoint=folder + "/checkpoint")
 print("ready", flush=True)
-model.fit(folder + "/rows.npy", y).save(folder + "/model.likewise")
+model.fit(rows).save(folder + "/model.likewise")
 """
 
 
@@ -289,8 +289,8 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
     X, y = rows()
     saved(tmp_path, X)
     np.save(tmp_path / "y.npy", y)
-    n_iter, checkpoint = 15, tmp_path / "checkpoint"
-    words = ["-c", KILLED, tmp_path, n_iter]
+    max_iter, checkpoint = 15, tmp_path / "checkpoint"
+    words = ["-c", KILLED, tmp_path, max_iter]
     with Python(*words, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -301,9 +301,9 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_model(tmp_path: Path, seed: i
     if not (tmp_path / "model.likewise").exists():
         ran(*words, check=True)
     resumed = SLR.load(tmp_path / "model.likewise")
-    whole = SLR(
-        rank=8, n_iter=n_iter, rows={"memory_limit": "150kB"}, compress="sample", compress_size=300, random_state=5
-    ).fit(tmp_path / "rows.npy", y)
-    assert resumed.n_iter_ == n_iter
+    whole = SLR(rank=8, max_iter=max_iter, compress="sample", compress_size=300, random_state=5).fit(
+        open_rows(tmp_path / "rows.npy", y, memory_limit="150kB")
+    )
+    assert resumed.n_iter_ == max_iter
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     np.testing.assert_array_equal(resumed.query_components_, whole.query_components_)

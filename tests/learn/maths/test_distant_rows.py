@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, rows
+from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_array, assert_same, opened, rows
 
-from likewise import SimilarityLearner
+from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines.disk import DiskEngine
 from likewise.learn.engines.memory import MemoryEngine
@@ -31,7 +31,7 @@ def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: ty
     X, y = rows(dtype)
     np.save(tmp_path / "rows.npy", X)
     plain = anchored_of_the_array(way, dtype, random_state=1)
-    model = SimilarityLearner(**ANCHORED[way], random_state=1).fit(tmp_path / "rows.npy", y)
+    model = SimilarityLearner(**ANCHORED[way], random_state=1).fit(opened(way, tmp_path / "rows.npy", y))
     assert model.setting_ == pytest.approx(plain.setting_)
     assert_same(plain, model, X, 1e-5 if dtype == np.float32 else 1e-8)
     assert model.n_samples_ == N
@@ -54,7 +54,7 @@ def test_columns_with_two_sums_survive_the_way_through_a_file(tmp_path: Path, mo
     limit = "130kB"
     options = {**ANCHORED["all pairs"], "scaling": "unit"}
     options["settings"] = {**options["settings"], "trust": 0.5}
-    model = SimilarityLearner(**options, rows={"memory_limit": limit}).fit(tmp_path / "rows.npy", y)
+    model = SimilarityLearner(**options).fit(open_rows(tmp_path / "rows.npy", y, memory_limit=limit))
     assert_same(SimilarityLearner(**options).fit(X, y), model, X, 1e-8)
 
 
@@ -69,13 +69,13 @@ def test_settings_are_chosen_on_a_sample_of_every_class(tmp_path: Path) -> None:
     assert np.all(np.diff(places) > 0)
     np.testing.assert_array_equal(X[engine.order[places]], drawn.X)
     np.testing.assert_array_equal(y[engine.order[places]], drawn.row_codes)
-    few = SimilarityLearner(kernel="linear", rows={"memory_limit": "130kB"})
-    assert few._choosing_rows(few._open(tmp_path / "rows.npy", y)) == 130_000 // (40 * 24)
-    assert few.fit(tmp_path / "rows.npy", y).score(X, y) == pytest.approx(
+    model, few = SimilarityLearner(kernel="linear"), open_rows(tmp_path / "rows.npy", y, memory_limit="130kB")
+    assert model._choosing_rows(few) == 130_000 // (40 * 24)
+    assert model.fit(few).score(X, y) == pytest.approx(
         SimilarityLearner(kernel="linear").fit(X, y).score(X, y), abs=0.02
     )
-    many = SimilarityLearner(kernel="linear", rows={"memory_limit": "1TB"})
-    assert many._choosing_rows(many._open(tmp_path / "rows.npy", y)) == MOST_CHOOSING
+    many = open_rows(tmp_path / "rows.npy", y, memory_limit="1TB")
+    assert model._choosing_rows(many) == MOST_CHOOSING
 
 
 def test_the_memory_engine_answers_the_same_questions() -> None:

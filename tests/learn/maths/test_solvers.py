@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from likewise.learn.maths.regressions import Factors, Iterate
 from likewise.learn.maths.solvers import Result, Solution, balanced, run, turn
-from likewise.learn.maths.steps import Factors, Iterate
 
 
 def test_turning_the_factors_does_not_change_the_matrix():

@@ -100,7 +100,9 @@ def test_moderate_rows_are_cut_to_the_exact_leading_directions():
     np.testing.assert_allclose(np.linalg.norm(found.inverse, axis=1), s[:6], rtol=1e-9)
 
 
-@pytest.mark.parametrize("model", [SLR(5, n_iter=3), SLR(None, n_iter=2), SLR(4, adaptive=False, alpha=0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [SLR(5, max_iter=3), SLR(None, max_iter=2), SLR(4, adaptive=False, alpha=0.1)], ids=repr
+)
 def test_slr_on_sparse_rows_is_slr_on_their_reduction(model, small_limit):
     """Exact in the directions kept: learning from X or from X V is one problem."""
     X, y = documents()
@@ -112,7 +114,7 @@ def test_slr_on_sparse_rows_is_slr_on_their_reduction(model, small_limit):
 
 
 @pytest.mark.parametrize(
-    "model", [SLR(5, n_iter=2), SimilarityLearner(n_landmarks=60), SimilarityLearner(unseen_classes=True)]
+    "model", [SLR(5, max_iter=2), SimilarityLearner(n_landmarks=60), SimilarityLearner(unseen_classes=True)]
 )
 def test_large_sparse_rows_are_never_made_dense(model, small_limit, monkeypatch):
     X, y = documents(dtype=np.float32)
@@ -152,7 +154,7 @@ def test_a_tf_idf_pipeline_learns_from_texts(small_limit):
     texts = [
         " ".join(f"word{j}" for j, c in zip(row.indices, row.data, strict=True) for _ in range(int(c))) for row in X
     ]
-    pipeline = make_pipeline(TfidfVectorizer(), SLR(5, n_iter=2)).fit(texts[:200], y[:200])
+    pipeline = make_pipeline(TfidfVectorizer(), SLR(5, max_iter=2)).fit(texts[:200], y[:200])
     assert pipeline.score(texts[200:], y[200:]) > 0.3
     assert pipeline[-1].n_samples_ == 200
 

@@ -9,7 +9,7 @@ import pytest
 from tests.learn.supervision.problems import planted_sides
 from tests.planted import planted, same_label
 
-from likewise import SLR, load
+from likewise import SLR, PairSLR, load
 from likewise.learn.supervision.fitting import holdouts
 from likewise.learn.supervision.reading import Supervision
 from likewise.rows import Relevance, SharedLabels
@@ -26,7 +26,7 @@ def close(A: np.ndarray, B: np.ndarray, tolerance: float = 1e-8) -> None:
 
 @pytest.mark.parametrize("y", [Y, Relevance.from_triples([0, 3, 5], [1, 2, 7], [1, 0, 1])], ids=["labels", "relevance"])
 def test_one_side_may_stay_as_it_is(y):
-    both, query, gallery = (SLR(4, n_iter=2, sides=sides).fit(X, y) for sides in ("both", "query", "gallery"))
+    both, query, gallery = (PairSLR(4, max_iter=2, sides=sides).fit(X, y) for sides in ("both", "query", "gallery"))
     np.testing.assert_array_equal(query.transform(X), X)
     np.testing.assert_array_equal(gallery.transform_query(X), X)
     close(query.transform_query(X), X @ both.query_map(), 1e-10)
@@ -37,11 +37,11 @@ def test_one_side_may_stay_as_it_is(y):
 @pytest.mark.parametrize("sides", ["both", "query", "gallery"])
 def test_a_model_of_two_sides_is_saved_and_loaded(tmp_path, sides):
     Q, G, _, _, relevance = planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
-    model = SLR(3, sides=sides).fit(Q, relevance, gallery=G)
+    model = PairSLR(3, sides=sides).fit(Q, relevance, gallery=G)
     back = load(model.save(tmp_path / "m.likewise"))
     np.testing.assert_array_equal(back.similarity(Q, G), model.similarity(Q, G))
     assert (back.n_features_in_, back.n_gallery_features_, back.query_map().shape) == (8, 5, (8, 5))
-    prior = SLR(3, prior="identity", prior_strength=np.inf).fit(X, Y)
+    prior = PairSLR(3, prior="identity", prior_strength=np.inf).fit(X, Y)
     again = load(prior.save(tmp_path / "p.likewise"))
     np.testing.assert_array_equal(again.transform(X), prior.transform(X))
     assert again.strength_ == np.inf
@@ -49,11 +49,11 @@ def test_a_model_of_two_sides_is_saved_and_loaded(tmp_path, sides):
 
 def test_each_side_has_its_own_width():
     Q, G, _, _, relevance = planted_sides(60, 50, 8, 5, 3, 0.3, seed=2)
-    model = SLR(3).fit(Q, relevance, gallery=G)
+    model = PairSLR(3).fit(Q, relevance, gallery=G)
     assert (model.transform_query(Q).shape, model.transform(G).shape) == ((60, 3), (50, 3))
-    assert list(model.set_output(transform="pandas").transform(G).columns) == ["slr0", "slr1", "slr2"]
+    assert list(model.set_output(transform="pandas").transform(G).columns) == ["pairslr0", "pairslr1", "pairslr2"]
     for use in (model.transform, model.similarity, lambda rows: model.score(rows, np.zeros(60))):
-        with pytest.raises(ValueError, match="gallery has 8 columns: SLR was fitted with a gallery side of 5"):
+        with pytest.raises(ValueError, match="gallery has 8 columns: PairSLR was fitted with a gallery side of 5"):
             use(Q)
 
 
@@ -61,43 +61,41 @@ TRIPLES = Relevance.from_triples([0, 1], [1, 2], [1, 0])
 
 
 BAD = {
-    "shape": (SLR(), X, Relevance(SAME[:, :99]), {}, "relevance has shape (150, 99): expected (150, 150)"),
+    "shape": (PairSLR(), X, Relevance(SAME[:, :99]), {}, "relevance has shape (150, 99): expected (150, 150)"),
     "gallery shape": (
-        SLR(),
+        PairSLR(),
         X,
         Relevance(SAME),
         {"gallery": X[:9]},
         "relevance has shape (150, 150): expected (150, 9)",
     ),
     "labels and gallery": (
-        SLR(),
+        PairSLR(),
         X,
         Y,
         {"gallery": X},
         "gallery is given with a y of type ndarray: expected a Relevance",
     ),
-    "rows": (SLR(), X, np.eye(4)[Y][:99], {}, "y is an indicator of 99 rows: expected 150, as many as X has"),
-    "nothing relevant": (SLR(), X, Relevance.from_pairs([], [(0, 1)]), {}, "relevance holds no relevant pair"),
+    "rows": (PairSLR(), X, np.eye(4)[Y][:99], {}, "y is an indicator of 99 rows: expected 150, as many as X has"),
+    "nothing relevant": (PairSLR(), X, Relevance.from_pairs([], [(0, 1)]), {}, "relevance holds no relevant pair"),
     "widths": (
-        SLR(prior="identity"),
+        PairSLR(prior="identity"),
         X,
         Relevance(SAME),
         {"gallery": X[:, :5]},
         "prior='identity' needs two sides of one width: X has 12 columns and gallery 5",
     ),
-    "compress": (SLR(compress="sample", compress_size=9), X, TRIPLES, {}, "compress='sample' is for one label per row"),
-    "start": (SLR(init="paper"), X, TRIPLES, {}, "init='paper' is for one label per row"),
-    "alpha": (SLR(alpha=1.0, prior="identity"), X, Y, {}, "alpha=1.0 has no meaning with a prior"),
-    "sides": (SLR(sides="left"), X, Y, {}, "The 'sides' parameter of SLR must be a str among"),
+    "alpha": (PairSLR(alpha=1.0, prior="identity"), X, Y, {}, "alpha=1.0 has no meaning with a prior"),
+    "sides": (PairSLR(sides="left"), X, Y, {}, "The 'sides' parameter of PairSLR must be a str among"),
     "weights": (
-        SLR(),
+        PairSLR(),
         X,
         TRIPLES,
         {"sample_weight": np.zeros(150)},
         "Sample weights must contain at least one non-zero number",
     ),
-    "nan": (SLR(), X, TRIPLES, {"gallery": np.where(np.eye(150, 12) == 1, np.nan, X)}, "gallery contains NaN"),
-    "one class left": (SLR(), X, np.where(Y == 0, None, 7), {}, "y has one class only, 7"),
+    "nan": (PairSLR(), X, TRIPLES, {"gallery": np.where(np.eye(150, 12) == 1, np.nan, X)}, "gallery contains NaN"),
+    "one class left": (PairSLR(), X, np.where(Y == 0, None, 7), {}, "y has one class only, 7"),
 }
 
 
@@ -111,9 +109,9 @@ def test_bad_teaching_gets_a_sentence(case):
 @pytest.mark.parametrize("sides", ["both", "query"])
 def test_an_endless_prior_is_the_raw_ranking_and_a_weak_one_is_none(sides):
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    model = SLR(4, prior="identity", prior_strength=np.inf, sides=sides).fit(unit, Y)
+    model = PairSLR(4, prior="identity", prior_strength=np.inf, sides=sides).fit(unit, Y)
     close(model.similarity(unit), unit @ unit.T, 1e-12)
-    firm, weak = (SLR(None, prior="identity", prior_strength=s, sides=sides).fit(unit, Y) for s in (1e6, 1e-9))
+    firm, weak = (PairSLR(None, prior="identity", prior_strength=s, sides=sides).fit(unit, Y) for s in (1e6, 1e-9))
     close(firm.similarity(unit), unit @ unit.T, 1e-3)
     expected = SLR(None, init="paper").fit(unit, Y).similarity(unit)  # which starts from the identity as well
     close(weak.similarity(unit), expected, 0.05)
@@ -121,22 +119,22 @@ def test_an_endless_prior_is_the_raw_ranking_and_a_weak_one_is_none(sides):
 
 def test_with_a_prior_lengths_do_not_matter():
     lengths = np.random.default_rng(0).uniform(0.1, 10, (150, 1))
-    model = SLR(4, prior="identity", prior_strength=3.0)
+    model = PairSLR(4, prior="identity", prior_strength=3.0)
     close(model.fit(X * lengths, Y).similarity(X), model.fit(X, Y).similarity(X))
 
 
 def test_the_strength_is_chosen_and_what_is_unseen_does_not_suffer(digits):
     X, y, *_ = digits
     seen = y < 5
-    model = SLR(prior="identity", n_iter=2).fit(X[seen], y[seen])
-    raw = SLR(prior="identity", prior_strength=np.inf).fit(X[seen], y[seen])
+    model = PairSLR(prior="identity", max_iter=2).fit(X[seen], y[seen])
+    raw = PairSLR(prior="identity", prior_strength=np.inf).fit(X[seen], y[seen])
     assert model.strengths_[0]["strength"] == np.inf
     assert model.score(X[~seen], y[~seen]) >= raw.score(X[~seen], y[~seen]) - 0.003
 
 
 @pytest.mark.parametrize("y", [SharedLabels(np.random.default_rng(0).random((150, 5)) < 0.4), Relevance(SAME)])
 def test_a_prior_is_for_every_kind_of_teaching(y):
-    model = SLR(4, prior="identity", n_iter=2).fit(X, y)
+    model = PairSLR(4, prior="identity", max_iter=2).fit(X, y)
     assert model.strength_ > 0
     assert len(model.strengths_) > 1
 
@@ -144,7 +142,7 @@ def test_a_prior_is_for_every_kind_of_teaching(y):
 def test_what_one_query_taught_leaves_the_others_as_they_were():
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     relevance = Relevance.from_triples([0, 0], [5, 6], [1, 0], shape=(150, 150))
-    model = SLR(4, prior="identity", prior_strength=1e-3, sides="query").fit(unit, relevance)
+    model = PairSLR(4, prior="identity", prior_strength=1e-3, sides="query").fit(unit, relevance)
     S, raw = model.similarity(unit), unit @ unit.T
     assert S[0, 5] > raw[0, 5] + 0.2
     assert S[0, 6] < max(raw[0, 6], 0.1)

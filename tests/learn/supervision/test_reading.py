@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted, same_label
 
-from likewise import SLR
+from likewise import PairSLR
 from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.supervision.reading import Supervision, pair_targets
 from likewise.rows.relevance import Relevance
@@ -20,13 +20,13 @@ SAME = same_label(Y).astype(float)
 
 
 MODELS = [
-    SLR(3),
-    SLR(8),
-    SLR(None, n_iter=4),
-    SLR(5, alpha=0.3),
-    SLR(5, margins=(0.8, 0.2)),
-    SLR(5, adaptive=False),
-    SLR(6, adaptive=False, margins=(0.9, -0.1)),
+    PairSLR(3),
+    PairSLR(8),
+    PairSLR(None, max_iter=4),
+    PairSLR(5, alpha=0.3),
+    PairSLR(5, margins=(0.8, 0.2)),
+    PairSLR(5, adaptive=False),
+    PairSLR(6, adaptive=False, margins=(0.9, -0.1)),
 ]
 
 
@@ -56,14 +56,16 @@ def test_the_same_labels_in_any_form_give_the_same_model(model, form):
 @pytest.mark.parametrize("rank", [4, None])
 def test_weights_mean_repetition_however_labels_are_given(rank):
     weights = np.random.default_rng(0).integers(0, 3, 150).astype(float)
-    model = SLR(rank, n_iter=3)
+    model = PairSLR(rank, max_iter=3)
     expected = model.fit(X, Y, sample_weight=weights).query_map()
     close(model.fit(X, Relevance(SAME), sample_weight=weights).query_map(), expected)
     close(model.fit(X, np.eye(4)[Y], sample_weight=weights).query_map(), expected)
 
 
 @pytest.mark.parametrize("form", ["integers", "objects", "nan", "indicator"])
-@pytest.mark.parametrize("model", [SLR(4, n_iter=3), SLR(None, n_iter=3), SLR(4, adaptive=False, n_iter=3)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [PairSLR(4, max_iter=3), PairSLR(None, max_iter=3), PairSLR(4, adaptive=False, max_iter=3)], ids=repr
+)
 def test_every_way_of_leaving_a_label_out_is_the_same(form, model):
     hidden = np.arange(150) % 3 == 0
     names = np.array([f"class {c}" for c in Y], dtype=object)
@@ -80,38 +82,38 @@ def test_every_way_of_leaving_a_label_out_is_the_same(form, model):
 
 def test_minus_one_and_one_are_two_classes():
     y = np.where(Y < 2, -1, 1)
-    model = SLR(2, n_iter=2).fit(X, y)
+    model = PairSLR(2, max_iter=2).fit(X, y)
     assert model.classes_.tolist() == [-1, 1]
-    close(model.query_map(), SLR(2, n_iter=2).fit(X, Y >= 2).query_map(), 1e-12)
+    close(model.query_map(), PairSLR(2, max_iter=2).fit(X, Y >= 2).query_map(), 1e-12)
 
 
 def test_a_matrix_beside_a_gallery_is_a_relevance():
-    expected = SLR(3).fit(X, Relevance(SAME[:, :20]), gallery=X[:20]).query_map()
-    close(SLR(3).fit(X, SAME[:, :20], gallery=X[:20]).query_map(), expected)
+    expected = PairSLR(3).fit(X, Relevance(SAME[:, :20]), gallery=X[:20]).query_map()
+    close(PairSLR(3).fit(X, SAME[:, :20], gallery=X[:20]).query_map(), expected)
 
 
 @pytest.mark.parametrize("rank", [3, 8, None])
 @pytest.mark.parametrize("graded", [Relevance(SAME, kind="graded"), SharedLabels(np.eye(4)[Y], "jaccard")])
 @pytest.mark.parametrize("adaptive", [True, False])
 def test_graded_labels_are_the_fixed_target(rank, graded, adaptive):
-    expected = SLR(rank, adaptive=False).fit(X, Y).query_map()
-    close(SLR(rank, adaptive=adaptive).fit(X, graded).query_map(), expected)
+    expected = PairSLR(rank, adaptive=False).fit(X, Y).query_map()
+    close(PairSLR(rank, adaptive=adaptive).fit(X, graded).query_map(), expected)
     sparse = Relevance(sp.csr_array(SAME), kind="graded", unstored="irrelevant")
-    close(SLR(rank, adaptive=adaptive).fit(X, sparse).query_map(), expected)
+    close(PairSLR(rank, adaptive=adaptive).fit(X, sparse).query_map(), expected)
 
 
 def test_rows_in_no_pair_are_not_visited_but_count_in_the_gram():
     relevance = Relevance.from_triples([0, 7], [3, 9], [1, 0], shape=(150, 150))
     known = pair_targets(Supervision(X, X, relevance), LabelTarget())
     assert (known.rows.tolist(), known.columns.tolist()) == ([0, 7], [3, 9])
-    assert SLR(4).fit(X, relevance).condition_ == pytest.approx(np.linalg.cond(X))
+    assert PairSLR(4).fit(X, relevance).condition_ == pytest.approx(np.linalg.cond(X))
 
 
 def test_items_that_share_a_label_come_first():
     rng = np.random.default_rng(0)
     Z = rng.random((400, 6)) < 0.3
     rows = Z @ rng.standard_normal((6, 20)) + 0.5 * rng.standard_normal((400, 20))
-    model = SLR(10).fit(rows[:300], Z[:300].astype(int))
+    model = PairSLR(10).fit(rows[:300], Z[:300].astype(int))
     shares = (Z[300:].astype(int) @ Z[300:].T) > 0
     scores = model.similarity(rows[300:])
     assert scores[shares].mean() > scores[~shares].mean() + 0.4
@@ -124,4 +126,4 @@ def test_jaccard_is_regressed_on_itself():
     jaccard = SharedLabels(Z, "jaccard").tile(slice(0, 80), slice(0, 80)).toarray()
     rows = rng.standard_normal((80, 12))
     pinv = np.linalg.pinv(rows)
-    close(SLR(None).fit(rows, SharedLabels(Z, "jaccard")).query_map(), pinv @ jaccard @ pinv.T)
+    close(PairSLR(None).fit(rows, SharedLabels(Z, "jaccard")).query_map(), pinv @ jaccard @ pinv.T)

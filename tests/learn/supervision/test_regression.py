@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.learn.supervision.problems import planted_sides
 
-from likewise import SLR
+from likewise import PairSLR
 from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.maths.whitening import whiten
 from likewise.learn.supervision.learning import problem_of
@@ -23,7 +23,7 @@ from likewise.rows.relevance import Relevance
 def test_a_planted_matrix_is_recovered_from_few_pairs(share, rank, dtype):
     Q, G, S, known, relevance = planted_sides(1000, 800, 20, 30, 5, share, seed=0, dtype=dtype)
     passes_of_an_iteration = 1 if rank is None else 2
-    model = SLR(rank, n_iter=20 // INNER // passes_of_an_iteration).fit(Q, relevance, gallery=G)
+    model = PairSLR(rank, max_iter=20 // INNER // passes_of_an_iteration).fit(Q, relevance, gallery=G)
     scores = model.similarity(Q, G)
     assert scores.dtype == dtype
     assert np.corrcoef(scores[~known], S[~known])[0, 1] >= 0.95

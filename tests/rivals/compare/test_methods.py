@@ -11,7 +11,7 @@ X, y = X[:600], y[:600]
 
 def test_the_model_is_that_of_the_chosen_iterations_learned_from_all_rows() -> None:
     stopped = StoppedSLR(random_state=0).fit(X, y)
-    assert stopped.setting_["n_iter"] in ITERATIONS
+    assert stopped.setting_["max_iter"] in ITERATIONS
     plain = SLR(**stopped.setting_, random_state=0).fit(X, y)
     assert (stopped.transform(X) == plain.transform(X)).all()
     assert (stopped.transform_query(X) == plain.transform_query(X)).all()

@@ -168,7 +168,7 @@ def test_the_rank_is_the_one_that_fit_finds(n: int, d: int, r: int, dtype: type,
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(n, r)) @ rng.normal(size=(r, d))).astype(dtype)
     y = np.arange(n) % 2
-    assert examine(X, y).rank == SLR(rank=None, n_iter=1).fit(X, y).rank_
+    assert examine(X, y).rank == SLR(rank=None, max_iter=1).fit(X, y).rank_
 
 
 def test_blocks_and_one_piece_agree(healthy: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ class MemoryBudget:
         What every fit needs comes first: the d x d Gram matrix with its eigenvectors and their workspace, and some
         numbers per row for labels and order. An eighth goes to a block, up to 32 MB; half of the rest to the gallery.
         """
-        total = in_bytes(DEFAULT_LIMIT if limit is None else limit)
+        total = in_bytes(limit)
         fixed = 6 * 8 * d * d + 40 * n
         row = _COPIES * max(row_bytes, 4 * d)
         if total - fixed < _SMALLEST_ROWS * row:
@@ -75,7 +75,7 @@ class DiskEngine(BlockedEngine):
         codes: np.ndarray,
         n_classes: int,
         weights: np.ndarray | None = None,
-        memory_limit: Any = None,
+        memory_limit: Any = DEFAULT_LIMIT,
     ) -> None:
         n, d = source.shape
         super().__init__(d, working_dtype(source.dtype), codes, n_classes, weights)

@@ -1,8 +1,8 @@
 """The one way in: from whatever holds rows and labels to an engine over them."""
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,14 @@ from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.labels import encode_labels, row_weights
-from likewise.rows.parquet import ParquetRows
+from likewise.rows.parquet import ParquetRows, is_parquet, streamed_parquet
 from likewise.rows.reading import read_table
 from likewise.rows.sources import BlockStream, NpyFile
 from likewise.rows.store import FeatureStore, is_store, read_rows
 from likewise.rows.table import Table, tidy_labels
-from likewise.utils.arrays import is_foreign, to_host
+from likewise.utils.arrays import check_magnitude, is_foreign, to_host
 from likewise.utils.validation import NUMERIC_ROWS, check_X_y, feature_names
 
-_OPTIONS = ("memory_limit", "device")
 Labels = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 """Distinct labels sorted, the class of each row, and weights or None."""
 
@@ -40,6 +39,7 @@ class Rows:
     given_rows : the number, as given, of each row of the engine in label order.
     feature_names : names of the columns, if X was a data frame.
     memory_limit : bytes that work on the rows may take.
+    checkpoint : file that a fit keeps its state in, and is resumed from; None keeps none.
     """
 
     engine: Engine
@@ -49,6 +49,7 @@ class Rows:
     given_rows: np.ndarray
     feature_names: np.ndarray | None = None
     memory_limit: int = DEFAULT_LIMIT
+    checkpoint: Path | None = None
 
     @property
     def n_rows(self) -> int:
@@ -61,19 +62,27 @@ class Rows:
 
 
 def open_rows(
-    X: Any, y: Any = None, sample_weight: Any = None, *, memory_limit: int | str | None = None, device: Any = None
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    memory_limit: int | str | None = None,
+    device: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Rows:
     """Open rows and labels where they are.
 
     Parameters
     ----------
-    X : an array, dense or CSR, or a data frame; a `.npy` file, a feature store, a memmap or blocks of rows (an
-        iterable of them, or a function that returns one), which stay on disk; any other file that `read_table` reads;
+    X : an array, dense or CSR, or a data frame; a `.npy` or Parquet file, a feature store, a memmap or blocks of rows
+        (an iterable of them, or a function that returns one), which stay on disk; another file that `read_table` reads;
         a dask array, which stays on its cluster; or a torch tensor or other array-API array, which stays on its device
     y : one label per row; None takes those of the file or store, whose rows without a label are left out
     sample_weight : (n,) a row of weight w counts as w rows
     memory_limit : bytes, or a size such as "500MB", for rows on disk at a time, and for a kernel; None is 1 GB
     device : a torch device such as "cuda" to which blocks of an array are moved; None keeps X on its own device
+    checkpoint : file that a fit writes after each iteration; an existing one is resumed. A pass over rows on disk that
+        takes minutes keeps its sums next to it, in a file that ends in `.sums`
 
     Examples
     --------
@@ -85,25 +94,32 @@ def open_rows(
     >>> SLR(rank=2).fit(rows).n_features_in_
     4
     """
-    options = checked_options({"memory_limit": memory_limit, "device": device})
-    own, (X, y) = y is None, _with_labels(X, y)
-    place, limit = where(X, options), memory_limit_of(options)
+    limit = DEFAULT_LIMIT if memory_limit is None else in_bytes(memory_limit)
+    if not (device is None or isinstance(device, str) or type(device).__module__ == "torch"):
+        raise LikewiseError(f"device={device!r}: expected a torch device such as 'cuda', or None")
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise LikewiseError(f"checkpoint={checkpoint!r}: expected the path of a file, or None")
+    has_own_labels, (X, y) = y is None, _with_labels(X, y)
+    place = where(X, device)
     if place in ("disk", "dask"):
-        return _distant_rows(X, y, sample_weight, options, own)
-    if place == "array":
+        if device is not None:
+            raise LikewiseError(f"X is {type(X).__name__}: device is for arrays in memory")
+        rows = _distant_rows(X, y, sample_weight, memory_limit or DEFAULT_LIMIT, has_own_labels)
+    elif place == "array":
         from likewise.learn.engines.array_api import ArrayEngine, array_labels
 
         classes, codes, weights = array_labels(X, y, sample_weight)
         engine = ArrayEngine(X, codes, len(classes), weights, device)
-        return Rows(engine, classes, place, codes, engine.order, memory_limit=limit)
-    names = feature_names(X)
-    X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
-    return memory_rows(X, y, sample_weight, names, limit)
+        rows = Rows(engine, classes, place, codes, engine.order)
+    else:
+        names = feature_names(X)
+        X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
+        check_magnitude(X)
+        rows = memory_rows(X, y, sample_weight, names)
+    return replace(rows, memory_limit=limit, checkpoint=None if checkpoint is None else Path(checkpoint))
 
 
-def memory_rows(
-    X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None, limit: int = DEFAULT_LIMIT
-) -> Rows:
+def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
     """Rows that scikit-learn has checked."""
     classes, codes = encode_labels(y)
     weights = row_weights(sample_weight, X, codes)
@@ -111,20 +127,14 @@ def memory_rows(
     order = order if weights is None else order[weights[order] > 0]
     # Sorted once: a block of rows is then a slice, not a copy.
     engine = MemoryEngine(X[order], codes[order], len(classes), None if weights is None else weights[order])
-    return Rows(engine, classes, "memory", codes, order, names, limit)
+    return Rows(engine, classes, "memory", codes, order, names)
 
 
-def memory_limit_of(options: Mapping[str, Any]) -> int:
-    """The limit in bytes that these options set, or the default."""
-    return in_bytes(options["memory_limit"]) if "memory_limit" in options else DEFAULT_LIMIT
-
-
-def where(X: Any, options: Mapping[str, Any] | None = None) -> str:
-    """Where rows are, or would be after `open_rows` with these options: see `Rows.where`."""
+def where(X: Any, device: Any = None) -> str:
+    """Where rows are, or would be after `open_rows` with this device: see `Rows.where`."""
     if is_out_of_core(X):
         return "dask" if _is_dask(X) else "disk"
-    on_device = (options or {}).get("device") is not None
-    return "array" if on_device or (not _is_numpy(X) and is_foreign(X)) else "memory"
+    return "array" if device is not None or (not _is_numpy(X) and is_foreign(X)) else "memory"
 
 
 def is_out_of_core(X: Any) -> bool:
@@ -136,19 +146,6 @@ def is_out_of_core(X: Any) -> bool:
     return (
         isinstance(X, str | os.PathLike | NpyFile | ParquetRows | FeatureStore | Table) or _is_dask(X) or is_blocks(X)
     )
-
-
-def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The options of `open_rows`, by name, each of them valid."""
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    for name in given.keys() - set(_OPTIONS):
-        raise LikewiseError(f"rows has the unknown option {name!r}: expected {' or '.join(_OPTIONS)}")
-    if "memory_limit" in given:
-        in_bytes(given["memory_limit"])
-    device = given.get("device")
-    if not (device is None or isinstance(device, str) or type(device).__module__ == "torch"):
-        raise LikewiseError(f"device={device!r}: expected a torch device such as 'cuda', or None")
-    return given
 
 
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
@@ -164,29 +161,26 @@ def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _opened(path: str | os.PathLike[str], y: Any) -> tuple[Any, Any]:
-    """A `.npy` file or a feature store as a source of rows; any other file as a table."""
+    """A `.npy` file, a feature store or the vectors of a Parquet file as a source of rows; any other as a table."""
     path = Path(path)
     if is_store(path):
         X, labels = read_rows(path)
         return X, labels if y is None else y
     if path.suffix.lower() == ".npy" or NpyFile.is_one(path):
         return NpyFile.open(path), y
-    return read_table(path), y
+    return (streamed_parquet(path) if is_parquet(path) else read_table(path)), y
 
 
-def _distant_rows(X: Any, y: Any, sample_weight: Any, options: Mapping[str, Any], own: bool) -> Rows:
+def _distant_rows(X: Any, y: Any, sample_weight: Any, memory_limit: Any, has_own_labels: bool) -> Rows:
     """Rows on disk, in blocks or on a cluster; one without a label, or of weight zero, counts as absent."""
-    if "device" in options:
-        raise LikewiseError(f"X is {type(X).__name__}: device is for arrays in memory")
-    source, labels = _labelled_source(X, y, sample_weight, own)
-    (classes, codes, weights), limit = labels, memory_limit_of(options)
+    source, (classes, codes, weights) = _labelled_source(X, y, sample_weight, has_own_labels)
     if _is_dask(source):
         from likewise.learn.engines.dask import DaskEngine
 
         cluster = DaskEngine(source, codes, len(classes), weights)
-        return Rows(cluster, classes, "dask", codes, cluster.order, memory_limit=limit)
-    engine = DiskEngine(source, codes, len(classes), weights, options.get("memory_limit"))
-    return Rows(engine, classes, "disk", codes, engine.order, memory_limit=limit)
+        return Rows(cluster, classes, "dask", codes, cluster.order)
+    engine = DiskEngine(source, codes, len(classes), weights, memory_limit)
+    return Rows(engine, classes, "disk", codes, engine.order)
 
 
 def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any, Labels]:

@@ -11,68 +11,33 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 from numpy.random import Generator
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.acceleration import accelerated
-from likewise.learn.maths.engine import Columns, Engine
-from likewise.learn.maths.initialization import fixed_start, label_factors, paper_start
+from likewise.learn.maths.engine import Engine
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.sketches import make_sketch
-from likewise.learn.maths.steps import ClosedFormStep, Factors, Iterate, LeastSquares, SavedIterations, SolverOptions
+from likewise.learn.maths.regressions import (
+    AllPairs,
+    Factors,
+    FixedTarget,
+    Iterate,
+    LeastSquares,
+    SolverOptions,
+    make_sketch,
+)  # fmt: skip
 from likewise.learn.maths.whitening import WhiteningMap
+from likewise.utils.arrays import dense
 from likewise.utils.progress import Advance, progress_bar
 from likewise.utils.threads import single_threaded_blas
 
 log = logging.getLogger("likewise")
 
 
-# -- The regressions --------------------------------------------------------------------------------------------------
-
-
-class AllPairs:
-    """The regression on all pairs of rows, exact; `symmetric` says that K is, as the whole matrix is from labels."""
-
-    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget, symmetric: bool = False) -> None:
-        self.engine, self.whitening, self.target, self.symmetric = engine, whitening, target, symmetric
-        self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
-
-    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
-        """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
-        W, D = self.whitening.W, self.whitening.shrinkage[:, None]
-        UA, self._gallery = self._rows(A), None  # one gallery at a time
-        gallery = self.engine.gallery(W @ B)
-        L, is_projected = (W @ A, False) if UA is None else (UA, True)
-        E, loss = self.engine.sweep(L, gallery, self.target, projected=is_projected, symmetric=self.symmetric)
-        self._gallery = (B, gallery)
-        new = D * A @ (B.T @ (D * B)) - W.T @ E
-        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), float(np.sum((new - A) ** 2)))
-
-    def _rows(self, A: np.ndarray) -> np.ndarray | None:
-        """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
-        if self._gallery is None:
-            return None
-        B, gallery = self._gallery
-        T = B.T @ A
-        if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
-            return None
-        return self.engine.mixture(gallery, T)
-
-
-class FixedTarget:
-    """The regression on a fixed label target, K* = UᵀYU = F diag(w) Fᵀ: subspace iteration, no pair is visited."""
-
-    def __init__(self, F: np.ndarray, weights: np.ndarray, sum_of_squares: float) -> None:
-        self.F, self.weights, self.sum_of_squares = F, weights, sum_of_squares
-
-    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
-        """A ← K* B; the objective is ‖Y‖² - 2 ⟨K, K*⟩ + ‖K‖², ridge included."""
-        new = (self.F * self.weights) @ (self.F.T @ B)
-        objective = self.sum_of_squares - 2 * float(np.sum(A * new)) + float(np.sum((A.T @ A) * (B.T @ B)))
-        return ClosedFormStep(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
+# -- The iterations ---------------------------------------------------------------------------------------------------
 
 
 def whole(problem: LeastSquares, K: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
@@ -138,20 +103,20 @@ class Result:
 def run(
     iterations: Iterator[Iterate],
     start: Factors,
-    n_iter: int,
+    max_iter: int,
     *,
     tol: float = 0.0,
     n_pairs: float = 1.0,
     history: Sequence[dict[str, float]] = (),
     on_iteration: Callable[[Result], object] = lambda result: None,
 ) -> Result:
-    """Iterate until `history` has `n_iter` entries, the loss falls by no more than the share `tol`, or Ctrl-C.
+    """Iterate until `history` has `max_iter` entries, the loss falls by no more than the share `tol`, or Ctrl-C.
 
     `start` is where the iterations begin, `history` what a run before has done, and `n_pairs` what makes an objective
     a loss per pair. `on_iteration` is called with the result so far after each iteration.
     """
     result, began = Result(start, list(history)), time.perf_counter()
-    left = 0 if result.converged(tol) else n_iter - result.n_iter
+    left = 0 if result.converged(tol) else max_iter - result.n_iter
     # One BLAS thread between passes too: after a threaded product its workers spin on and slow the next pass.
     with single_threaded_blas():
         try:
@@ -177,7 +142,79 @@ def learning_bar(steps: int, enabled: bool) -> Iterator[tuple[Advance, Callable[
         yield advance, lambda result: advance(0, f"learning, loss {result.history[-1]['loss']:.4g}")
 
 
+# -- Where the iterations start ----------------------------------------------------------------------------------------
+
+
+def label_factors(engine: Engine, whitening: WhiteningMap, target: LabelTarget) -> tuple[np.ndarray, np.ndarray]:
+    """F and w with UᵀYU = F diag(w) Fᵀ for the label target Y = δ2 11ᵀ + (δ1 - δ2) ZZᵀ: class sums are all it takes."""
+    F = engine.class_sums(whitening.W).T
+    if target.other:
+        F = np.hstack([F, F.sum(axis=1, keepdims=True)])
+    weights = np.full(F.shape[1], target.same - target.other)
+    weights[engine.n_classes :] = target.other
+    return F, weights
+
+
+def fixed_start(
+    F: np.ndarray, weights: np.ndarray, whitening: WhiteningMap, rank: int | None, rng: Generator
+) -> Factors:
+    """K = F diag(w) Fᵀ, the solution for the label target (Eqn. 3).
+
+    For low rank its leading eigenvectors, completed at random if it has fewer than `rank`.
+    """
+    if rank is None:
+        return Factors((F * weights) @ F.T, np.eye(whitening.rank))
+    B = completed(_leading(F, weights, rank), whitening, rank, rng)
+    return Factors((F * weights) @ (F.T @ B), B)
+
+
+def paper_start(engine: Engine, whitening: WhiteningMap, rank: int | None, rng: Generator) -> Factors:
+    """M = I for the whole matrix (Alg. 1); a random subset of the rows on both sides for low rank (Alg. 3)."""
+    if rank is None:
+        return Factors(whitening.inverse @ whitening.inverse.T, np.eye(whitening.rank))
+    chosen = rng.choice(engine.shape[0], min(rank, engine.shape[0]), replace=False)
+    rows = engine.take(chosen).rows(slice(None))
+    L = whitening.inverse @ np.asarray(dense(rows).T, dtype=np.float64)
+    B, T = np.linalg.qr(np.hstack([L, rng.standard_normal((whitening.rank, rank - L.shape[1]))]))
+    return Factors(np.hstack([L, np.zeros((whitening.rank, rank - L.shape[1]))]) @ T.T, B)
+
+
+def _leading(F: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
+    """Eigenvectors of F diag(weights) Fᵀ that belong to its largest eigenvalues in size, through a thin QR of F."""
+    Q, T = np.linalg.qr(F)
+    values, vectors = scipy.linalg.eigh((T * weights) @ T.T)
+    largest = np.argsort(-np.abs(values), kind="stable")[:rank]
+    there = np.abs(values[largest]) > np.abs(values).max() * 1e-12
+    return Q @ vectors[:, largest[there]]
+
+
+def completed(B: np.ndarray, whitening: WhiteningMap, rank: int, rng: Generator) -> np.ndarray:
+    """B with random columns added up to `rank`, orthonormal.
+
+    They are drawn in the input space, so that they do not depend on the choice of eigenvectors in the whitening.
+    """
+    if B.shape[1] == rank:
+        return B
+    drawn = whitening.inverse @ rng.standard_normal((whitening.W.shape[0], rank - B.shape[1]))
+    for _ in range(2):  # twice is enough for orthogonality to rounding
+        drawn, _ = np.linalg.qr(drawn - B @ (B.T @ drawn))
+    return np.hstack([B, drawn])
+
+
 # -- From labelled rows to M ------------------------------------------------------------------------------------------
+
+
+class SavedIterations(Protocol):
+    """Where iterations are kept, so that a fit that was stopped can be resumed."""
+
+    def begin(self, whitening: WhiteningMap) -> None:
+        """The rows are whitened, and nothing is drawn but the start."""
+
+    def resume(self, start: Factors) -> Result:
+        """The iterations kept so far; `start` and none if there are none."""
+
+    def save(self, result: Result) -> None:
+        """Keep the last iteration."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +255,9 @@ def solve(
     engine: Engine, target: LabelTarget, options: SolverOptions, rng: Generator, saved: SavedIterations | None = None
 ) -> Solution:
     """M from labelled rows. A fixed target on all pairs has its solution in closed form; all else iterates."""
-    _check(options, saved)
-    whitening = engine.whiten(options.alpha, options.whitening_width)
+    if options.compress is not None and options.compress_size is None:
+        raise LikewiseError(f"compress={options.compress!r} needs compress_size, the number of rows to compress to")
+    whitening = engine.whiten(options.alpha)
     usable = lowered_rank(options.rank, whitening.rank)
     rank = None if options.rank is None else usable
     factors = label_factors(engine, whitening, target)
@@ -246,8 +284,8 @@ def solve(
 def _iterated(
     engine: Engine, problem: LeastSquares, options: SolverOptions, result: Result, saved: SavedIterations | None
 ) -> Result:
-    iterations = accelerated if options.acceleration else whole if options.rank is None else alternating
-    steps = (options.n_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
+    iterations = whole if options.rank is None else alternating
+    steps = (options.max_iter - result.n_iter) * engine.n_blocks * (1 if options.rank is None else 2)
     rows = float(engine.shape[0] if engine.weights is None else engine.weights.sum())
     with learning_bar(steps, bool(options.verbose)) as (engine.on_block, show):
 
@@ -259,26 +297,12 @@ def _iterated(
         return run(
             iterations(problem, *result.factors),
             result.factors,
-            options.n_iter,
+            options.max_iter,
             tol=options.tol,
             n_pairs=rows**2,
             history=result.history,
             on_iteration=note,
         )
-
-
-def _check(options: SolverOptions, saved: SavedIterations | None) -> None:
-    if options.acceleration is not None and saved is not None:
-        raise LikewiseError(
-            f"acceleration={options.acceleration!r} mixes several iterates and a checkpoint holds one: leave one out"
-        )
-    if options.acceleration is not None and (options.rank is not None or options.compress is not None):
-        raise LikewiseError(
-            f"acceleration={options.acceleration!r} is for the whole matrix over all pairs, a convex problem: "
-            "set rank=None and compress=None"
-        )
-    if options.compress is not None and options.compress_size is None:
-        raise LikewiseError(f"compress={options.compress!r} needs compress_size, the number of rows to compress to")
 
 
 def lowered_rank(asked: int | None, available: int) -> int:

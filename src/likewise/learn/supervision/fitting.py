@@ -1,4 +1,4 @@
-"""`SLR.fit` from relevance, partial or several labels, or a prior of a chosen strength."""
+"""`PairSLR.fit` from relevance, partial or several labels, or a prior of a chosen strength."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.evaluation import graded_ndcg
 from likewise.learn.choose.holdout import class_splits
-from likewise.learn.engines.opening import Rows, checked_options, is_out_of_core
+from likewise.learn.engines.opening import Rows, is_out_of_core
 from likewise.learn.maths.labels import LabelTarget, generator
 from likewise.learn.maths.solvers import Solution
 from likewise.learn.supervision.learning import PairOptions, Prepared, learn, learn_from_prior
@@ -34,7 +34,10 @@ class PairFit(NamedTuple):
 
 def fit_pairs(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any, target: LabelTarget) -> PairFit:
     """Learn M with the parameters of `model`; sets its `n_features_in_` and nothing else."""
-    _check_parameters(model)
+    if model.prior is not None and model.alpha:
+        raise LikewiseError(
+            f"alpha={model.alpha!r} has no meaning with a prior: prior_strength is the ridge towards it"
+        )
     if isinstance(X, Rows) or is_out_of_core(X) or is_out_of_core(gallery):
         raise LikewiseError(
             "X is not an array in memory: a relevance, several labels, unlabelled rows, a gallery or a prior need "
@@ -59,22 +62,6 @@ def _found(given: Supervision, solution: Solution, unit_rows: bool, **more: Any)
     attributes = {"n_samples_": given.X.shape[0], "classes_": given.classes, **more}
     known = {name: value for name, value in attributes.items() if value is not None}
     return PairFit(solution, given.X.dtype, given.gallery.shape[1], unit_rows, known)
-
-
-def _check_parameters(model: Any) -> None:
-    """Raise for parameters that have a meaning for one label per row alone, rather than ignore them."""
-    options = checked_options(model.rows)
-    given = {name: getattr(model, name) for name in ("compress", "acceleration", "whitening_width", "init")}
-    for name, value in {**given, "device": options.get("device")}.items():
-        usual = "fixed" if name == "init" else None
-        if value != usual:
-            raise LikewiseError(
-                f"{name}={value!r} is for one label per row, every row labelled and no prior: leave it at {usual!r}"
-            )
-    if model.prior is not None and model.alpha:
-        raise LikewiseError(
-            f"alpha={model.alpha!r} has no meaning with a prior: prior_strength is the ridge towards it"
-        )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -116,7 +103,7 @@ class _Search:
             Prepared.of(given, whole.target, whole.W_g if given.gallery is whole.given.gallery else None)
             for given, _ in folds
         ]
-        self.tried = {NO_CHANGE: self._scores(NO_CHANGE, n_iter=0)}
+        self.tried = {NO_CHANGE: self._scores(NO_CHANGE, max_iter=0)}
 
     @property
     def for_classes(self) -> bool:
@@ -150,7 +137,7 @@ class _Search:
     def _best_start(self) -> float:
         scores: dict[float, float] = {}
         for strength in FOR_QUERIES:
-            scores[strength] = float(self._scores(strength, n_iter=0).mean())
+            scores[strength] = float(self._scores(strength, max_iter=0).mean())
             if scores[strength] < max(scores.values()):
                 break  # past the best
         return max(scores, key=lambda strength: scores[strength])
@@ -163,14 +150,14 @@ class _Search:
         return strength
 
     def _try(self, strength: float) -> float:
-        self.tried[strength] = self._scores(strength, n_iter=1)
+        self.tried[strength] = self._scores(strength, max_iter=1)
         return self._mean(strength)
 
     def _mean(self, strength: float) -> float:
         return float(self.tried[strength].mean())
 
-    def _scores(self, strength: float, n_iter: int) -> np.ndarray:
-        options, scores = replace(self.options, n_iter=n_iter), []
+    def _scores(self, strength: float, max_iter: int) -> np.ndarray:
+        options, scores = replace(self.options, max_iter=max_iter), []
         for part, (_, score) in zip(self.parts, self.folds, strict=True):
             found = learn_from_prior(part, strength, options)
             if found.result.interrupted:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.labels import LabelTarget, generator
+from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.solvers import Result, Solution, balanced, learning_bar, lowered_rank, run
-from likewise.learn.maths.steps import Factors
 from likewise.learn.maths.whitening import WhiteningMap, whiten
 from likewise.learn.supervision.reading import PairTargets, Supervision, pair_targets
 from likewise.learn.supervision.regression import PairRegression, Side, iterations, moment, started
@@ -20,10 +20,10 @@ from likewise.utils.threads import row_blocks
 
 @dataclass(frozen=True)
 class PairOptions:
-    """The parameters of `SLR` that learning from pairs needs."""
+    """The parameters of `PairSLR` that learning from pairs needs."""
 
     rank: int | None
-    n_iter: int
+    max_iter: int
     tol: float
     alpha: float
     prior_strength: float | None
@@ -111,10 +111,10 @@ def _solve(problem: PairRegression, K: np.ndarray, fixed: bool, scale: float, op
 
 def _iterated(problem: PairRegression, start: Factors, options: PairOptions) -> Result:
     low_rank, n_blocks = options.rank is not None, len(row_blocks(problem.queries.X.shape[0]))
-    with learning_bar(options.n_iter * n_blocks * (2 if low_rank else 1), bool(options.verbose)) as (advance, show):
+    with learning_bar(options.max_iter * n_blocks * (2 if low_rank else 1), bool(options.verbose)) as (advance, show):
         problem.on_step = lambda: advance(n_blocks)
         steps = iterations(problem, start, low_rank)
-        return run(steps, start, options.n_iter, tol=options.tol, n_pairs=problem.pairs.n_pairs, on_iteration=show)
+        return run(steps, start, options.max_iter, tol=options.tol, n_pairs=problem.pairs.n_pairs, on_iteration=show)
 
 
 def problem_of(

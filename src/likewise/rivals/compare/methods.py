@@ -211,7 +211,7 @@ class StoppedSLR:
 
     def fit(self, X: Any, y: np.ndarray) -> Self:
         """Choose on 30 % of each class, then learn from all rows."""
-        grid = [{"n_iter": T} for T in ITERATIONS]
+        grid = [{"max_iter": T} for T in ITERATIONS]
         codes = np.unique(y, return_inverse=True)[1]
         self.setting_ = search_grid(grid, self._candidates, X, codes, self.random_state).best_params
         self.model_ = self._model(self.setting_).fit(X, y)

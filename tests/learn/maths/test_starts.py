@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from tests.planted import planted, same_label
 
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.initialization import completed, fixed_start, label_factors, paper_start
 from likewise.learn.maths.labels import LabelTarget
+from likewise.learn.maths.solvers import completed, fixed_start, label_factors, paper_start
 
 X, Y = planted(60, 7, 3)
 

@@ -7,10 +7,9 @@ from tests.planted import clamp, planted
 
 from likewise import SLR
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.initialization import fixed_start, label_factors
-from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.sketches import LandmarkPairs, SampledPairs, draw_landmarks, landmark_weights
-from likewise.learn.maths.solvers import AllPairs
+from likewise.learn.maths.labels import LabelTarget, draw_landmarks
+from likewise.learn.maths.regressions import AllPairs, GaussianSketch, LandmarkPairs, SampledPairs, landmark_weights
+from likewise.learn.maths.solvers import fixed_start, label_factors
 
 
 def parts(X, y, rank, alpha=0.0):
@@ -74,7 +73,6 @@ def test_a_sampled_step_of_the_whole_matrix_is_line_7_of_algorithm_2():
 
 @pytest.mark.parametrize("rank", [None, 3])
 def test_a_gaussian_step_is_the_papers_least_squares_on_mixtures(rank):
-    from likewise.learn.maths.sketches import GaussianSketch
 
     X, y = planted(70, 9, 4)
     engine, whitening, target, (A, B) = parts(X, y, rank)
@@ -97,8 +95,8 @@ def test_a_gaussian_step_is_the_papers_least_squares_on_mixtures(rank):
 def test_compressed_models_rank_nearly_as_well(compress, rank, dtype, digits):
     X, y, X_test, y_test = digits
     X, X_test = X.astype(dtype), X_test.astype(dtype)
-    model = SLR(rank, compress=compress, compress_size=600, n_iter=3, random_state=0).fit(X, y)
-    exact = SLR(rank, n_iter=3).fit(X, y)
+    model = SLR(rank, compress=compress, compress_size=600, max_iter=3, random_state=0).fit(X, y)
+    exact = SLR(rank, max_iter=3).fit(X, y)
     assert model.score(X_test, y_test) > exact.score(X_test, y_test) - 0.04
 
 
@@ -122,7 +120,7 @@ def test_landmarks_are_drawn_by_class_and_stand_for_the_whole_class():
 def test_a_sample_below_the_rank_of_the_data_is_warned_about():
     X, y = planted(90, 20, 4)
     with pytest.warns(UserWarning, match="compress_size=10 is below the rank of X, 20"):
-        SLR(4, compress="sample", compress_size=10, n_iter=1).fit(X, y)
+        SLR(4, compress="sample", compress_size=10, max_iter=1).fit(X, y)
 
 
 def test_one_seed_gives_one_model():

@@ -1,9 +1,14 @@
-"""The regression on part of the pairs: the Gaussian and sampled sketches of the paper, and landmarks."""
+"""The regressions on the scores of pairs, each with its closed-form step.
+
+On all pairs, or on part of them: the Gaussian and sampled sketches of the paper, and landmarks. A step solves one
+regression: A ← Uᵀ clamp(U A (U B)ᵀ) U B.
+"""
 
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -13,8 +18,100 @@ from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Columns, Engine, EngineInMemory
 from likewise.learn.maths.labels import LabelTarget, draw_landmarks
 from likewise.learn.maths.passes import Gallery
-from likewise.learn.maths.steps import ClosedFormStep, LeastSquares, SolverOptions
 from likewise.learn.maths.whitening import WhiteningMap
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """The parameters of `SLR` that its solver needs."""
+
+    rank: int | None
+    max_iter: int
+    tol: float
+    alpha: float
+    compress: str | None
+    compress_size: int | None
+    init: str
+    verbose: int
+
+
+class Factors(NamedTuple):
+    """Factors of K = A Bᵀ, B orthonormal."""
+
+    A: np.ndarray
+    B: np.ndarray
+
+
+class ClosedFormStep(NamedTuple):
+    """The new A, the objective before the step, and a lower bound on how far the step lowers it."""
+
+    A: np.ndarray
+    objective: float
+    decrease: float
+
+
+class Iterate(NamedTuple):
+    """Factors after an iteration, the objective before it, and an upper bound on the objective after it."""
+
+    A: np.ndarray
+    B: np.ndarray
+    objective: float
+    bound: float
+
+
+class LeastSquares(Protocol):
+    """A regression on the scores of pairs that knows its closed-form step."""
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
+        """A ← Uᵀ clamp(U A (U B)ᵀ) U B, or an estimate of it."""
+
+
+# -- All pairs ---------------------------------------------------------------------------------------------------------
+
+
+class AllPairs:
+    """The regression on all pairs of rows, exact; `symmetric` says that K is, as the whole matrix is from labels."""
+
+    def __init__(self, engine: Engine, whitening: WhiteningMap, target: LabelTarget, symmetric: bool = False) -> None:
+        self.engine, self.whitening, self.target, self.symmetric = engine, whitening, target, symmetric
+        self._gallery: tuple[np.ndarray, Columns] | None = None  # the last B, and U B
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
+        """One exact step, written with the residual E = S - clamp(S): UᵀYUB = D A (BᵀDB) - Uᵀ E U B, D = UᵀU."""
+        W, D = self.whitening.W, self.whitening.shrinkage[:, None]
+        UA, self._gallery = self._rows(A), None  # one gallery at a time
+        gallery = self.engine.gallery(W @ B)
+        L, is_projected = (W @ A, False) if UA is None else (UA, True)
+        E, loss = self.engine.sweep(L, gallery, self.target, projected=is_projected, symmetric=self.symmetric)
+        self._gallery = (B, gallery)
+        new = D * A @ (B.T @ (D * B)) - W.T @ E
+        return ClosedFormStep(new, loss + self.whitening.penalty(A, B), float(np.sum((new - A) ** 2)))
+
+    def _rows(self, A: np.ndarray) -> np.ndarray | None:
+        """U A without a product with X, where A is a mixture of the last B: after a turn of the factors it is."""
+        if self._gallery is None:
+            return None
+        B, gallery = self._gallery
+        T = B.T @ A
+        if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
+            return None
+        return self.engine.mixture(gallery, T)
+
+
+class FixedTarget:
+    """The regression on a fixed label target, K* = UᵀYU = F diag(w) Fᵀ: subspace iteration, no pair is visited."""
+
+    def __init__(self, F: np.ndarray, weights: np.ndarray, sum_of_squares: float) -> None:
+        self.F, self.weights, self.sum_of_squares = F, weights, sum_of_squares
+
+    def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
+        """A ← K* B; the objective is ‖Y‖² - 2 ⟨K, K*⟩ + ‖K‖², ridge included."""
+        new = (self.F * self.weights) @ (self.F.T @ B)
+        objective = self.sum_of_squares - 2 * float(np.sum(A * new)) + float(np.sum((A.T @ A) * (B.T @ B)))
+        return ClosedFormStep(new, max(objective, 0.0), float(np.sum((new - A) ** 2)))
+
+
+# -- Part of the pairs -------------------------------------------------------------------------------------------------
 
 
 @dataclass
