@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from likewise.learn.maths.engine import Engine
+from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.regressions import Factors
 from likewise.learn.maths.solvers import Result, Solution, balanced
 from likewise.learn.maths.whitening import WhiteningMap
@@ -93,7 +93,7 @@ class Watched(SLR):
             solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
             yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
-    def _saved(self, engine: Engine, rng: np.random.Generator) -> "_Kept":
+    def _saved(self, rows: Rows, rng: np.random.Generator) -> "_Kept":
         self._kept = _Kept()
         return self._kept
 
