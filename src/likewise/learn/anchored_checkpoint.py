@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 import likewise
-from likewise.learn.checkpoints import CheckpointFile, facts_of
+from likewise.learn.checkpoints import CheckpointFile
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
 from likewise.learn.engines.partial_sums import PartialSums
-from likewise.learn.maths.engine import Engine
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "setting": (dict,), "seed": (int,), "tried": (list,), "held_out": (dict, type(None)), "rounds": (int,),
@@ -29,8 +28,8 @@ class AnchoredCheckpoint(CheckpointFile):
     eigenbasis tells whether coordinates still mean the same.
     """
 
-    def __init__(self, path: Path, model: Any, engine: Engine, rng: np.random.Generator, mean: np.ndarray) -> None:
-        super().__init__(path, facts_of(model, engine, rng))
+    def __init__(self, path: Path, facts: dict[str, Any], mean: np.ndarray) -> None:
+        super().__init__(path, facts)
         self._tensors: dict[str, np.ndarray] = {"mean": np.asarray(mean, dtype=np.float64)}
         self._card: dict[str, Any] = {}
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from likewise.errors import LikewiseError
 from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
 from likewise.learn.base import SimilarityModel, finite_fit
+from likewise.learn.checkpoints import facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
 from likewise.learn.choose.holdout import given_splits, row_splits
 from likewise.learn.choose.search import CVResults
@@ -151,7 +152,7 @@ class SimilarityLearner(SimilarityModel):
         factory = RegressionFactory(self._few_landmarks(given), **sizes, memory=rows.memory_limit)
         saved = None
         if rows.checkpoint is not None:
-            saved = AnchoredCheckpoint(rows.checkpoint, self, rows.engine, rng, unit.mean)
+            saved = AnchoredCheckpoint(rows.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
         choice = None if saved is None else saved.choice()
         if choice is None:
             choice = self._choose(rows, unit, space, factory, rng)
