@@ -121,7 +121,7 @@ def test_errors_are_sentences(run: Any, library: Path, tmp_path: Path) -> None:
         ((), "INDEX and LABEL are missing"),
         ((library, "cat"), "no item of the index has the label 'cat'; there is 'cats'"),
         ((numbers, "a", "--xmp"), "keywords are for an index of pictures, and this one was built from numbers"),
-        ((library, "cats", "--undo", "x"), "--undo LIST stands alone"),
+        ((library, "cats", "--undo", "x"), "--undo LIST takes no other options"),
         (("--undo", tmp_path / "x"), "x does not exist; expected an undo list"),
         ((library, "cats", "--csv", library), "is a folder: expected a file to write"),
     ):

@@ -33,7 +33,7 @@ def test_splits_are_70_to_30_and_differ_by_number_and_seed() -> None:
 def test_rows_have_length_1_unless_asked_otherwise() -> None:
     protocol = Protocol(_dataset(), ProtocolSettings(), TrainingBudget())
     np.testing.assert_allclose(np.linalg.norm(protocol.split(0).Q, axis=1), 1, rtol=1e-6)
-    plain = protocol.split(0, normalise=False)
+    plain = protocol.split(0, normalize=False)
     np.testing.assert_array_equal(plain.Q, _dataset().X[plain.test])
 
 
@@ -54,9 +54,9 @@ def test_what_is_learned_from_does_not_depend_on_the_test_rows(d: int) -> None:
 def test_both_ways_to_the_principal_components_agree() -> None:
     """Through the covariance of the columns, and, for wide rows, through the Gram matrix of the rows."""
     data = _dataset(d=80)
-    narrow = Protocol(data, ProtocolSettings(components=5, normalise=False), TrainingBudget()).split(0)
+    narrow = Protocol(data, ProtocolSettings(components=5, normalize=False), TrainingBudget()).split(0)
     wide = replace(data, X=np.hstack([data.X, np.zeros((120, 20), np.float32)]))
-    dual = Protocol(wide, ProtocolSettings(components=5, normalise=False), TrainingBudget()).split(0)
+    dual = Protocol(wide, ProtocolSettings(components=5, normalize=False), TrainingBudget()).split(0)
     signs = np.sign(np.sum(narrow.X * dual.X, axis=0))
     np.testing.assert_allclose(narrow.Q, dual.Q * signs, atol=2e-2)  # the dual keeps components as float16
 

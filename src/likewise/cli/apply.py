@@ -24,11 +24,9 @@ def apply(
     xmp: Annotated[bool, Option("--xmp", help="Write the label as a keyword into XMP sidecars.")] = False,
     csv: Annotated[Path | None, Option("--csv", metavar="FILE", help="Write a list of the pictures.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
-    undo: Annotated[
-        Path | None, Option("--undo", metavar="LIST", help="Take back what an undo list says; stands alone.")
-    ] = None,
+    undo: Annotated[Path | None, Option("--undo", metavar="LIST", help="Take back the writes in an undo list.")] = None,
     undo_list: Annotated[
-        Path | None, Option("--undo-list", metavar="FILE", help="Undo list of --xmp. [dim]Default: beside INDEX.[/]")
+        Path | None, Option("--undo-list", metavar="FILE", help="Undo list of --xmp. [dim]Default: next to INDEX.[/]")
     ] = None,
     root: Root = None,
     as_json: AsJson = False,
@@ -100,7 +98,7 @@ def _default_undo_list(index: Path, label: str) -> Path:
 
 def _check_alone(*others: Any) -> None:
     if any(others):
-        raise LikewiseError("--undo LIST stands alone: the list knows the label and the sidecars")
+        raise LikewiseError("--undo LIST takes no other options: the list has the label and the sidecars")
 
 
 def _preview(index: Any, concept: Any) -> dict[str, Any]:

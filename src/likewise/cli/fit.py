@@ -129,7 +129,7 @@ def fit(
 
 
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
-    """Every method by its name on the command line: a class, and the parameters the name stands for."""
+    """Every method by its name on the command line: a class, and the parameters that the name implies."""
     import likewise.rivals as baselines
     from likewise.learn.base import SimilarityModel
 
@@ -228,8 +228,8 @@ def _summary(
 
 def _told(setting: dict[str, Any]) -> dict[str, Any]:
     """A setting in words that users know; how much rows are trusted matters only to a map that adapts."""
-    told = {name.replace("_", " "): value for name, value in setting.items()}
-    return told if told.get("adaptation") else {name: value for name, value in told.items() if name != "trust"}
+    shown = {name.replace("_", " "): value for name, value in setting.items()}
+    return shown if shown.get("adaptation") else {name: value for name, value in shown.items() if name != "trust"}
 
 
 def _report(summary: dict[str, Any], as_json: bool) -> None:

@@ -198,7 +198,7 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
 
 
 def _bytes_per_item(output: Path, n: int) -> float:
-    """The size of the approximate index per item, lists and all; the vectors themselves are beside it."""
+    """The size of the approximate index per item, including its lists but not the vectors themselves."""
     return round(next(output.glob("*/approximate.faiss")).stat().st_size / n, 1)
 
 

@@ -35,7 +35,7 @@ def paper(
     components: Annotated[
         int | None, Option("--components", help="PCA components, 0 for no PCA. [dim]Default: 1000, text 300.[/]", min=0)
     ] = None,
-    normalise: Annotated[bool, Option("--normalise/--no-normalise", help="Scale rows to unit length.")] = True,
+    normalize: Annotated[bool, Option("--normalize/--no-normalize", help="Scale rows to unit length.")] = True,
     extractor: Annotated[str, Option(help="For a folder of pictures: llc or efficientnet-lite0.")] = "llc",
     seed: Annotated[int, Option(help="Seed of the splits and of all methods.", min=0)] = 0,
     as_json: AsJson = False,
@@ -67,7 +67,7 @@ def paper(
         run = prepare(
             dataset, path, output, quick=quick, methods=methods, splits=splits, resume=resume, only=only,
             extractor=extractor, command=shlex.join(["likewise", *sys.argv[1:]]), rank=rank, n_iter=iterations,
-            components=components, normalise=normalise, seed=seed,
+            components=components, normalize=normalize, seed=seed,
         )  # fmt: skip
     if run.journal.damaged:
         note(f"{plural(run.journal.damaged, 'result')} in {run.journal.path} damaged, measured again")

@@ -54,5 +54,5 @@ def pull(
     if as_json:
         found = {"store": without_password(place), "table": table, "file": str(output), "rows": rows, "width": width}
         return emit_json({**found, "columns": columns, "seconds": seconds})
-    beside = f", with {', '.join(columns)}" if columns else ""
-    return say(f"{output}: {plural(rows, 'row')} × {width:,}{beside}; {seconds:.1f} s")
+    metadata = f", with {', '.join(columns)}" if columns else ""
+    return say(f"{output}: {plural(rows, 'row')} × {width:,}{metadata}; {seconds:.1f} s")

@@ -28,7 +28,7 @@ _MOST_CELL = 80  # characters of a title in the table
 
 
 class _Query(NamedTuple):
-    """A name, and an image (path or bytes), a row or id of the index, or raw features; words alone or beside them."""
+    """A name, and an image (path or bytes), a row or id of the index, or raw features; words alone or with these."""
 
     name: str
     image: Any = None
@@ -71,7 +71,7 @@ def search(
     the cosine of the raw features instead, without learning.
 
     --where ranks only the items that pass a condition on the columns of the index: comparisons (== != < <= > >=), in
-    [...], is null, contains, startswith, endswith, and, or, not. A column whose name is no plain word stands between
+    [...], is null, contains, startswith, endswith, and, or, not. A column name that is not a plain word is put in
     backticks.
 
     What is no file is words: likewise search photos.index "a dog on a beach" (extra words; features of
@@ -126,7 +126,7 @@ def search(
 
 
 def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[str]) -> list[_Query]:
-    """All queries in order; `-` stands for what is on standard input."""
+    """All queries in order; `-` reads standard input."""
     from likewise.search.rank import pasted_vector
 
     queries: list[_Query] = []
@@ -150,7 +150,7 @@ def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[s
 
 
 def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: float) -> _Query:
-    """A query with words beside it."""
+    """A query together with words."""
     if not but and not unwanted:
         return query
     own = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
@@ -278,21 +278,21 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> Non
         grid.add_column(name, justify="right")
     numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
     shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
-    columns, beside = [name for name, informative in shown.items() if informative], _beside(index)
-    for name in (*columns, *beside):
+    columns, metadata = [name for name, informative in shown.items() if informative], _metadata_columns(index)
+    for name in (*columns, *metadata):
         grid.add_column(name, overflow="fold")
     if is_worded := ranking.by_name is not None:
         grid.add_column("matched by")
     for place, hit in enumerate(_hits(index, ranking), start=1):
-        found = [*(hit[name] for name in columns), *(hit["metadata"][name] for name in beside)]
-        cells = [Text("" if value is None else printable(str(value)[:_MOST_CELL])) for value in found]
+        values = [*(hit[name] for name in columns), *(hit["metadata"][name] for name in metadata)]
+        cells = [Text("" if value is None else printable(str(value)[:_MOST_CELL])) for value in values]
         likely = [_percent(hit["probability"])] if is_sure else []
         matched = ["name" if hit["by_name"] else "content"] if is_worded else []
         grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells, *matched)
     results().print(grid)
 
 
-def _beside(index: Any) -> list[str]:
+def _metadata_columns(index: Any) -> list[str]:
     """Columns of metadata that are shown in a table: the title, or else the text, and up to two fields."""
     from likewise.search.cards import card_layout
 

@@ -19,7 +19,7 @@ def serve(
         Path, Argument(metavar="PATH", help="Folder of pictures, of features, or an index.", show_default=False)
     ],
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="INDEX", help="Index to write. [dim]Default: beside PATH.[/]")
+        Path | None, Option("--output", "-o", metavar="INDEX", help="Index to write. [dim]Default: next to PATH.[/]")
     ] = None,
     labels: Annotated[
         str | None,
@@ -56,7 +56,7 @@ def serve(
 ) -> None:
     """Serve a web page to search pictures, compare before and after, and teach it by clicking.
 
-    PATH is a folder of pictures: their features go to PATH.features and their index to PATH.index beside it, nothing
+    PATH is a folder of pictures: their features go to PATH.features and their index to PATH.index next to it, nothing
     into PATH itself. With labels (sub-folders, keywords, or a CSV of paths and labels) a similarity is learned from
     them, else pictures are compared by the cosine. Run again, it goes on where it was: new pictures come in, deleted
     ones leave.

@@ -46,7 +46,7 @@ class _SparseSplit:
 
     def __init__(self, run: PaperRun, number: int) -> None:
         train, test = run.protocol.rows(number)
-        scaled = normalize if run.settings.normalise else lambda X: X
+        scaled = normalize if run.settings.normalize else lambda X: X
         self.X, self.Q = (scaled(run.data.X[rows]) for rows in (train, test))
         self.y, self.y_q = run.data.y[train], run.data.y[test]
         self.lsa = lru_cache(maxsize=1)(self._lsa)

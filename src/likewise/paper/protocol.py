@@ -21,7 +21,7 @@ class ProtocolSettings:
     """The settings that decide the results: equal settings on equal data give the same digits."""
 
     seed: int = 0
-    normalise: bool = True
+    normalize: bool = True
     components: int | None = 1000  # of PCA, or of TruncatedSVD for sparse rows; None: no reduction
     pca_on: str = "train"
     rank: int = 100
@@ -100,7 +100,7 @@ class Protocol:
             reduce = _reduction(self.data.X, train if settings.pca_on == "train" else np.arange(len(y)), settings)
             self._kept = {key: PaperSplit(reduce(train), y[train], reduce(test), y[test], test)}
         split = self._kept[key]
-        return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalise else split
+        return replace(split, X=normalize(split.X), Q=normalize(split.Q)) if settings.normalize else split
 
 
 def _reduction(X: Any, fit_on: np.ndarray, settings: ProtocolSettings) -> Callable[[np.ndarray], np.ndarray]:
@@ -143,7 +143,7 @@ def describe(protocol: Protocol) -> list[str]:
     if protocol.is_small:
         seeds += " The matrices are small: BLAS ran on one thread."
     scaled = "Rows are then scaled to unit length for all methods, so Euclidean distance and cosine rank alike."
-    scaling = scaled if settings.normalise else "Rows are not scaled."
+    scaling = scaled if settings.normalize else "Rows are not scaled."
     return [f"{_reduction_in_words(protocol.data.X, settings)} {scaling}", ours, rivals, seeds]
 
 

@@ -254,7 +254,7 @@ class OpenChoice:
 
 def choices(run: PaperRun) -> list[OpenChoice]:
     """The choices that apply to this data set, first that of the tables."""
-    unscaled = OpenChoice("rows not scaled to length 1", CHANGED, {"normalise": not run.settings.normalise})
+    unscaled = OpenChoice("rows not scaled to length 1", CHANGED, {"normalize": not run.settings.normalize})
     options = [OpenChoice("as in the tables", CHANGED), unscaled]
     d, wanted = run.data.X.shape[1], run.settings.components
     if wanted is not None and d > wanted:

@@ -43,7 +43,7 @@ def find_images(folder: StrPath, ignore: Collection[StrPath] = ()) -> tuple[list
     """
     walk = _FolderWalk(Path(folder), ignore)
     walk.run()
-    return sorted(walk.found, key=_by_bytes), sorted(walk.skipped, key=_by_bytes)
+    return sorted(walk.images, key=_by_bytes), sorted(walk.skipped, key=_by_bytes)
 
 
 def _by_bytes(entry: ImageFile | Skipped) -> bytes:
@@ -56,7 +56,7 @@ _READ_ALREADY = "is a link to a folder that has been read already", "linked to a
 
 class _FolderWalk:
     def __init__(self, root: Path, ignore: Collection[StrPath]) -> None:
-        self.root, self.found, self.skipped = root, list[ImageFile](), list[Skipped]()
+        self.root, self.images, self.skipped = root, list[ImageFile](), list[Skipped]()
         self.ignored = {os.path.realpath(path) for path in ignore}
         self.ignored_names = {os.path.basename(path) for path in self.ignored}
         self.seen: set[tuple[int, int]] = set()
@@ -108,7 +108,7 @@ class _FolderWalk:
         elif not stat.S_ISREG(facts.st_mode):
             self.skipped.append(Skipped(relative, "is not a regular file", "not a regular file"))
         elif looks_like_image(entry.path):
-            self.found.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
+            self.images.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
         else:
             self.skipped.append(Skipped(relative, *UNSUPPORTED))
 
@@ -124,7 +124,7 @@ def labels_from_folders(paths: Sequence[str]) -> list[str]:
 
 
 def _wrapping_depth(parts: Sequence[Sequence[str]]) -> int:
-    """How many folders stand around everything."""
+    """The number of folders that contain everything."""
     depth = 0
     while parts and all(len(p) > depth + 1 for p in parts) and len({p[depth] for p in parts}) == 1:
         depth += 1
@@ -175,49 +175,49 @@ def _count_sentence(counts: dict[str, int]) -> str:
 
 def labels_from_file(file: StrPath, folder: StrPath, paths: Iterable[str]) -> tuple[dict[str, str], list[Skipped]]:
     """Labels by path from a CSV of paths and labels, and problems: images without a label, names without an image."""
-    known = set(paths)
-    given: dict[str, set[str]] = {}
+    present = set(paths)
+    labels_of: dict[str, set[str]] = {}
     strangers: set[str] = set()
     for name, label in _label_rows(Path(file)):
-        path = _resolve(name, Path(folder), known)
-        if path in known:
-            given.setdefault(path, set()).add(label)
+        path = _resolve(name, Path(folder), present)
+        if path in present:
+            labels_of.setdefault(path, set()).add(label)
         else:
             strangers.add(path)
     where = Path(file).name
     missing = f"{where} lists it, but there is no such image", "in the label file but not in the folder"
     problems = [Skipped(path, *missing) for path in sorted(strangers)]
     unlabelled = f"{where} gives it no label", "without a label"
-    problems += [Skipped(path, *unlabelled) for path in sorted(known - set(given))]
-    for path, labels in given.items():
+    problems += [Skipped(path, *unlabelled) for path in sorted(present - set(labels_of))]
+    for path, labels in labels_of.items():
         if len(labels) > 1:
             reason = f"{where} gives it {len(labels)} labels: {', '.join(sorted(labels))}"
             problems.append(Skipped(path, reason, "with several labels"))
-    return {path: labels.pop() for path, labels in given.items() if len(labels) == 1}, problems
+    return {path: labels.pop() for path, labels in labels_of.items() if len(labels) == 1}, problems
 
 
 def read_list(file: StrPath, folder: StrPath, paths: Iterable[str]) -> list[str]:
     """The images listed in a text file, one per line; a name that is not among `paths` is an error."""
-    known = set(paths)
+    present = set(paths)
     names = [line for line in _read_text(Path(file)).split("\n") if line.strip()]
-    found = [_resolve(name.rstrip("\r"), Path(folder), known) for name in names]
-    missing = [name for name, path in zip(names, found, strict=True) if path not in known]
+    listed = [_resolve(name.rstrip("\r"), Path(folder), present) for name in names]
+    missing = [name for name, path in zip(names, listed, strict=True) if path not in present]
     if missing:
         raise LikewiseError(f"{file} lists {len(missing)} images that are not in {folder}, the first is {missing[0]!r}")
-    if not found:
+    if not listed:
         raise LikewiseError(f"{file} lists no image")
-    return sorted(set(found), key=os.fsencode)
+    return sorted(set(listed), key=os.fsencode)
 
 
-def _resolve(name: str, folder: Path, known: Collection[str]) -> str:
-    """The path below the folder: as given, unescaped as in `items.csv`, or resolved from elsewhere."""
+def _resolve(name: str, folder: Path, present: Collection[str]) -> str:
+    """The path below the folder: as written, unescaped as in `items.csv`, or resolved from elsewhere."""
     for candidate in (name, unescape(name)):
-        tidy = candidate if candidate in known else os.path.normpath(candidate)
-        if tidy in known:
+        tidy = candidate if candidate in present else os.path.normpath(candidate)
+        if tidy in present:
             return tidy
         for whole in (candidate, os.path.join(os.path.realpath(folder), candidate)):
             relative = os.path.relpath(os.path.realpath(whole), os.path.realpath(folder)).replace(os.sep, "/")
-            if relative in known:
+            if relative in present:
                 return relative
     return name
 

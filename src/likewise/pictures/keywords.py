@@ -80,8 +80,8 @@ def keywords_of(picture: Path) -> tuple[Keywords, str | None]:
     sidecar, problem = find_sidecar(picture), None
     if sidecar is not None:
         try:
-            found = in_xmp(read_sidecar(sidecar))
-            return (found if found.words else embedded_keywords(picture)), None
+            keywords = in_xmp(read_sidecar(sidecar))
+            return (keywords if keywords.words else embedded_keywords(picture)), None
         except XmpError as error:
             problem = str(error)
     return embedded_keywords(picture), problem
@@ -93,7 +93,7 @@ def in_xmp(xmp: Xmp) -> Keywords:
 
 def embedded_keywords(picture: Path) -> Keywords:
     """Keywords inside a picture: of its XMP packet, and of IPTC; none if it cannot be read."""
-    packet, iptc = _found_inside(picture)
+    packet, iptc = _embedded(picture)
     fields = NONE.fields
     if packet:
         with suppress(XmpError):
@@ -102,13 +102,13 @@ def embedded_keywords(picture: Path) -> Keywords:
     return Keywords({**fields, "dc:subject": both} if both else fields)
 
 
-def _found_inside(picture: Path) -> tuple[bytes | None, list[str]]:
+def _embedded(picture: Path) -> tuple[bytes | None, list[str]]:
     """The XMP packet of a picture and its IPTC keywords; of a JPEG only the head is read if it has all of them."""
     try:
         with open(picture, "rb") as file:
             head = file.read(_HEAD)
-        found = _inside(head) if head.startswith(_JPEG) and len(head) == _HEAD else None
-        return found or _inside(read_file(picture)) or (None, [])
+        contents = _inside(head) if head.startswith(_JPEG) and len(head) == _HEAD else None
+        return contents or _inside(read_file(picture)) or (None, [])
     except (OSError, ImageError):
         return None, []
 
@@ -128,10 +128,10 @@ def _inside(data: bytes) -> tuple[bytes | None, list[str]] | None:
 def _iptc(image: Any) -> list[str]:
     from PIL.IptcImagePlugin import getiptcinfo
 
-    found: dict[Any, Any] = getiptcinfo(image) or {}
-    given = found.get(_KEYWORDS) or []
-    words = given if isinstance(given, list) else [given]
-    return [_decoded(word, found.get(_CHARACTER_SET) == _UTF8) for word in words if isinstance(word, bytes)]
+    fields: dict[Any, Any] = getiptcinfo(image) or {}
+    value = fields.get(_KEYWORDS) or []
+    words = value if isinstance(value, list) else [value]
+    return [_decoded(word, fields.get(_CHARACTER_SET) == _UTF8) for word in words if isinstance(word, bytes)]
 
 
 def _decoded(word: bytes, utf8: bool) -> str:
@@ -198,11 +198,11 @@ def labels_from_keywords(
     words, problems = dict[str, list[str]](), list[Skipped]()
     for number, path in enumerate(paths):
         progress("reading keywords", number, len(paths))
-        found, problem = keywords_of(folder / path)
-        words[path] = found.words
+        keywords, problem = keywords_of(folder / path)
+        words[path] = keywords.words
         if problem is not None:
             problems.append(Skipped(path, f"its sidecar {problem}", UNREADABLE))
-    return KeywordLabels(chosen_labels(words), sum(len(found) > 1 for found in words.values()), problems)
+    return KeywordLabels(chosen_labels(words), sum(len(keywords) > 1 for keywords in words.values()), problems)
 
 
 def chosen_labels(words: dict[str, list[str]]) -> dict[str, str]:
@@ -210,9 +210,9 @@ def chosen_labels(words: dict[str, list[str]]) -> dict[str, str]:
 
     A keyword on every picture tells none from another, so any other goes first. Ties go to the first in the alphabet.
     """
-    counts = Counter(word for found in words.values() for word in found)
+    counts = Counter(word for listed in words.values() for word in listed)
 
     def worth(word: str) -> tuple[bool, int, str]:
         return counts[word] == len(words), -counts[word], word
 
-    return {path: min(found, key=worth) if found else "" for path, found in words.items()}
+    return {path: min(listed, key=worth) if listed else "" for path, listed in words.items()}

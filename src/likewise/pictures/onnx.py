@@ -85,9 +85,9 @@ class OnnxExtractor(ImageExtractor):
         if not hasattr(self, "onnx_"):
             self.onnx_ = np.frombuffer(self._read_model(), dtype=np.uint8)
         session = _start(self.onnx_.tobytes())
-        given = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
-        self._live_input = _describe_input(session, given)
-        self._live_output = _choose_output(session, given["output"])
+        parameters = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
+        self._live_input = _describe_input(session, parameters)
+        self._live_output = _choose_output(session, parameters["output"])
         self._live_session = session
         blank = np.zeros((*self._live_input.size, 3), np.uint8)
         self._live_width = self.rows([blank]).shape[1]
@@ -162,7 +162,7 @@ def _inlined(path: Path) -> bytes:
         ) from error
 
 
-def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
+def _describe_input(session: Any, parameters: dict[str, Any]) -> _Input:
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
         shapes = ", ".join(f"{i.name} {i.shape}" for i in inputs)
@@ -174,41 +174,41 @@ def _describe_input(session: Any, given: dict[str, Any]) -> _Input:
     channels = entry.shape[3 if last else 1]
     if isinstance(channels, int) and channels != 3:
         raise LikewiseError(f"the model takes {channels} channels; expected 3")
-    mean, std = _normalisation(given, facts)
+    mean, std = _normalisation(parameters, facts)
     return _Input(
         name=entry.name,
         batch=entry.shape[0] if isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None,
-        size=_size(given["size"], entry.shape[1:3] if last else entry.shape[2:4]),
+        size=_size(parameters["size"], entry.shape[1:3] if last else entry.shape[2:4]),
         channels_last=last,
         dtype=np.dtype(_TYPES[entry.type]),
         mean=mean,
         std=std,
-        crop=_share(given["crop"] if given["crop"] is not None else facts.get("crop", 0.875)),
-        stretch=facts.get("stretch") == "true" if given["stretch"] is None else _flag(given["stretch"]),
+        crop=_share(parameters["crop"] if parameters["crop"] is not None else facts.get("crop", 0.875)),
+        stretch=facts.get("stretch") == "true" if parameters["stretch"] is None else _flag(parameters["stretch"]),
         reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
     )
 
 
-def _size(given: Any, declared: Sequence[Any]) -> tuple[int, int]:
-    """Height and width: as given, if the model agrees; otherwise as in the model; otherwise 224."""
-    pair = given if isinstance(given, Sequence) and not isinstance(given, str) else (given, given)
+def _size(size: Any, declared: Sequence[Any]) -> tuple[int, int]:
+    """Height and width: those of `size`, if the model agrees; otherwise as in the model; otherwise 224."""
+    pair = size if isinstance(size, Sequence) and not isinstance(size, str) else (size, size)
     wanted = tuple(pair or (None, None))
     if len(wanted) != 2 or any(w is not None and not (isinstance(w, int | np.integer) and w > 0) for w in wanted):
-        raise LikewiseError(f"size={given!r} is not a size; expected pixels, or height and width in pixels")
+        raise LikewiseError(f"size={size!r} is not a size; expected pixels, or height and width in pixels")
     fixed = [d if isinstance(d, int) and d > 0 else None for d in declared]
     for want, have in zip(wanted, fixed, strict=True):
         if want and have and want != have:
-            raise LikewiseError(f"size={given!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
+            raise LikewiseError(f"size={size!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
     height, width = (want or have or 224 for want, have in zip(wanted, fixed, strict=True))
     if max(height, width) > MOST_SIDE:
         raise LikewiseError(f"the model takes {height} × {width} pixels; expected at most {MOST_SIDE:,} a side")
     return int(height), int(width)
 
 
-def _normalisation(given: dict[str, Any], facts: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def _normalisation(parameters: dict[str, Any], facts: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
     default = dict(zip(("mean", "std"), _RANGES.get(facts.get("Image.NominalPixelRange", ""), _IMAGENET), strict=True))
-    asked = {name: value for name, value in given.items() if value is not None}
-    mean, std = (_three(name, {**default, **facts, **asked}[name]) for name in ("mean", "std"))
+    chosen = {name: value for name, value in parameters.items() if value is not None}
+    mean, std = (_three(name, {**default, **facts, **chosen}[name]) for name in ("mean", "std"))
     if (std <= 0).any():
         raise LikewiseError(f"std={std.tolist()} must be positive")
     return mean, std

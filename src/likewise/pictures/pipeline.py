@@ -138,8 +138,8 @@ class _Extraction:
         file = None if labels in (None, *LABELS) else labels
         self.labelled_by = escape(os.path.realpath(file)) if file is not None else labels or "folders"
         ignore = [path for path in (self.store, file, fit_on) if path is not None]
-        self.found, self.skipped = find_images(self.folder, ignore)
-        paths = [found.path for found in self.found]
+        self.images, self.skipped = find_images(self.folder, ignore)
+        paths = [image.path for image in self.images]
         if not paths:
             raise LikewiseError(f"{self.folder} contains no image ({FORMAT_NAMES})")
         if file is not None:
@@ -155,8 +155,8 @@ class _Extraction:
     def _labels_from_file(self, file: Any, paths: list[str]) -> None:
         self.labels, problems = labels_from_file(file, self.folder, paths)
         self.skipped += problems
-        self.found = [found for found in self.found if found.path in self.labels]
-        if not self.found:
+        self.images = [image for image in self.images if image.path in self.labels]
+        if not self.images:
             raise LikewiseError(f"labels {file} has no label for any of the {len(paths)} images in {self.folder}")
 
     def go(self, overwrite: bool) -> Summary:
@@ -183,9 +183,9 @@ class _Extraction:
 
     def _open_previous(self, overwrite: bool) -> None:
         self.extractor.prepare()
-        self.asked = self.request()
+        self.settings = self.request()
         self.previous = self._matching_store(overwrite)
-        asked = meta_to_json({**self.asked, "dtype": self.dtype, "max_pixels": self.max_pixels})
+        asked = meta_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
         if not _same(self.work / REQUEST, asked):
             shutil.rmtree(self.work, ignore_errors=True)
             make_folder(self.work)
@@ -201,7 +201,7 @@ class _Extraction:
             if overwrite:
                 return None
             raise
-        if store.meta.get("request") == self.asked and self.dtype in (None, store.meta["dtype"]):
+        if store.meta.get("request") == self.settings and self.dtype in (None, store.meta["dtype"]):
             return store
         if overwrite:
             return None
@@ -226,17 +226,17 @@ class _Extraction:
         self.extractor.save(self.work / EXTRACTOR)
 
     def _fit_paths(self) -> list[str]:
-        return [found.path for found in self.found] if self.fit_on is None else self.fit_on
+        return [image.path for image in self.images] if self.fit_on is None else self.fit_on
 
     def _left_to_do(self) -> list[ImageFile]:
-        header = {"extractor": self.extractor.checksum(), "request": self.asked, "max_pixels": self.max_pixels}
+        header = {"extractor": self.extractor.checksum(), "request": self.settings, "max_pixels": self.max_pixels}
         self.journal = ExtractionJournal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
         items = [] if self.previous is None else self.previous.items
-        self.known = KnownRows(items, {found.path for found in self.found})
+        self.known = KnownRows(items, {image.path for image in self.images})
         done = set(self.journal.finished())
         done |= {read.file for read in self.journal.kept() if self.known.row_of(read) is not None}
         done |= {read.file for read, _ in self.known.unread()}
-        return [found for found in self.found if found not in done]
+        return [image for image in self.images if image not in done]
 
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
         """Rows, files done, kept and skipped of each batch; groups of images run on all threads."""
@@ -252,17 +252,17 @@ class _Extraction:
         done: list[ReadFile] = []
         kept: list[ReadFile] = []
         skipped: list[SkippedFile] = []
-        for found in group:
+        for image in group:
             try:
-                data = read_file(self.folder / found.path)
-                read = ReadFile(found, content_hash(data), date_taken(data))
+                data = read_file(self.folder / image.path)
+                read = ReadFile(image, content_hash(data), date_taken(data))
                 if self.known.row_of(read) is not None:
                     kept.append(read)
                     continue
                 images.append(self._decode(data))
                 done.append(read)
             except ImageError as error:
-                skipped.append(SkippedFile(found, str(error), error.kind))
+                skipped.append(SkippedFile(image, str(error), error.kind))
         blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
         return (self.extractor.rows(images) if images else blank), done, kept, skipped
 
@@ -273,7 +273,7 @@ class _Extraction:
 
     def _finish(self) -> Summary:
         """Write the finished files if anything has changed, and return the summary."""
-        now = set(self.found)
+        now = set(self.images)
         self.skipped += [Skipped(file.path, *why) for file, *why in self.journal.skipped() if file in now]
         self.skipped.sort(key=lambda entry: (os.fsencode(entry.path), entry.reason))
         places = self._places(now)
@@ -282,7 +282,7 @@ class _Extraction:
         if not places:
             list_ = (self.work if is_store(self.store) else self.store) / SKIPPED  # what is there stays as it is
             atomic_write(list_, files[SKIPPED])
-            raise LikewiseError(f"none of the {len(self.found)} images in {self.folder} could be used; see {list_}")
+            raise LikewiseError(f"none of the {len(self.images)} images in {self.folder} could be used; see {list_}")
         same_rows = self.previous is not None and list(places.values()) == list(range(len(self.previous)))
         texts = {**files, META: meta_to_json(meta)}
         if same_rows and all(_same(self.store / name, data) for name, data in texts.items()):
@@ -314,7 +314,7 @@ class _Extraction:
         items = [Item(file.path, self.labels[file.path], file.size, file.mtime_ns, *facts) for file, *facts in order]
         meta = {
             "extractor": self.extractor.describe(),
-            "request": self.asked,
+            "request": self.settings,
             "root": escape(os.path.realpath(self.folder)),
             "labels": self.labelled_by,
             "n_skipped": len(self.skipped),

@@ -264,9 +264,9 @@ def _hidden(picture: Path, sidecar: Path, before: bytes | None) -> Keywords:
     """Keywords that a list in the sidecar hides: inside the picture, or in a sidecar shared with another file."""
     shared = find_sidecar(picture) if before is None else None
     if shared is not None and shared != sidecar:
-        found = in_xmp(read_sidecar(shared))
-        if found != NONE:
-            return found
+        keywords = in_xmp(read_sidecar(shared))
+        if keywords != NONE:
+            return keywords
     return embedded_keywords(picture)
 
 
@@ -300,18 +300,18 @@ def _digest(data: bytes) -> str:
 
 
 class _Folders:
-    """Which sidecar is a picture's own; each folder is listed once."""
+    """The sidecar of each picture; each folder is listed once."""
 
     def __init__(self) -> None:
         self._stems: dict[Path, Counter[str]] = {}
 
     def sidecar(self, picture: Path) -> Path:
         """An existing one; but `photo.xmp` only if it can be no other file's, such as `photo.cr2`."""
-        found = find_sidecar(picture)
-        own = picture.with_name(f"{picture.name}.xmp")
-        if found is None or (found.stem != picture.name and self._of(picture.parent)[picture.stem] > 1):
-            return own
-        return found
+        existing = find_sidecar(picture)
+        default = picture.with_name(f"{picture.name}.xmp")
+        if existing is None or (existing.stem != picture.name and self._of(picture.parent)[picture.stem] > 1):
+            return default
+        return existing
 
     def _of(self, folder: Path) -> Counter[str]:
         if folder not in self._stems:

@@ -38,11 +38,11 @@ class TimmExtractor(ImageExtractor):
         for name, tensor in sorted(model.state_dict().items()):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
-        found = np.frombuffer(digest.digest(), dtype=np.uint8)
-        known: np.ndarray | None = getattr(self, "weights_", None)
-        if known is not None and not np.array_equal(known, found):
+        checksum = np.frombuffer(digest.digest(), dtype=np.uint8)
+        stored: np.ndarray | None = getattr(self, "weights_", None)
+        if stored is not None and not np.array_equal(stored, checksum):
             raise FileFormatError(f"timm:{self.model} has other weights than when this extractor was saved")
-        self.weights_ = found
+        self.weights_ = checksum
         self._live_config = config
         self._live_model = model
         self._live_width = self.rows([np.zeros((8, 8, 3), np.uint8)]).shape[1]
