@@ -2,7 +2,7 @@
 
 usage: python -m benchmarks.comparisons prepare DIR              write the available data sets as DIR/*.npz
        python -m benchmarks.comparisons run DIR [STORE ...]      compare on each, and on labelled feature stores
-       python -m benchmarks.comparisons table DIR [--unseen] [--neighbours]    print the results as Markdown
+       python -m benchmarks.comparisons table DIR [--unseen] [--neighbors]    print the results as Markdown
 
 Digits, wine and breast-cancer come with scikit-learn; newsgroups is read from LIKEWISE_DATA/newsgroups20.npz,
 Fashion-MNIST from the Debian package dataset-fashion-mnist; missing ones are skipped. `run` takes five splits for known
@@ -125,7 +125,7 @@ def main() -> None:
         case ["run", folder, *stores]:
             run(Path(folder), stores)
         case ["table", folder, *rest]:
-            print(table(Path(folder), "unseen" if "--unseen" in rest else "seen", "--neighbours" in rest))
+            print(table(Path(folder), "unseen" if "--unseen" in rest else "seen", "--neighbors" in rest))
         case _:
             sys.exit(__doc__)
 

@@ -74,7 +74,7 @@ def main() -> None:
     photos, rng = Path(sys.argv[1]), np.random.default_rng(0)
     store = FeatureStore.open(sys.argv[2])
     model = SimilarityLearner(random_state=0).fit(store)
-    indexes = {n: Index.build(model, store, neighbours=n) for n in (0, "auto")}
+    indexes = {n: Index.build(model, store, n_neighbors=n) for n in (0, "auto")}
     rows = np.sort(rng.choice(len(store.items), PICTURES, replace=False))
     pictures = [Image.open(photos / store.items[row].path).convert("RGB") for row in rows]
     grid = Table("", "raw cosine", "learned", "learned, with neighbours")

@@ -1,7 +1,7 @@
 """A server of a million items: its start, memory and times, a person in a real browser, and 32 clients at once.
 
 usage: python -m benchmarks.serve_million [--rows 1000000] [--width 128] [--seconds 60] [--folder DIR]
-                                          [--neighbours 0] [--approximate auto] [--no-browser] [--store NAME]
+                                          [--neighbors 0] [--approximate auto] [--no-browser] [--store NAME]
 
 The items are those of `benchmarks.catalogue`, indexed by `likewise index` and served by `likewise serve` in a process
 of its own. Times are from the request to its whole answer, medians of 15. Chromium searches by an id, filters, scrolls
@@ -77,7 +77,7 @@ def built(folder: Path, words: argparse.Namespace) -> tuple[Path, dict[str, Any]
     index, said = folder / "catalogue.index", folder / "catalogue.json"
     if not index.exists():
         table = catalogue.write(folder / "catalogue.parquet", words.rows, words.width)
-        options = ["--neighbours", words.neighbours]
+        options = ["--neighbors", words.neighbours]
         options += [] if words.approximate == "exact" else ["--approximate", words.approximate]
         command = [*LIKEWISE, "index", str(table), "-o", str(index), *options, "--json"]
         said.write_text(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=60, help="how long the clients search; 0 for none")
     parser.add_argument("--folder", type=Path, help="folder for the index; default: a temporary one")
-    parser.add_argument("--neighbours", default="0", help="as of likewise index")
+    parser.add_argument("--neighbors", default="0", help="as of likewise index")
     parser.add_argument("--approximate", default="auto", help="as of likewise index, or exact")
     parser.add_argument("--no-browser", action="store_true")
     parser.add_argument("--shots", type=Path, help="folder for a picture of the map")

@@ -117,7 +117,7 @@ def task(X: np.ndarray, y: np.ndarray, seed: int, worst: bool = True) -> Task:
     """600 pictures in an index, and the marks of four concepts."""
     rng = np.random.default_rng(seed)
     one, two = two_samples(y, rng)
-    index = Index.build(Cosine().fit(X[one]), X[one], neighbours="auto")
+    index = Index.build(Cosine().fit(X[one]), X[one], n_neighbors="auto")
     names = np.unique(y[one])
     concepts = ranked_worst(index, y[one])[:CONCEPTS] if worst else rng.permutation(names)[:CONCEPTS]
     queries = [int(rng.choice(np.flatnonzero(y[one] == name))) for name in concepts]
@@ -281,7 +281,7 @@ def few(store: str, seeds: int) -> Iterator[list[str]]:
 def fitted(store: str, most: int) -> Iterator[list[str]]:
     """Marks and labels on an index under a model that was learned from its rows."""
     X, y, Q, y_q = _split(*stored(store), most)
-    index = Index.build(SimilarityLearner().fit(X, y), X, {"label": y}, neighbours="auto")
+    index = Index.build(SimilarityLearner().fit(X, y), X, {"label": y}, n_neighbors="auto")
     learner = Teacher(index)._learner
     learner.prepare()
     rng = np.random.default_rng(FIRST_SEED)

@@ -31,7 +31,7 @@ CHECKED = ("approximate.faiss", "vectors.npy")
 
 
 def command(rows: Path, index: Path, kind: str) -> list[str]:
-    return [*LIKEWISE, "index", str(rows), "-o", str(index), "--approximate", kind, "--neighbours", "0", "--json"]
+    return [*LIKEWISE, "index", str(rows), "-o", str(index), "--approximate", kind, "--neighbors", "0", "--json"]
 
 
 def killed(words: list[str], times: int, seconds: float) -> int:

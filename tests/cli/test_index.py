@@ -49,7 +49,7 @@ def test_labels_of_their_own_file_approximate_search_and_exports(
     ("words", "message"),
     [
         (["--approximate", "tree"], "--approximate tree: expected hnsw, ivf, ivfpq or auto"),
-        (["--neighbours", "-3"], "--neighbours -3: expected auto, a number of neighbours, or 0 for none"),
+        (["--neighbors", "-3"], "--neighbors -3: expected auto, a number of neighbours, or 0 for none"),
         (["--export", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
     ],
 )
@@ -64,12 +64,12 @@ def test_a_wrong_option_is_one_sentence_and_exits_with_2(
 def test_neighbours_are_chosen_given_or_left_out(
     run: Any, files: Path, model: Path, tmp_path: Path, word: str, k: int | None
 ) -> None:
-    result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word, "--json")
+    result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", word, "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["neighbours"]
-    assert found == (0 if (loaded := load_index(tmp_path / "t.index").neighbours) is None else loaded.k)
+    found = json.loads(result.stdout)["neighbors"]
+    assert found == (0 if (loaded := load_index(tmp_path / "t.index").neighbors) is None else loaded.k)
     assert found in ((0, 5, 10, 20) if k is None else (k,))
-    text = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", word).stdout
+    text = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", word).stdout
     assert ("nearest neighbours" in text) == bool(found)
 
 
@@ -77,9 +77,9 @@ def test_neighbours_of_a_model_that_is_no_cosine_are_one_sentence(run: Any, file
     table = read_table(files / "train.npz")
     model = Euclid().fit(table.X, table.y).save(tmp_path / "e.likewise")
     words = ["index", model, files / "test.npz", "-o", tmp_path / "t.index"]
-    result = run(*words, "--neighbours", "5")
+    result = run(*words, "--neighbors", "5")
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
-    assert "neighbours=5 needs vectors of unit length" in result.stderr
+    assert "n_neighbors=5 needs vectors of unit length" in result.stderr
     assert run(*words).exit_code == 0
 
 
@@ -92,7 +92,7 @@ def test_a_gallery_of_another_width_is_one_sentence(run: Any, model: Path, tmp_p
 
 
 def test_without_a_model_items_are_ranked_by_their_cosine(run: Any, files: Path, tmp_path: Path) -> None:
-    result = run("index", files / "test.npz", "-o", tmp_path / "t.index", "--neighbours", 0)
+    result = run("index", files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", 0)
     assert result.exit_code == 0, result.stderr
     assert "no model given: items are ranked by the cosine of their features; teach it on the page" in result.stderr
     index = load_index(tmp_path / "t.index")
@@ -127,7 +127,7 @@ def test_the_steps_of_a_large_index_are_removed_when_it_is_written(
     run: Any, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("likewise.cli.index.RESUMABLE_FROM", 100)
-    words = ("index", files / "test.npz", "-o", tmp_path / "t.index", "--approximate", "ivf", "--neighbours", "0")
+    words = ("index", files / "test.npz", "-o", tmp_path / "t.index", "--approximate", "ivf", "--neighbors", "0")
     result = run(*words)
     assert result.exit_code == 0
     assert "bytes per item" in result.stdout

@@ -29,7 +29,7 @@ from likewise.pictures import Pixels
 from likewise.rivals import Cosine
 from likewise.rows import FeatureStore
 from likewise.search import Index
-from likewise.search.identity import ItemRef
+from likewise.search.items import ItemRef
 from likewise.teach import Feedback, Teacher, load_index
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import opened_feedback

@@ -73,7 +73,7 @@ def write_index(folder: Path, approximate: Any = False, neighbours: int = 2) -> 
     items = {"id": [f"i{n}" for n in range(24)], "label": Y, "path": [f"p/{n}.png" for n in range(24)]}
     beside = {"price": [None, *range(23)], "text": [f"text {n}" for n in range(24)], "sold": [True, False] * 12}
     items |= {} if approximate else beside
-    Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, neighbours=neighbours).save(folder)
+    Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, n_neighbors=neighbours).save(folder)
 
 
 def read_index(folder: Path) -> None:
@@ -110,7 +110,7 @@ def write_marks(folder: Path) -> None:
 
 def write_lesson(folder: Path) -> None:
     """As little as can be learned from: where it is damaged it is learned again."""
-    write_index(folder, neighbours=0)
+    write_index(folder, n_neighbors=0)
     index = load_index(folder)
     teacher = Teacher(index, opened_feedback(index))
     teacher.mark(0, [2], right=True)

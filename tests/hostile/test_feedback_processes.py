@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from likewise.search.identity import ItemRef
+from likewise.search.items import ItemRef
 from likewise.teach import Feedback
 from likewise.teach.feedback import Event
 

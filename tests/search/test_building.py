@@ -10,7 +10,7 @@ import pytest
 
 from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
-from likewise.search import Index, building
+from likewise.search import Index, gallery
 from likewise.search.approximate import serialized
 
 
@@ -21,8 +21,8 @@ class Killed(BaseException):
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """A thousand rows in a file, in steps of a hundred."""
-    monkeypatch.setattr(building, "BLOCK", 100)
-    monkeypatch.setattr(building, "_PART", 300)
+    monkeypatch.setattr(gallery, "BLOCK", 100)
+    monkeypatch.setattr(gallery, "_PART", 300)
     X = np.random.default_rng(0).standard_normal((1000, 8)).astype(np.float32)
     np.save(tmp_path / "rows.npy", X)
     return np.load(tmp_path / "rows.npy", mmap_mode="r")
@@ -37,7 +37,7 @@ def test_a_build_that_was_killed_goes_on_to_the_same_index(
     rows: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:
     whole = build(rows, tmp_path / "whole.building")
-    done, original = [], building.atomic_write
+    done, original = [], gallery.atomic_write
 
     def killing(path: Path, data: Any) -> Any:
         done.append(path.name)
@@ -45,10 +45,10 @@ def test_a_build_that_was_killed_goes_on_to_the_same_index(
             raise Killed
         return original(path, data)
 
-    monkeypatch.setattr(building, "atomic_write", killing)
+    monkeypatch.setattr(gallery, "atomic_write", killing)
     with pytest.raises(Killed):
         build(rows, tmp_path / "a.building")
-    monkeypatch.setattr(building, "atomic_write", original)
+    monkeypatch.setattr(gallery, "atomic_write", original)
     again = build(rows, tmp_path / "a.building")
     assert serialized(again.engine) == serialized(whole.engine)
     np.testing.assert_array_equal(again.vectors, whole.vectors)
@@ -88,6 +88,6 @@ def test_a_full_disk_is_a_sentence(rows: np.ndarray, tmp_path: Path, monkeypatch
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(building, "reserve", full)
+    monkeypatch.setattr(gallery, "reserve", full)
     with pytest.raises(LikewiseError, match=r"cannot write .*vectors.npy: No space left on device"):
         build(rows, tmp_path / "a.building")

@@ -16,7 +16,7 @@ from tests.documents import N, columns
 
 from likewise.errors import LikewiseError
 from likewise.rows.columns import Columns
-from likewise.search.conditions import columns_of, parsed, passing
+from likewise.search.filters import columns_of, parsed, passing
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

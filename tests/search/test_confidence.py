@@ -22,7 +22,7 @@ def model():
 
 @pytest.fixture(scope="module", params=[0, 10], ids=["plain", "smoothed"])
 def index(model, request):
-    return Index.build(model, X[GALLERY], {"label": Y[GALLERY]}, neighbours=request.param)
+    return Index.build(model, X[GALLERY], {"label": Y[GALLERY]}, n_neighbors=request.param)
 
 
 def test_probabilities_of_results_come_true(index):

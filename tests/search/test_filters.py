@@ -69,7 +69,7 @@ def test_the_filter_is_applied_before_ranking(folder: Path, kind: str, monkeypat
         pytest.importorskip("faiss")
     index = load_index(folder)
     if kind in ("hnsw", "smoothed"):
-        options: dict[str, Any] = {"approximate": "hnsw"} if kind == "hnsw" else {"neighbours": 5}
+        options: dict[str, Any] = {"approximate": "hnsw"} if kind == "hnsw" else {"n_neighbors": 5}
         index = Index.build(index.model, X, index.items, **options)
     if kind == "taught":
         teacher = Teacher(index)

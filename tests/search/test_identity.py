@@ -12,8 +12,7 @@ import pytest
 from likewise.rivals import Cosine
 from likewise.rows import store as stores
 from likewise.search import Index
-from likewise.search.identity import Identities, ItemRef
-from likewise.search.items import Items, as_items
+from likewise.search.items import Identities, ItemRef, Items, as_items
 from likewise.teach import Feedback, Teacher, load_index, save_index
 
 

@@ -14,9 +14,8 @@ from tests.search.conftest import Digits
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.search import rank as search
-from likewise.search.neighbors import Neighbours, chosen, is_unit, nearest_others, smoothed
+from likewise.search.neighbors import Neighbors, SmoothedGallery, chosen, is_unit, nearest_others, smoothed
 from likewise.search.rank import Exact
-from likewise.search.smoothed_gallery import SmoothedGallery
 
 
 def unit_rows(n: int, r: int, seed: int) -> np.ndarray:
@@ -73,9 +72,9 @@ def test_it_is_the_same_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Neighbours(0), "k=0; expected a whole number of neighbours, at least 1"),
-        (lambda: Neighbours(True), "k=True; expected a whole number"),
-        (lambda: Neighbours(3, -1.0), "power=-1.0; expected a number from 0 to 64"),
+        (lambda: Neighbors(0), "k=0; expected a whole number of neighbours, at least 1"),
+        (lambda: Neighbors(True), "k=True; expected a whole number"),
+        (lambda: Neighbors(3, -1.0), "power=-1.0; expected a number from 0 to 64"),
         (lambda: smoothed(np.eye(3), 2, float("nan")), "power=nan; expected a number"),
     ],
 )
@@ -88,7 +87,7 @@ def test_impossible_settings_get_a_sentence(make, message: str) -> None:
 # The choice
 
 
-def choice(V: np.ndarray, labels=None) -> Neighbours | None:
+def choice(V: np.ndarray, labels=None) -> Neighbors | None:
     return chosen(V, nearest_others(Exact(V), 20), labels)
 
 
@@ -105,7 +104,7 @@ def test_the_power_rises_with_the_cosine_of_any_two_rows(digits: Digits) -> None
     assert (centred.k, round(centred.power, 1)) == (10, 8.0)
     assert raw.power > 20
     same = choice(np.tile(unit_rows(1, 4, 0), (500, 1)))
-    assert same == Neighbours(10, 64.0)
+    assert same == Neighbors(10, 64.0)
 
 
 def test_without_labels_fewer_than_500_rows_are_left_as_they_are() -> None:

@@ -86,10 +86,10 @@ def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any)
 
 
 def test_auto_is_exact_unless_a_search_takes_too_long(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Index.build(index.model, index.raw, approximate="auto", neighbours=0)
+    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
     assert (made.approximate, made.recall) == (False, None)
     monkeypatch.setattr(approximate, "EXACT_SECONDS", 0)
-    made = Index.build(index.model, index.raw, approximate="auto", neighbours=0)
+    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
     assert made.approximate == "hnsw"
     assert made.recall is not None
 
@@ -102,7 +102,7 @@ def test_lists_are_looked_into_until_nearly_all_is_found(index: Index) -> None:
 
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
 def test_lists_that_are_mapped_from_a_file_can_be_saved_again(index: Index, kind: str, tmp_path: Path) -> None:
-    made = Index.build(index.model, index.raw, approximate=kind, neighbours=0)
+    made = Index.build(index.model, index.raw, approximate=kind, n_neighbors=0)
     made.save(tmp_path / "a.index")
     loaded = Index.load(tmp_path / "a.index")
     assert not loaded.vectors.flags.writeable  # mapped

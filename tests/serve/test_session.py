@@ -115,7 +115,7 @@ def test_an_index_of_numbers_is_served_without_pictures(tmp_path: Path, digits: 
 
 def test_rows_and_uploads_are_smoothed_by_the_neighbours_of_the_index(digits: Any) -> None:
     X = np.asarray(digits[2], np.float32)
-    index = Index.build(Cosine().fit(X), X, neighbours=5)
+    index = Index.build(Cosine().fit(X), X, n_neighbors=5)
     space = index.space()
     np.testing.assert_array_equal(space.queries([3, 8]), index.vectors[[3, 8]])
     np.testing.assert_allclose(space.embed(X[:2] + 1), index.space().embed(X[:2] + 1), atol=1e-6)

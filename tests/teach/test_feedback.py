@@ -13,7 +13,7 @@ import pytest
 from tests.search.conftest import killed_while
 
 from likewise.errors import LikewiseError
-from likewise.search.identity import ItemRef
+from likewise.search.items import ItemRef
 from likewise.teach import Feedback
 from likewise.teach.feedback import NAME, Event, feedback_to_csv, outside_name
 from likewise.utils.journal import Journal

@@ -56,7 +56,7 @@ def labelled(digits: Digits) -> tuple[Index, np.ndarray]:
     """Digits under a model that was learned from them: rows of a class are nearly one point."""
     X, y, _, _ = digits
     X, y = X[:600].astype(np.float32), y[:600]
-    return Index.build(SimilarityLearner(random_state=0).fit(X, y), X, {"label": y}, neighbours="auto"), y
+    return Index.build(SimilarityLearner(random_state=0).fit(X, y), X, {"label": y}, n_neighbors="auto"), y
 
 
 def test_coordinates_are_brought_closer_to_zero_on_both_sides():

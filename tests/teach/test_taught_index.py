@@ -40,7 +40,7 @@ def taught(digits: Digits, folder: Path, **options: Any) -> tuple[Index, Index]:
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("neighbours", [0, 5])
 def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_path: Path, neighbours: int) -> None:
-    before, after = taught(digits, tmp_path / "a.index", neighbours=neighbours)
+    before, after = taught(digits, tmp_path / "a.index", n_neighbors=neighbours)
     assert isinstance(after.vectors, LessonVectors)
     assert 0 < len(after.vectors.rows) < 900
     whole: Any = TaughtIndex(before, after.model, after.model._kernel_part(before.plain_vectors), after.labels)  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def test_a_lesson_is_that_of_all_rows_and_is_found_again(digits: Digits, tmp_pat
 
 @pytest.mark.usefixtures("small_limits")
 def test_an_approximate_index_keeps_its_lists_through_a_lesson(digits: Digits, tmp_path: Path) -> None:
-    before, after = taught(digits, tmp_path / "a.index", approximate="ivf", neighbours=0)
+    before, after = taught(digits, tmp_path / "a.index", approximate="ivf", n_neighbors=0)
     assert isinstance(after.engine, LessonEngine)
     assert after.engine.before is before.engine
     assert (after.approximate, after.recall) == ("ivf", before.recall)

@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.rivals import Cosine
 from likewise.search import Index
-from likewise.search.identity import ItemRef
+from likewise.search.items import ItemRef
 from likewise.teach import Feedback, Taught, Teacher, learning, load_index
 from likewise.teach.teacher import in_force
 
@@ -313,7 +313,7 @@ def test_the_last_word_counts(digits: Digits) -> None:
 def folder(gallery: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> Path:
     """A saved index of 300 digits without labels."""
     X = gallery[0][:300]
-    return Index.build(Cosine(centre=True).fit(X), X, neighbours=5).save(tmp_path / "a.index")
+    return Index.build(Cosine(centre=True).fit(X), X, n_neighbors=5).save(tmp_path / "a.index")
 
 
 def taught(folder: Path) -> Teacher:

@@ -88,7 +88,7 @@ def demo(
         from likewise.search import Index
 
         with working("indexing all pictures"):
-            index = Index.build(runs[0].outcome(AFTER).runs[0].model, store, neighbours="auto")
+            index = Index.build(runs[0].outcome(AFTER).runs[0].model, store, n_neighbors="auto")
             files["index"] = index.save(store.path.with_suffix(".index"))
     _emit(runs, caption, files) if as_json else _show(runs, files)
     if open_:

@@ -54,7 +54,7 @@ def index(
         str | None,
         typer.Option(metavar="KIND", help="hnsw, ivf, ivfpq, or auto, where exact is slow. [dim]Default: exact.[/]"),
     ] = None,
-    neighbours: Annotated[
+    neighbors: Annotated[
         str, typer.Option(metavar="K", help="Neighbours that smooth each vector: auto, a number, or 0 for none.")
     ] = "auto",
     export: Annotated[
@@ -93,7 +93,7 @@ def index(
       likewise index docs.likewise docs.parquet -o docs.index --id doc_id
       likewise index shoes.csv --metadata price,size -o shoes.index
       likewise index model.likewise items.parquet -o items.index --approximate hnsw
-      likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbours 0
+      likewise index model.likewise gallery.npy --labels gallery.txt -o gallery.index --neighbors 0
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
     """
     from likewise.search.exports import export as write
@@ -108,7 +108,7 @@ def index(
     model, gallery = _told_apart(first, second)
     rows = _gallery(gallery, (labels, label_column, features, id_column, metadata))
     steps = _workspace(rows, output)
-    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbours(neighbours), steps)
+    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbors(neighbors), steps)
     with working(f"writing {output}"):
         save_index(built, output)
         if steps is not None:
@@ -119,9 +119,9 @@ def index(
     emit_json(summary) if as_json else say(_sentence(summary))
 
 
-def _neighbours(word: str) -> int | str:
+def _neighbors(word: str) -> int | str:
     if word != "auto" and not word.isdecimal():
-        raise LikewiseError(f"--neighbours {word}: expected auto, a number of neighbours, or 0 for none")
+        raise LikewiseError(f"--neighbors {word}: expected auto, a number of neighbours, or 0 for none")
     return word if word == "auto" else int(word)
 
 
@@ -165,14 +165,14 @@ def _fitted(model: str | None, rows: Any) -> Any:
 
 
 def _built(
-    model: Any, rows: Any, gallery: str, approximate: str | None, neighbours: int | str, steps: Path | None
+    model: Any, rows: Any, gallery: str, approximate: str | None, neighbors: int | str, steps: Path | None
 ) -> Any:
     from likewise.search import Index
 
     kind: bool | str = approximate or False
     shows_bar = sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
-        options: dict[str, Any] = {"approximate": kind, "neighbours": neighbours, "workspace": steps}
+        options: dict[str, Any] = {"approximate": kind, "n_neighbors": neighbors, "workspace": steps}
         return Index.build(model, rows, **options, verbose=int(shows_bar))
 
 
@@ -191,7 +191,7 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
         "approximate": built.approximate,
         "recall": built.recall,
         "bytes_per_item": _bytes_per_item(output, len(built)) if built.approximate else None,
-        "neighbours": 0 if built.neighbours is None else built.neighbours.k,
+        "neighbors": 0 if built.neighbors is None else built.neighbors.k,
         "exports": written,
         "seconds": round(seconds, 3),
     }
@@ -208,8 +208,8 @@ def _sentence(summary: dict[str, Any]) -> str:
     if summary["approximate"]:
         text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
         text += f", {summary['bytes_per_item']:g} bytes per item"
-    if summary["neighbours"]:
-        text += f"\neach vector smoothed by its {summary['neighbours']} nearest neighbours"
+    if summary["neighbors"]:
+        text += f"\neach vector smoothed by its {summary['neighbors']} nearest neighbours"
     if summary["metadata"]:
         text += "\nmetadata: " + ", ".join(f"{name} ({kind})" for name, kind in summary["metadata"].items())
     return "\n".join([text, *(f"wrote {path}" for path in summary["exports"])])

@@ -1,4 +1,4 @@
 # The public names, each imported when it is first used: __init__.py reads this file.
-from .encoder import LearnedEncoder as LearnedEncoder
+from .exports import LearnedEncoder as LearnedEncoder
 from .index import Index as Index
-from .neighbors import Neighbours as Neighbours
+from .neighbors import Neighbors as Neighbors

@@ -15,15 +15,12 @@ from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
 from likewise.rows.columns import Columns
 from likewise.search.approximate import Approximate, sampled_recall, suited_kind
-from likewise.search.building import Workspace
 from likewise.search.confidence import Confidence
 from likewise.search.filters import rows_where
-from likewise.search.gallery import EXTRACTOR, as_gallery, embedded, lengths
-from likewise.search.identity import Identities
-from likewise.search.items import Items, as_items
-from likewise.search.neighbors import Neighbours
+from likewise.search.gallery import EXTRACTOR, ResumableBuild, as_gallery, embedded, lengths
+from likewise.search.items import Identities, Items, as_items
+from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
-from likewise.search.smoothed_gallery import SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.storage import live_extractor, read_index, write_index
 
 _SHOWN = 5  # queries and results in a repr
@@ -97,7 +94,7 @@ class BaseIndex:
     """What an index and an index under a lesson have in common: items that can be searched, and their vectors."""
 
     vectors: Any
-    neighbours: Neighbours | None
+    neighbors: Neighbors | None
     folder: Path | None  # where it was loaded from or saved to
     approximate: bool | str
 
@@ -275,10 +272,10 @@ class Index(BaseIndex):
     ----------
     model : SimilarityModel
     raw : (n, d) array of raw features, memory-mapped after `load`
-    vectors : (n, r) float32 array that is searched: the gallery side of the rows, smoothed if `neighbours` says so;
+    vectors : (n, r) float32 array that is searched: the gallery side of the rows, smoothed if `n_neighbors` says so;
         memory-mapped after `load`
     plain_vectors : the same before smoothing, as the model gives it
-    neighbours : Neighbours or None
+    neighbors : Neighbors or None
         The number of neighbours that smooth each vector, and their weighting; None if vectors are plain.
     ids : (n,) array: row numbers, unless the items carry ids of their own
     metadata : Columns or None, the other columns that the items came with
@@ -341,7 +338,7 @@ class Index(BaseIndex):
         items: Any = None,
         *,
         approximate: bool | str = False,
-        neighbours: str | int | Neighbours = 0,
+        n_neighbors: str | int | Neighbors = 0,
         workspace: str | os.PathLike[str] | None = None,
         verbose: int = 0,
     ) -> Self:
@@ -354,23 +351,23 @@ class Index(BaseIndex):
         search takes more than 50 ms here; `verbose=1` shows a progress bar. With a folder `workspace`, a build that was
         killed goes on there, and vectors stay on disk, too; remove it after `save`.
 
-        `neighbours` smooths each vector and each query by its k nearest in the gallery, which usually ranks better; the
-        build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbours` that sets the power of
-        the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than 500
-        rows; always none for a model that is not a cosine.
+        `n_neighbors` smooths each vector and each query by its k nearest in the gallery, which usually ranks better;
+        the build then searches the gallery by each of its rows. It is 0 for none, k, a `Neighbors` that sets the power
+        of the weights too, or "auto": k chosen by the labels of the gallery; without labels 10, or none for fewer than
+        500 rows; always none for a model that is not a cosine.
         """
-        found = as_gallery(gallery, model.transform)
+        parts = as_gallery(gallery, model.transform)
         if items is not None:
-            found = replace(found, items=as_items(items, len(found.raw)))
-        steps = None if workspace is None else Workspace.of(Path(workspace), model, found.raw, approximate)
-        V = embedded(model, found.raw, verbose) if steps is None else steps.vectors(model, found.raw, verbose)
-        labels = found.items.labels
-        if labels is not None and neighbours == "auto":  # scores of training rows are optimistic
+            parts = replace(parts, items=as_items(items, len(parts.raw)))
+        steps = None if workspace is None else ResumableBuild.of(Path(workspace), model, parts.raw, approximate)
+        V = embedded(model, parts.raw, verbose) if steps is None else steps.vectors(model, parts.raw, verbose)
+        labels = parts.items.labels
+        if labels is not None and n_neighbors == "auto":  # scores of training rows are optimistic
             labels = labels.copy()
-            labels[model.learned_from(found.raw)] = None
-        smoothed = smoothed_gallery(model, V, neighbours, labels, verbose)
+            labels[model.learned_from(parts.raw)] = None
+        smoothed = smoothed_gallery(model, V, n_neighbors, labels, verbose)
         kind = suited_kind(approximate, V)
-        index = cls(model, vectors=V, approximate=kind, smoothed=smoothed, **vars(found))
+        index = cls(model, vectors=V, approximate=kind, smoothed=smoothed, **vars(parts))
         if steps is not None and kind in ("ivf", "ivfpq") and smoothed is None:
             index._engine = Approximate(V, kind, steps.lists(V, str(kind), verbose))
         if kind:  # if queries have another width, no row of the gallery can be one
@@ -381,7 +378,7 @@ class Index(BaseIndex):
         return index
 
     @property
-    def neighbours(self) -> Neighbours | None:  # type: ignore[override]
+    def neighbors(self) -> Neighbors | None:  # type: ignore[override]
         """How vectors are smoothed; None if they are not."""
         return None if self._smoothed is None else self._smoothed.choice
 
@@ -406,7 +403,7 @@ class Index(BaseIndex):
     def plus(self, rows: Any, items: Any = None) -> Self:
         """An index with raw rows appended; without ids of their own they continue the numbering.
 
-        With `neighbours`, the rows that get a new neighbour are smoothed again: the index is as if built with all rows.
+        In a smoothed index the rows that get a new neighbour are smoothed again, as if it were built with all rows.
         """
         rows = query_rows(rows, self.raw.shape[1])
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)

@@ -11,6 +11,7 @@ rest.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.evaluate.ranking import RankingProblem, measured, whole
+from likewise.learn.base import SimilarityModel
 from likewise.search.approximate import Approximate
 from likewise.search.rank import Exact, best_rows, without
 from likewise.utils.progress import progress_bar
@@ -42,7 +44,7 @@ _EQUAL = 1e-4  # a query this close to a gallery row is that row: kernel models 
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """The number of neighbours, and the power of the cosine that weights them."""
 
     k: int
@@ -78,7 +80,7 @@ def smoothed(V: np.ndarray, k: int, power: float = POWER, *, gallery: np.ndarray
     >>> smoothed(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), k=1)[0].round(2)
     array([0.89, 0.45], dtype=float32)
     """
-    choice, V = Neighbours(k, power), as_float32(V)
+    choice, V = Neighbors(k, power), as_float32(V)
     if gallery is None:
         return expanded(V, V, nearest_others(finder(V), choice.k), choice.power)
     G = as_float32(gallery)
@@ -160,7 +162,7 @@ def as_float32(V: Any) -> np.ndarray:
 # The choice
 
 
-def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray | None = None) -> Neighbours | None:
+def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray | None = None) -> Neighbors | None:
     """Neighbours for unit vectors whose nearest rows are known; None if they are better left as they are.
 
     Known labels choose k by the mAP of a sample of their rows; without enough of them k is 10.
@@ -169,12 +171,12 @@ def chosen(V: np.ndarray, near: NearestRows, labels: Sequence[Any] | np.ndarray 
     known = np.flatnonzero([] if labels is None else [label is not None for label in labels])
     queries, codes = _queries(known, labels)
     if len(queries) < FEWEST_QUERIES:
-        return Neighbours(K, power) if len(V) >= FEWEST_ROWS else None
+        return Neighbors(K, power) if len(V) >= FEWEST_ROWS else None
     means = [_score(V, known, codes, queries, near, k, power) for k in CANDIDATES]
     if len(V) < FEWEST_ROWS:
         means[0] += CLEAR_GAIN  # the labels of few rows are a small sample
     best = CANDIDATES[int(np.argmax(means))]  # the smallest of equally good ones
-    return Neighbours(best, power) if best else None
+    return Neighbors(best, power) if best else None
 
 
 def _suited_power(V: np.ndarray, near: NearestRows) -> float:
@@ -205,3 +207,131 @@ def _score(
     if k:
         Z = expanded(Z, V, NearestRows(near.rows[known, :k], near.cosines[known, :k]), power)
     return float(measured(RankingProblem.of(Z, Z, codes), {"mAP": whole}, queries)["mAP"].mean())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The vectors of a gallery before and after smoothing
+
+
+_WIDER = 3  # times as many candidates from an approximate engine, which searches by smoothed vectors
+
+
+@dataclass(frozen=True)
+class SmoothedGallery:
+    """A gallery's vectors before (`plain`) and after smoothing.
+
+    `reach` is the cosine of each row with its k-th neighbour: rows further away do not matter to it.
+    """
+
+    plain: np.ndarray
+    choice: Neighbors
+    vectors: np.ndarray
+    reach: np.ndarray
+
+    @classmethod
+    def of(cls, V: np.ndarray, choice: Neighbors, verbose: int = 0) -> Self:
+        """Smooth a gallery of unit vectors."""
+        V = as_float32(V)
+        return cls._from(V, choice, nearest_others(finder(V), choice.k, verbose=verbose))
+
+    @classmethod
+    def auto(cls, V: np.ndarray, labels: Any = None, verbose: int = 0) -> Self | None:
+        """Smooth a gallery as `chosen` says, if at all."""
+        V = as_float32(V)
+        if len(V) < (FEWEST_ROWS if labels is None else FEWEST_QUERIES):
+            return None
+        near = nearest_others(finder(V), K if labels is None else max(CANDIDATES), verbose=verbose)
+        choice = chosen(V, near, labels)
+        return None if choice is None else cls._from(V, choice, near)
+
+    @classmethod
+    def _from(cls, V: np.ndarray, choice: Neighbors, near: NearestRows) -> Self:
+        near = near.first(choice.k)
+        return cls(V, choice, expanded(V, V, near, choice.power), _reach(near, choice.k))
+
+    @cached_property
+    def _engine(self) -> Exact:
+        return Exact(self.plain)
+
+    def queries(self, Q: np.ndarray, engine: Approximate | None = None) -> np.ndarray:
+        """Query vectors smoothed by their neighbours in the gallery; `engine` finds these approximately."""
+        Q, k = as_float32(Q), self.choice.k
+        near = nearest_to(self._engine, Q, k) if engine is None else nearest_to(engine, Q, _WIDER * k)
+        return expanded(Q, self.plain, near.first(k), self.choice.power)
+
+    def plus(self, new: np.ndarray) -> Self:
+        """The gallery with more rows at its end."""
+        return self._changed(np.arange(len(self.plain)), as_float32(new), self.plain[:0])
+
+    def take(self, kept: np.ndarray) -> Self:
+        """The gallery of the rows `kept`, in ascending order."""
+        return self._changed(kept, self.plain[:0], np.delete(self.plain, kept, axis=0))
+
+    def _changed(self, kept: np.ndarray, new: np.ndarray, removed: np.ndarray) -> Self:
+        """As built from these rows; only those with a new or removed neighbour are computed again."""
+        V = np.concatenate([self.plain[kept], new])
+        if len(V) > EXACT_UP_TO:
+            return type(self).of(V, self.choice)
+        stale = _reached(self.plain[kept], self.reach[kept], np.concatenate([new, removed]))
+        rows = np.concatenate([np.flatnonzero(stale), np.arange(len(kept), len(V))])
+        near = nearest_others(Exact(V), self.choice.k, rows)
+        vectors = np.concatenate([self.vectors[kept], new])
+        vectors[rows] = expanded(V[rows], V, near, self.choice.power)
+        reach = np.concatenate([self.reach[kept], np.empty(len(new), np.float32)])
+        reach[rows] = _reach(near, self.choice.k)
+        return type(self)(V, self.choice, vectors, reach)
+
+
+def smoothed_gallery(
+    model: SimilarityModel, V: np.ndarray, n_neighbors: Any, labels: Any = None, verbose: int = 0
+) -> SmoothedGallery | None:
+    """Smooth the vectors of a model's gallery: "auto", a number of neighbours or `Neighbors`; None for 0.
+
+    "auto" leaves vectors as they are if they are not compared by cosine. Of a taught model, those of its base are
+    smoothed, so that neighbours need not be found again after each lesson.
+    """
+    choice = _as_choice(n_neighbors)
+    if choice is None:
+        return None
+    if not (model.symmetric and is_unit(V)):
+        if choice == "auto":
+            return None
+        raise LikewiseError(
+            f"n_neighbors={n_neighbors!r} needs vectors of unit length, the same for queries and gallery; "
+            f"those of {type(model).__name__} are not: use n_neighbors=0"
+        )
+    if isinstance(choice, Neighbors):
+        return SmoothedGallery.of(model.base_part(V), choice, verbose)
+    return SmoothedGallery.auto(model.base_part(V), labels, verbose)
+
+
+def with_base_part(V: Any, directions: np.ndarray) -> Any:
+    """V with other directions of its base part, whose lengths and the taught coordinates stay."""
+    r = directions.shape[1]
+    if r == V.shape[1]:
+        return directions
+    return np.hstack([directions * np.linalg.norm(V[:, :r], axis=1, keepdims=True), V[:, r:]])
+
+
+def _as_choice(n_neighbors: Any) -> Neighbors | str | None:
+    if isinstance(n_neighbors, Neighbors) or (isinstance(n_neighbors, str) and n_neighbors == "auto"):
+        return n_neighbors
+    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 0:
+        raise LikewiseError(f"n_neighbors={n_neighbors!r}; expected 'auto', a number of neighbours, or 0 for none")
+    return Neighbors(int(n_neighbors)) if n_neighbors else None
+
+
+def _reach(near: NearestRows, k: int) -> np.ndarray:
+    """The cosine of the k-th neighbour; a row with fewer takes any other as one."""
+    n, found = near.cosines.shape
+    return np.array(near.cosines[:, -1]) if found == k else np.full(n, -2, np.float32)
+
+
+def _reached(V: np.ndarray, reach: np.ndarray, changed: np.ndarray) -> np.ndarray:
+    """Whether one of the changed vectors is, or was, a neighbour of each row, or nearly."""
+    found = np.zeros(len(V), dtype=bool)
+    step = max(1, _BLOCK // max(1, len(changed)))
+    for start in range(0, len(V) if len(changed) else 0, step):
+        part = slice(start, start + step)
+        found[part] = (V[part] @ changed.T).max(axis=1) >= reach[part] - 1e-5
+    return found

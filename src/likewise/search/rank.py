@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.search.gallery import in_float
 from likewise.utils.top_k import top_k as top_columns
 
 if TYPE_CHECKING:
@@ -342,3 +341,8 @@ def result_count(k: int, n: int) -> int:
     if not isinstance(k, int | np.integer) or k < 1:
         raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
     return min(int(k), n)
+
+
+def in_float(X: np.ndarray) -> np.ndarray:
+    """X in float32 or float64, as models take it."""
+    return np.asarray(X) if X.dtype in (np.float32, np.float64) else np.asarray(X, np.float32)

@@ -28,8 +28,7 @@ from likewise.search.approximate import read_approximate, serialized
 from likewise.search.gallery import EXTRACTOR, write_rows
 from likewise.search.index_facts import META, read_facts, write_facts
 from likewise.search.items import Items
-from likewise.search.neighbors import Neighbours
-from likewise.search.smoothed_gallery import SmoothedGallery
+from likewise.search.neighbors import Neighbors, SmoothedGallery
 from likewise.utils.files import atomic_write, locked, sync
 from likewise.utils.threads import n_cores
 
@@ -129,7 +128,7 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         "extractor": index.extractor,
         "approximate": index.approximate,
         "recall": index.recall,
-        **({} if index.neighbours is None else {"neighbours": asdict(index.neighbours)}),
+        **({} if index.neighbors is None else {"neighbours": asdict(index.neighbors)}),
         **({} if index.source is None else {"source": index.source}),
     }
 
@@ -331,7 +330,7 @@ def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> S
     if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1] and reach.dtype.kind in "biuf"):
         raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
     try:
-        return SmoothedGallery(plain, Neighbours(**facts["neighbours"]), vectors, reach)
+        return SmoothedGallery(plain, Neighbors(**facts["neighbours"]), vectors, reach)
     except (LikewiseError, TypeError) as error:
         raise FileFormatError(f"{version / META} is damaged: its field 'neighbours': {error}") from error
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from likewise.pictures.images import EXTENSIONS
 from likewise.rows.store import escape
 from likewise.search.cards import card_layout, shown_value
-from likewise.search.conditions import columns_of, parsed
+from likewise.search.filters import columns_of, parsed
 from likewise.search.index import BaseIndex
 from likewise.search.items import Items
 from likewise.search.rank import NotFoundError

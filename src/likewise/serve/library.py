@@ -255,7 +255,7 @@ class PhotoLibrary:
 
     def _write(self, model: SimilarityModel, learned: dict[str, int], content: str) -> BuiltIndex:
         n_learned = sum(learned.values())
-        built = Index.build(model, self.store, neighbours="auto", verbose=self.verbose)
+        built = Index.build(model, self.store, n_neighbors="auto", verbose=self.verbose)
         built.source = {
             "features": os.path.relpath(self.store.path, self.places.index),
             "labels": self.store.meta.get("labels"),

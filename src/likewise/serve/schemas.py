@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
 
-from likewise.search.conditions import MOST_CHARACTERS
+from likewise.search.filters import MOST_CHARACTERS
 from likewise.serve.catalogue import ColumnFacet, Filters, MediaKind
 from likewise.serve.session import ById, ByVector, Given
 from likewise.words.search import Phrase

@@ -14,9 +14,8 @@ from cachetools import LRUCache, cachedmethod
 from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
 from likewise.learn.cosine import Cosine
-from likewise.search.conditions import columns_of, parsed
 from likewise.search.confidence import Confidence
-from likewise.search.filters import where_mask
+from likewise.search.filters import columns_of, parsed, where_mask
 from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
 from likewise.serve.catalogue import Catalogue, Facet, Filters

@@ -14,8 +14,8 @@ import numpy as np
 from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
-from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex
+from likewise.search.items import ItemRef
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job
 from likewise.serve.session import Reference, Session

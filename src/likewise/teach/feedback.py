@@ -20,8 +20,8 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex
+from likewise.search.items import ItemRef
 from likewise.utils.journal import Journal, Record
 
 NAME = "marks.sqlite"  # in the folder of the index

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
-from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex
+from likewise.search.items import ItemRef
 from likewise.teach.feedback import Event, Feedback
 
 

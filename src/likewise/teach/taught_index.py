@@ -14,10 +14,10 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.model_file import save_model
-from likewise.search.identity import Identities, ItemRef, edited
 from likewise.search.index import BaseIndex, Index
+from likewise.search.items import Identities, ItemRef, edited
+from likewise.search.neighbors import with_base_part
 from likewise.search.rank import Engine
-from likewise.search.smoothed_gallery import with_base_part
 from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.taught import Taught
@@ -52,7 +52,7 @@ class TaughtIndex(BaseIndex):
         shared: dict[str, Any] = {"root": index.root, "extractor": index.extractor, "source": index.source}
         super().__init__(index.model if lesson is None else lesson, index.raw, vectors, items, **shared)
         self.index, self.lesson = index, lesson
-        self.approximate, self.neighbours, self.folder = index.approximate, index.neighbours, index.folder
+        self.approximate, self.neighbors, self.folder = index.approximate, index.neighbors, index.folder
         if lesson is None or isinstance(vectors, LessonVectors):
             self.recall = index.recall
         directions = None if lesson is None or index._smoothed is None else index._smoothed.vectors

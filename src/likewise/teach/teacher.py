@@ -20,8 +20,8 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.base import SimilarityModel
-from likewise.search.identity import ItemRef
 from likewise.search.index import BaseIndex, Index
+from likewise.search.items import ItemRef
 from likewise.search.rank import query_rows, row_numbers
 from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
