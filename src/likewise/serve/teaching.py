@@ -188,7 +188,7 @@ class TeachingSession:
     def suggest(self, label: str | None, query: Reference | None, n: int) -> list[Suggestion]:
         """The items whose marks are most informative."""
         if label is not None and label not in self._label_names():
-            query, label = self._first_of(label), None  # a label of the index: one of its items stands for it
+            query, label = self._first_of(label), None  # a label of the index is represented by one of its items
         features = self.session.upload(query).features if isinstance(query, str) else query
         return self._teacher.suggest(n, label=label, query=features)
 

@@ -13,7 +13,7 @@ const MOST = 5000; // items that one request can name
 const open = new Set(); // facets shown in full
 let months = [];
 
-// The filter as the server takes it; a year stands for its months.
+// The filter as the server takes it; a year is sent as its months.
 export function filters() {
   const { label, folder, month } = state.filter;
   const wanted = month.length === 4 ? months.filter((name) => name.startsWith(month)) : [month];

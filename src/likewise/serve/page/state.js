@@ -6,7 +6,7 @@ export { batch };
 
 export const $ = (id) => document.getElementById(id);
 export const noFilter = () => ({ label: "", folder: "", month: "", where: "" });
-export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most one in so many wrong
+export const STEPS = [0, 2, 5, 10, 20]; // of the cut-off: at most 1 in n wrong
 
 // Reading a property in an effect subscribes to it; values are replaced, never changed in place.
 export const state = {};
@@ -17,7 +17,7 @@ const initial = {
   side: "raw",          // what the left column shows
   filter: noFilter(),
   columns: {},          // filters by column: name to {kind, values, low, high, contains}
-  cutoff: 0,            // at most one in so many results wrong; 0 shows all
+  cutoff: 0,            // at most 1 in n results wrong; 0 shows all
   labels: {},           // label to count
   marks: new Map(),     // "query>item" to true (right) or false (wrong)
   answers: new Map(),   // of suggestions: row to true or false
