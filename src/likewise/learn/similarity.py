@@ -21,11 +21,10 @@ from likewise.learn.choose.unseen import choose_shrinkage_map
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.engine import EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
-from likewise.learn.maths.kernels import Features, UnitRows, sample, scaling_of
+from likewise.learn.maths.kernels import Features, Scaling, UnitRows, sample, scaling_of
 from likewise.learn.maths.labels import generator
 from likewise.learn.maths.novelty import MOST_ROWS as NOVELTY_ROWS
 from likewise.learn.maths.novelty import NoveltyModel
-from likewise.learn.maths.scaling import Scaling
 from likewise.learn.maths.setting import SCALINGS, SETTINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap
 from likewise.utils.arrays import is_foreign, to_host

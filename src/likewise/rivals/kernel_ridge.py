@@ -15,9 +15,8 @@ from likewise.learn.base import finite_fit, project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel
-from likewise.learn.maths.kernels import Features, UnitRows, scaling_of
+from likewise.learn.maths.kernels import Features, Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import generator, sample_by_class
-from likewise.learn.maths.scaling import Scaling
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.rivals.common import Baseline, estimator, remembering
 from likewise.utils.onnx_graph import Graph

@@ -19,8 +19,7 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.kernels import scaling_of
-from likewise.learn.maths.scaling import Scaling
+from likewise.learn.maths.kernels import Scaling, scaling_of
 from likewise.utils.arrays import unit_rows as unit
 
 

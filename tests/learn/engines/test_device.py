@@ -15,8 +15,7 @@ from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine
 from likewise.learn.engines.device import Device
 from likewise.learn.maths import anchoring, kernels, labels
-from likewise.learn.maths.kernels import UnitRows
-from likewise.learn.maths.scaling import Scaling
+from likewise.learn.maths.kernels import Scaling, UnitRows
 from likewise.utils.arrays import to_host
 
 pytest.importorskip("array_api_compat")

@@ -24,9 +24,8 @@ from likewise.learn.choose.search import CVResults, Search
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine, EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
-from likewise.learn.maths.kernels import UnitRows, scaling_of
+from likewise.learn.maths.kernels import Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import draw_landmarks
-from likewise.learn.maths.scaling import Scaling
 from likewise.learn.maths.setting import SCALINGS, LearnedMap, OutputHead, Setting
 from likewise.utils.arrays import dense, unit_rows
 from likewise.utils.threads import ordered_map, single_threaded_blas

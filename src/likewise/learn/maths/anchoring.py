@@ -20,10 +20,19 @@ import numpy as np
 import scipy.linalg
 
 from likewise.learn.maths.engine import Columns, RowBlock
-from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, dual_basis, gram_basis, rows_at
+from likewise.learn.maths.kernels import (
+    Basis,
+    Features,
+    FeatureSums,
+    Scaling,
+    UnitRows,
+    dual_basis,
+    gram_basis,
+    rows_at,
+    scaled,
+)
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.learn.maths.passes import Gallery
-from likewise.learn.maths.scaling import Scaling, scaled
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.learn.maths.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host

@@ -20,9 +20,8 @@ from scipy.linalg import solve_triangular
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
-from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample
+from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample, scaled
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scaling import scaled
 from likewise.learn.maths.scatter import half_whitened, leading_directions
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
 from likewise.utils.arrays import dense

@@ -14,13 +14,80 @@ from sklearn.utils import gen_batches
 from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Engine, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
-from likewise.learn.maths.scaling import UNIT, Scaling, scaled
 from likewise.learn.maths.truncated_whitening import reduced_rows
 from likewise.learn.maths.whitening import add_gram, check_room, fixed_signs, mirrored
-from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, wide
+from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
 _CACHED = 1 << 18  # values of a kernel that are computed at a time: 1 MB
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How rows are brought to length one
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How rows are brought to length one: as they are, by the signed roots of their columns, or standardised first.
+
+    Roots bring large columns closer to small ones, which counts and histograms want. Standardised columns (`shift`,
+    `factor`) are followed by a constant column that weighs as much as all of them together, so that a unit row still
+    tells how far from the mean it was, and a linear map of it has a bias.
+    """
+
+    shift: Any = None
+    factor: Any = None
+    roots: bool = False
+
+    @classmethod
+    def standard(cls, mean: np.ndarray, variance: np.ndarray) -> Scaling:
+        """From the moments of the columns; a column that is constant to float32 precision gets the factor 0."""
+        varies = variance > (np.finfo(np.float32).eps * mean) ** 2
+        deviation = np.sqrt(np.where(varies, variance, 1.0))
+        return cls(mean, np.where(varies, 1 / (deviation * np.sqrt(len(mean))), 0.0))
+
+    @property
+    def name(self) -> str:
+        return "roots" if self.roots else "unit" if self.shift is None else "standard"
+
+    def __call__(self, X: Any) -> Any:
+        """Unit rows; sparse rows stay sparse unless they are standardised."""
+        if self.roots:
+            return unit_rows(signed_roots(X))
+        if self.shift is None:
+            return unit_rows(X)
+        rows = dense(X)
+        rows = minus(rows, like(self.shift, rows)) * like(self.factor, rows)
+        return unit_rows(namespace(rows).concat([rows, namespace(rows).ones_like(rows[:, :1])], axis=1))
+
+    def write_onnx(self, graph: Graph, rows: str) -> str:
+        """The same in an ONNX graph."""
+        if self.roots:
+            return graph.unit(graph.signed_roots(rows))
+        if self.shift is None:
+            return graph.unit(rows)
+        standardised = graph.times(graph.plus(rows, -self.shift), self.factor)
+        return graph.unit(graph.beside([standardised, graph.filled(rows, 1.0)]))
+
+
+def signed_roots(X: Any) -> Any:
+    """sign(x) √|x| of every entry; sparse rows stay sparse."""
+    if sp.issparse(X):
+        return X.sign().multiply(abs(X).sqrt()).tocsr()
+    xp = namespace(X)
+    return xp.sign(X) * xp.sqrt(xp.abs(X))
+
+
+UNIT = Scaling()
+
+
+def scaled(scaling: Scaling | None, rows: Any) -> Any:
+    """Unit rows; None says that they have been scaled before."""
+    return rows if scaling is None else scaling(rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The kernel of unit rows with landmarks
 
 
 @dataclass(frozen=True)

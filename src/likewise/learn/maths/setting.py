@@ -12,8 +12,7 @@ from scipy.special import softmax
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.kernels import Features, UnitRows
-from likewise.learn.maths.scaling import Scaling
+from likewise.learn.maths.kernels import Features, Scaling, UnitRows
 from likewise.utils.arrays import dense, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, Options, StrOptions
