@@ -149,8 +149,8 @@ def _ridge(old: np.ndarray, new: np.ndarray, alphas: tuple[float, ...]) -> list[
     """(G + αI)⁻¹ oldᵀ new for each α through one eigendecomposition, without directions that are only rounding."""
     old, new = old.astype(np.float64, copy=False), new.astype(np.float64, copy=False)
     values, V = scipy.linalg.eigh(old.T @ old, driver="evd", check_finite=False)
-    kept = values > max(values[-1], 0.0) * len(old) * np.finfo(float).eps
-    values, V = values[kept], V[:, kept]
+    significant = values > max(values[-1], 0.0) * len(old) * np.finfo(float).eps
+    values, V = values[significant], V[:, significant]
     right = V.T @ (old.T @ new)
     unit_ridge = values.sum() / old.shape[1]
     return [V @ (right / (values + alpha * unit_ridge)[:, None]) for alpha in alphas]

@@ -86,7 +86,7 @@ def _verified_card(path: Path, tensors: Tensors, metadata: dict[str, str]) -> di
     try:
         card: Any = json.loads(metadata[_KEY])
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is damaged: its card is no JSON: {error!r}") from error
+        raise FileFormatError(f"{path} is damaged: its card is not JSON: {error!r}") from error
     if not isinstance(card, dict) or type(card.get("format")) is not int:
         raise FileFormatError(f"{path} is damaged: its card has no field 'format'")
     if card["format"] != FORMAT:
@@ -163,8 +163,8 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: its card has no field {error}") from error
     except Exception as error:  # a card that somebody changed: whatever it leads to, the file is the reason
-        said = error if isinstance(error, LikewiseError) else repr(error)
-        raise FileFormatError(f"{path} is damaged: its card does not fit {name}: {said}") from error
+        reason = error if isinstance(error, LikewiseError) else repr(error)
+        raise FileFormatError(f"{path} is damaged: its card does not fit {name}: {reason}") from error
     return model
 
 
@@ -195,9 +195,9 @@ def _unpacked(kind: type, tensors: Tensors, card: Card, allowance: "Allowance") 
     inner = {name: _inner(name, tensors, part, allowance) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
     model = kind(**_from_json(card["parameters"], allowance), **parameters)
-    own = {name: value for name, value in tensors.items() if "." not in name}
+    arrays = {name: value for name, value in tensors.items() if "." not in name}
     fitted = {name: value for name, value in inner.items() if name.endswith("_")}
-    for name, value in {**own, **_from_json(card["state"], allowance), **fitted}.items():
+    for name, value in {**arrays, **_from_json(card["state"], allowance), **fitted}.items():
         if not name.endswith("_") or name.startswith("_"):
             raise FileFormatError(f"unexpected attribute {name!r} in the model file")
         setattr(model, name, value)
@@ -209,11 +209,11 @@ def _inner(name: str, tensors: Tensors, card: Any, allowance: "Allowance") -> An
     known = isinstance(card, dict) and str(card.get("class")).isidentifier()
     kind = model_class(card["class"]) if known else None
     if kind is None:
-        said = str(card.get("class") if isinstance(card, dict) else card)[:60]
-        raise FileFormatError(f"the model in {name} is of class {said}, which is not known")
+        kind_name = str(card.get("class") if isinstance(card, dict) else card)[:60]
+        raise FileFormatError(f"the model in {name} is of class {kind_name}, which is not known")
     start = f"{name}."
-    own = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
-    return _unpacked(kind, own, card, allowance)
+    inner = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
+    return _unpacked(kind, inner, card, allowance)
 
 
 def read_card(path: StrPath) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def _array(value: dict[str, Any], allowance: Allowance) -> np.ndarray:
     """An array of a card: text, numbers, dates or plain objects, one value per place."""
     name, values = value[_MARK], value["values"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
-        raise FileFormatError(f"the type {str(name)[:40]!r} is none of an array in a card")
+        raise FileFormatError(f"unexpected array type {str(name)[:40]!r} in the card")
     dtype = np.dtype(name)
     allowance.take(values, dtype)
     return np.array([str(text).encode("latin-1", "replace") for text in values] if dtype.kind == "S" else values, dtype)

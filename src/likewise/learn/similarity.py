@@ -141,14 +141,14 @@ class SimilarityLearner(SimilarityModel):
         where the rows are.
         """
         self._validate_params()
-        given = checked_settings(self.settings, UNSEEN_SETTINGS if self.unseen_classes else SETTINGS)
-        sizes = {name: given.pop(name) for name in SIZES if name in given}
+        settings = checked_settings(self.settings, UNSEEN_SETTINGS if self.unseen_classes else SETTINGS)
+        sizes = {name: settings.pop(name) for name in SIZES if name in settings}
         width = sizes.pop("whitening_width", None)
-        space = SearchSpace(self.kernel, self.scaling, self.output == "posterior", given)
+        space = SearchSpace(self.kernel, self.scaling, self.output == "posterior", settings)
         rows = self._open_rows(X, y, sample_weight, width)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, space.first_scaling), width)
-        factory = RegressionFactory(self._few_landmarks(given), **sizes, memory=rows.memory_limit)
+        factory = RegressionFactory(self._few_landmarks(settings), **sizes, memory=rows.memory_limit)
         saved = None
         if rows.checkpoint is not None:
             saved = AnchoredCheckpoint(rows.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
@@ -179,9 +179,9 @@ class SimilarityLearner(SimilarityModel):
             raise LikewiseError("X is sparse, and scaling='standard' would make it dense: pass 'unit', or dense rows")
         return opened
 
-    def _few_landmarks(self, given: dict[str, Any]) -> int | None:
+    def _few_landmarks(self, settings: dict[str, Any]) -> int | None:
         """Landmarks of a kernel whose map is anchored; None is full resolution."""
-        anchored = not self.unseen_classes and Setting(**given).is_anchored
+        anchored = not self.unseen_classes and Setting(**settings).is_anchored
         return ANCHORED_LANDMARKS if anchored and self.n_landmarks is None else self.n_landmarks
 
     def _choose(

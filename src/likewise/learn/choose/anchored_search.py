@@ -123,7 +123,7 @@ class MapSearch(Search[Setting, "_Fold"]):
     def timed(self, candidates: list[Setting]) -> Iterator[tuple[list[float], float]]:  # type: ignore[override]
         """The scores of settings of one γ, in threads."""
         self._at(candidates[0].gamma)  # by all BLAS threads
-        # One BLAS thread where products are small: between them others would spin on our own threads' cores.
+        # One BLAS thread where products are small: BLAS threads would spin on the cores of ours.
         small = len(candidates) > 1 or not self.factory.full_resolution(candidates[0].gamma)
         with single_threaded_blas() if small else nullcontext():
             yield from ordered_map(self._timed, candidates)
@@ -284,10 +284,10 @@ def choose_kernel(
     search: MapSearch, gammas: tuple[float, ...], space: SearchSpace, fixed: dict[str, Any]
 ) -> Setting | None:
     """Ridge, then γ, of a kernel at full resolution; None if the linear map, where it may compete, is better."""
-    given = Setting(**{**fixed, "adaptation": 0.0, "temperature": 0.0})
+    start = Setting(**{**fixed, "adaptation": 0.0, "temperature": 0.0})
     first, *others = (gamma for gamma in gammas if gamma)
     kernel = search.best(
-        replace(given, gamma=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
+        replace(start, gamma=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
     )
     for other in others:  # the middle is best for many rows, unless another clearly is for few
         further = replace(kernel, gamma=other)
@@ -440,10 +440,10 @@ class Subsample:
     def best_scaling(self, fixed: dict[str, Any]) -> str:
         """Which scaling ranks held-out rows best at its best ridge; "unit" unless another clearly does."""
         names = [name for name in SCALINGS if name != "standard" or not sp.issparse(self.rows.X)]
-        found = {name: self._best_under(name, fixed) for name in names}
-        gains = {name: _standard_errors(each - found["unit"]) for name, each in found.items()}
+        precisions = {name: self._best_under(name, fixed) for name in names}
+        gains = {name: _standard_errors(each - precisions["unit"]) for name, each in precisions.items()}
         clear = [name for name in names if gains[name] > ERRORS[name]]
-        best = max(clear, key=lambda name: mean_of_found(found[name]), default="unit")
+        best = max(clear, key=lambda name: mean_of_found(precisions[name]), default="unit")
         self._searches = {best: self._searches[best]}
         return best
 

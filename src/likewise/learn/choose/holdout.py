@@ -81,8 +81,8 @@ def class_splits(codes: np.ndarray, rng: np.random.Generator, repeats: int) -> l
 
 def mean_of_found(values: np.ndarray) -> float:
     """Mean over the queries that have something to find; nan if none has."""
-    found = values[np.isfinite(values)]
-    return float(found.mean()) if len(found) else float("nan")
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:

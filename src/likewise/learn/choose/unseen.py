@@ -165,7 +165,7 @@ class _ClassFold:
 
 
 class _Scored(RankingProblem):
-    """Scores that are there already, as Q; a row is not divided by its own length, which changes no ranking."""
+    """Scores computed before, as Q; a row is not divided by its own length, which changes no ranking."""
 
     def negated_scores(self, block: np.ndarray) -> np.ndarray:
         S = -self.Q[block]

@@ -150,13 +150,13 @@ def anchored_regression(
     held = unit.engine.mapped(features)
     engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
     left = features if held is None else Features()  # to be computed in each pass
-    found, totals = _basis(engine, pending, left, unit.size, features.metric())
-    coordinates: Any = Coordinates(pending, left, replace(found, V=found.V.astype(engine.dtype)))
+    basis, totals = _basis(engine, pending, left, unit.size, features.metric())
+    coordinates: Any = Coordinates(pending, left, replace(basis, V=basis.V.astype(engine.dtype)))
     rows = engine.mapped(coordinates)
     if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
         engine, coordinates = rows.take(np.arange(rows.shape[0])), None
         totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
-    prepared = AnchoredRegression(unit, features, found, totals, engine, coordinates)
+    prepared = AnchoredRegression(unit, features, basis, totals, engine, coordinates)
     return prepared.with_columns(n_anchors, rng)
 
 
@@ -166,16 +166,16 @@ def _basis(
     """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
     n, q = engine.shape[0], features.width(engine.shape[1])
     if metric is None and n < q and engine.in_memory:
-        found = dual_basis(engine.X, engine.row_weights)
-        return found, class_sums(found(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
+        basis = dual_basis(engine.X, engine.row_weights)
+        return basis, class_sums(basis(engine.X), engine.row_codes, engine.row_weights, engine.n_classes)
     check_room(q, (n, q))
     G, sums = engine.sum(FeatureSums(pending, features, engine.n_classes))
     mean = sums.sum(axis=0) / size.sum()
     if engine.in_memory:  # in one product: with duplicate rows the numerical rank depends on its rounding
         w = np.ones(engine.X.shape[0]) if engine.row_weights is None else engine.row_weights
         mean = np.asarray(w @ engine.X, dtype=np.float64) / w.sum()
-    found = gram_basis(G, mean, float(size.sum()), metric)
-    return found, sums @ found.V - np.outer(size, found.offset)
+    basis = gram_basis(G, mean, float(size.sum()), metric)
+    return basis, sums @ basis.V - np.outer(size, basis.offset)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class Images:
-    """Rows to their images under a map L; `coordinates` None says that rows are F, and their images lie beside."""
+    """Rows to their images under a map L; `coordinates` None says that rows are F, and the block has their images."""
 
     coordinates: Coordinates | None
     L: Any
@@ -290,12 +290,12 @@ class Clamp:
     target: LabelTarget
 
     def trust(self, z: Any, codes: np.ndarray) -> Any:
-        """v_i = clip(mean cosine with the own class / s, 0, 1)²: rows far from their class mean get little weight."""
+        """v_i = clip(mean cosine with its class / s, 0, 1)²: rows far from their class mean get little weight."""
         xp = namespace(z)
         if self.means is None:
             return xp.ones_like(z[:, 0])
-        own = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
-        return xp.clip(own / self.trust_scale, min=0.0, max=1.0) ** 2
+        cosines = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
+        return xp.clip(cosines / self.trust_scale, min=0.0, max=1.0) ** 2
 
     def __call__(self, block: RowBlock) -> Gallery:
         """All rows of a block as columns."""

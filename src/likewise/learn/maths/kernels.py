@@ -32,7 +32,7 @@ class Scaling:
 
     Roots bring large columns closer to small ones, which counts and histograms want. Standardised columns (`shift`,
     `factor`) are followed by a constant column that weighs as much as all of them together, so that a unit row still
-    tells how far from the mean it was, and a linear map of it has a bias.
+    says how far from the mean it was, and a linear map of it has a bias.
     """
 
     shift: Any = None
@@ -122,8 +122,8 @@ class Features:
     def blockwise(self, X: np.ndarray, A: np.ndarray | None = None) -> np.ndarray:
         """Features of unit rows in memory, or their product with A, in blocks that stay in a core's cache."""
         step = max(1, _CACHED // max(1, self.width(X.shape[1])))
-        made = (self(X[start : start + step]) for start in range(0, len(X), step))
-        return np.concatenate([part if A is None else part @ A for part in made])
+        parts = (self(X[start : start + step]) for start in range(0, len(X), step))
+        return np.concatenate([part if A is None else part @ A for part in parts])
 
     @cached_property
     def _about_centre(self) -> tuple[Any, Any, Any]:
@@ -235,9 +235,9 @@ def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
-    """Drop directions that are rounding; `unit` is the mean over `width` directions, or over those kept."""
-    kept = g > max(g[0], 0.0) * 1e-10
-    V, g = V[:, kept], g[kept]
+    """Drop directions that are rounding; `unit` is the mean over `width` directions, or over those that remain."""
+    significant = g > max(g[0], 0.0) * 1e-10
+    V, g = V[:, significant], g[significant]
     V = V * fixed_signs(V)  # a checkpoint holds coordinates
     return Basis(V, g, mean @ V, float(g.sum() / max(width or len(g), 1)))
 
@@ -418,7 +418,7 @@ def sample(
 ) -> tuple[Any, np.ndarray]:
     """About `most` rows drawn by class, in memory and in label order, and their places in it; all if no more.
 
-    Of more than `most_classes` classes so many are drawn, and numbered anew.
+    Of more than `most_classes` classes that many are drawn, and renumbered.
     """
     if most_classes is not None and engine.n_classes > most_classes:
         return _of_some_classes(engine, most, rng, np.sort(rng.permutation(engine.n_classes)[:most_classes]))

@@ -96,7 +96,7 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
 
 
 def check_weights(weights: np.ndarray) -> None:
-    """Raise where sums of weights would overflow, or a row would count for nothing beside another."""
+    """Raise where sums of weights would overflow, or a row would count for nothing next to another."""
     some = weights[weights > 0]
     if len(some) and not (some.max() <= 1e12 and some.min() >= 1e-12):
         raise LikewiseError(

@@ -19,7 +19,7 @@ from likewise.learn.maths.scatter import leading_directions, shrunk_whitener
 
 MOST_ROWS, MOST_DIRECTIONS = 5_000, 256  # more cost time and space, and tell unknown rows no better
 SHRINKAGE = 0.3  # of both covariances to their mean eigenvalue
-HELD_SHARE, KNOWN_SHARE = 0.2, 0.95  # of known rows that were held out so many are within the limit
+HELD_SHARE, KNOWN_SHARE = 0.2, 0.95  # this share of held-out known rows is within the limit
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,10 @@ def leading_directions(X: Any, weights: np.ndarray | None, width: int) -> tuple[
 def _orthonormal(V: np.ndarray, least: float = 0.0) -> np.ndarray:
     """An orthonormal basis of the columns, through their Gram matrix; directions that are rounding are dropped."""
     values, E = _eigenvectors(V)
-    kept = values > values[0] * max(64 * max(V.shape) * float(np.finfo(V.dtype).eps) ** 2, least)
-    kept[0] = True  # even if all are zero
-    scale = np.sqrt(np.maximum(values[kept], np.finfo(np.float32).tiny))
-    return product(V, (E[:, kept] / scale).astype(V.dtype))
+    significant = values > values[0] * max(64 * max(V.shape) * float(np.finfo(V.dtype).eps) ** 2, least)
+    significant[0] = True  # even if all are zero
+    scale = np.sqrt(np.maximum(values[significant], np.finfo(np.float32).tiny))
+    return product(V, (E[:, significant] / scale).astype(V.dtype))
 
 
 def _eigenvectors(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

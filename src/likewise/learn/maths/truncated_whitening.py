@@ -18,16 +18,16 @@ AUTOMATIC_WIDTH = 1000
 _ARRAYS = 5  # of d x width in float32 that are held at a time
 
 
-def width_for(shape: tuple[int, int], sparse: bool, asked: int | None) -> int | None:
-    """Number of directions to keep: the one asked for; else None for all, but for large sparse rows what fits."""
+def width_for(shape: tuple[int, int], sparse: bool, requested: int | None) -> int | None:
+    """Number of directions to keep: the one requested for; else None for all, but for large sparse rows what fits."""
     room = int(physical_memory() / 4 / (4 * _ARRAYS * shape[1]))
-    if asked is not None:
-        if min(shape) > EXACT_WIDTH and min(asked, *shape) > 4 * room:
+    if requested is not None:
+        if min(shape) > EXACT_WIDTH and min(requested, *shape) > 4 * room:
             raise LikewiseError(
-                f"whitening_width={asked}: {_ARRAYS} arrays of {shape[1]} x {asked} do not fit in memory; "
+                f"whitening_width={requested}: {_ARRAYS} arrays of {shape[1]} x {requested} do not fit in memory; "
                 f"expected at most {4 * room}"
             )
-        return min(asked, *shape)
+        return min(requested, *shape)
     if not sparse or min(shape) <= EXACT_WIDTH:
         return None
     chosen = max(1, min(AUTOMATIC_WIDTH, room))
@@ -35,12 +35,12 @@ def width_for(shape: tuple[int, int], sparse: bool, asked: int | None) -> int | 
     return chosen
 
 
-def reduced_rows(X: Any, weights: np.ndarray | None, asked: int | None) -> tuple[Any, np.ndarray | None]:
+def reduced_rows(X: Any, weights: np.ndarray | None, requested: int | None) -> tuple[Any, np.ndarray | None]:
     """Unit rows in their leading directions, scaled to unit length again, and those directions (width, d).
 
     Rows that need no reduction are returned unchanged, with None.
     """
-    width = width_for(X.shape, sp.issparse(X), asked)
+    width = width_for(X.shape, sp.issparse(X), requested)
     if width is None or width >= min(X.shape):
         return X, None
     _, V = leading_directions(X, weights, width)
@@ -52,8 +52,8 @@ def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width:
     values, V = leading_directions(X, weights, width)
     if not values[0] > 0:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
-    kept = values > values[0] * max(X.shape) * float(np.finfo(X.dtype).eps) ** 2
-    values, W = values[kept], V if kept.all() else V[:, kept]
+    significant = values > values[0] * max(X.shape) * float(np.finfo(X.dtype).eps) ** 2
+    values, W = values[significant], V if significant.all() else V[:, significant]
     shifted = values + alpha * _total_variance(X, weights) / X.shape[1]
     W *= fixed_signs(W) / np.sqrt(shifted).astype(W.dtype)
     inverse = shifted.astype(W.dtype)[:, None] * W.T

@@ -78,8 +78,8 @@ def class_scatter(unit: UnitRows) -> ClassScatter:
 def between_directions(BB: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Variances b between classes and coefficients U of their directions BᵀU, from the inner products BBᵀ."""
     b, U = scipy.linalg.eigh(BB, driver="evd", check_finite=False)
-    kept = b > max(b[-1], 0.0) * 1e-6  # as small as the rounding of float32, one direction at least
-    return b[kept], U[:, kept] / np.sqrt(b[kept])
+    significant = b > max(b[-1], 0.0) * 1e-6  # as small as the rounding of float32, one direction at least
+    return b[significant], U[:, significant] / np.sqrt(b[significant])
 
 
 def _from_rows(unit: UnitRows) -> tuple[Basis, np.ndarray]:
