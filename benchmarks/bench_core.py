@@ -12,7 +12,7 @@ from benchmarks.measure import best_of_each, clusters, peak_bytes
 from likewise import SLR, SimilarityLearner
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 
 Row = dict[str, object]
 
@@ -35,7 +35,7 @@ def all_pairs_pass(n: int = 20_000, ranks: tuple[int, ...] = (64, 100, 128), rep
         engine, L = MemoryEngine(X, y, 50), np.eye(r) / np.sqrt(r)
         gallery, A = engine.gallery(L), np.random.default_rng(0).standard_normal((4096, 4096), dtype=np.float32)
 
-        def sweep(symmetric: bool, e: MemoryEngine = engine, L: np.ndarray = L, g: Gallery = gallery) -> object:
+        def sweep(symmetric: bool, e: MemoryEngine = engine, L: np.ndarray = L, g: PassColumns = gallery) -> object:
             return e.sweep(L, g, LabelTarget(), symmetric=symmetric)
 
         gemm, plain, mirrored = best_of_each(

@@ -25,12 +25,12 @@ PARTS = ("scores", "clamp", "back", "sum")
 TARGET = LabelTarget()
 
 
-def problem(r: int) -> tuple[np.ndarray, np.ndarray, passes.Gallery]:
+def problem(r: int) -> tuple[np.ndarray, np.ndarray, passes.PassColumns]:
     rng = np.random.default_rng(0)
     columns = np.sort(rng.integers(0, CLASSES, COLUMNS))
     codes = columns[COLUMNS // 2 :][: passes.ROWS]  # rows come sorted by class: few of them in a block
     G = rng.standard_normal((COLUMNS, r), dtype=np.float32)
-    gallery = passes.Gallery(G, class_starts(columns, CLASSES))
+    gallery = passes.PassColumns(G, class_starts(columns, CLASSES))
     return rng.standard_normal((passes.ROWS, r), dtype=np.float32), codes, gallery
 
 
@@ -40,7 +40,7 @@ def by_width(r: int, rounds: int) -> list[float]:
     for i, j in np.ndindex(taken.shape):
         passes.COLUMNS = WIDTHS[j]
         began = time.perf_counter()
-        passes.excess(P, codes, gallery, TARGET)
+        passes.residual(P, codes, gallery, TARGET)
         taken[i, j] = time.perf_counter() - began
     passes.COLUMNS = before
     return [float(ratio) for ratio in np.median(taken / taken[:, :1], axis=0)]
@@ -55,7 +55,7 @@ def parts(r: int, rounds: int) -> list[float]:
         tile, clock = slice(first, first + width), [time.perf_counter()]
         for step in (
             lambda tile=tile: np.matmul(P, gallery.G[tile].T, out=F),
-            lambda first=first: TARGET.fold(F, runs, gallery.starts, first),
+            lambda first=first: TARGET.fold_tile(F, runs, gallery.starts, first),
             lambda tile=tile: np.matmul(F, gallery.back[tile], out=part),
             lambda: np.add(total, part, out=total),
         ):

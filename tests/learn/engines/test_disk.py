@@ -22,7 +22,7 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.engines.disk import DiskEngine, MemoryBudget, SpilledColumns, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.engines.opening import open_rows
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.rows import FeatureStore
 from likewise.rows.sources import NpyFile
 
@@ -98,7 +98,7 @@ def test_the_gallery_goes_to_a_file_where_memory_has_no_room(tmp_path: Path) -> 
     spilled = DiskEngine(source, codes, CLASSES, weights, "130kB").gallery(R)
     held = DiskEngine(source, codes, CLASSES, weights, "10MB").gallery(R)
     assert isinstance(spilled, SpilledColumns)
-    assert isinstance(held, Gallery)
+    assert isinstance(held, PassColumns)
     np.testing.assert_allclose(spilled.linear[0], held.linear[0], rtol=1e-12)
     assert_same(SLR(rank=7, max_iter=2).fit(open_rows(source.path, y, weights, memory_limit="110kB")),
                 SLR(rank=7, max_iter=2).fit(X, y, weights), X, 1e-9)  # fmt: skip

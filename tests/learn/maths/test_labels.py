@@ -98,7 +98,7 @@ def test_a_folded_tile_is_what_the_formula_says(codes, width, seed):
     E = np.where(same, np.minimum(S - 0.8, 0), np.maximum(S - 0.1, 0))
     for first in range(0, 12, width):
         tile = S[:, first : first + width].copy()
-        blocks = target.fold(tile, runs, starts, first)
+        blocks = target.fold_tile(tile, runs, starts, first)
         np.testing.assert_allclose(tile, (2 * E - (S - 0.1))[:, first : first + width], atol=1e-12)
         covered = np.zeros(tile.shape, dtype=bool)
         for a, b, excess in blocks:

@@ -10,7 +10,7 @@ from tests.planted import clamp
 
 from likewise.learn.maths import passes
 from likewise.learn.maths.labels import LabelTarget, class_starts
-from likewise.learn.maths.passes import Gallery, deviation, symmetric_deviation
+from likewise.learn.maths.passes import PassColumns, deviation, symmetric_deviation
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def make(n, m, c, seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
     rows, columns = np.sort(rng.integers(0, c, n)), np.sort(rng.integers(0, c, m))
     P, Q, extra = (rng.standard_normal(shape).astype(dtype) for shape in ((n, 3), (m, 3), (m, 2)))
-    return P, rows, Gallery(Q, class_starts(columns, c), extra=extra), columns
+    return P, rows, PassColumns(Q, class_starts(columns, c), extra=extra), columns
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
@@ -46,7 +46,7 @@ def test_weights_of_rows_and_columns_enter_the_loss(adaptive, margins):
     w, v = np.random.default_rng(1).uniform(size=20), np.random.default_rng(2).uniform(size=25)
     S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1])) if adaptive else np.where(same, *margins)
-    weighted = Gallery(gallery.G, gallery.starts, v)
+    weighted = PassColumns(gallery.G, gallery.starts, v)
     _, loss = deviation(P, rows, w, weighted, LabelTarget(*margins, adaptive=adaptive))
     assert loss == pytest.approx(w @ (S - Y) ** 2 @ v)
 
@@ -79,7 +79,7 @@ def test_symmetric_scores_take_their_mirror_image_from_the_same_tile(n, c, seed,
     rng = np.random.default_rng(seed)
     codes, G = np.sort(rng.integers(0, c, n)), rng.standard_normal((n, 3))
     P, weights = G @ (A := rng.standard_normal((3, 3))) @ A.T, rng.uniform(0.5, 2, n) if weighted else None
-    gallery = Gallery(G, class_starts(codes, c), weights)
+    gallery = PassColumns(G, class_starts(codes, c), weights)
     blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
     for margins in ((1.0, 0.0), (0.7, -0.2)):
         target = LabelTarget(*margins)

@@ -32,7 +32,7 @@ def test_known_pairs_equal_a_masked_densematrix(size, graded, weighted, gathered
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(known_pairs, "_GATHERED", gathered)  # so that there are many blocks
         for p, A, B, F, weights in ((pairs, P, V, E, w), (pairs.transposed(), V, P, E.T, w.T)):
-            T, loss = p.excess(A, B, B)
+            T, loss = p.residual(A, B, B)
             np.testing.assert_allclose(T, (weights * F) @ B, atol=1e-12)
             assert loss == pytest.approx(float(np.sum(weights * F * F)))
             mask = known if p is pairs else known.T
@@ -48,5 +48,5 @@ def test_an_offset_is_added_to_the_scores_of_both_directions(make):
     Q, G, P, V = (rng.standard_normal(shape) for shape in ((9, 4), (7, 4), (9, 2), (7, 2)))
     pairs = _known(R, "graded").with_offset(make(Q), make(G), 0.5)
     E = np.where(known, P @ V.T + 0.5 * Q @ G.T - values, 0.0)
-    np.testing.assert_allclose(pairs.excess(P, V, V)[0], E @ V)
-    np.testing.assert_allclose(pairs.transposed().excess(V, P, P)[0], E.T @ P)
+    np.testing.assert_allclose(pairs.residual(P, V, V)[0], E @ V)
+    np.testing.assert_allclose(pairs.transposed().residual(V, P, P)[0], E.T @ P)

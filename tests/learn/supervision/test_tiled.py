@@ -34,7 +34,7 @@ def test_tiles_equal_a_densematrix(size, kind, adaptive, weighted, offset):
         E = dense_excess(S, R.toarray(), kind, adaptive)
         W = np.outer(w, v)
         for p, A, B, F, weights in ((pairs, P, V, E, W), (pairs.transposed(), V, P, E.T, W.T)):
-            T, loss = p.excess(A, B, B)
+            T, loss = p.residual(A, B, B)
             np.testing.assert_allclose(T, (weights * F) @ B, atol=1e-11)
             assert loss == pytest.approx(float(np.sum(weights * F * F)))
             assert p.curvature(A, B) == pytest.approx(float(np.sum(weights * (A @ B.T) ** 2)))
@@ -55,7 +55,7 @@ def test_sorted_labels_and_an_indicator_clamp_alike(n, c, seed):
     P, V = rng.standard_normal((2, n, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiled_pairs, "COLUMNS", 7)
-        (T, loss), (F, other) = labels.excess(P, V, V), tiles.excess(P, V, V)
+        (T, loss), (F, other) = labels.residual(P, V, V), tiles.residual(P, V, V)
     np.testing.assert_allclose(T, F, atol=1e-12)
     assert loss == pytest.approx(other)
     np.testing.assert_allclose(labels.target_times(V), tiles.target_times(V), atol=1e-12)

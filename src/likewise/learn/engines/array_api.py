@@ -16,7 +16,7 @@ from likewise.learn.engines.device import Device, DeviceColumns
 from likewise.learn.engines.tasks import joined_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, encode_labels, row_weights
-from likewise.learn.maths.passes import Gallery, Swept, deviation
+from likewise.learn.maths.passes import PassColumns, Swept, deviation
 from likewise.learn.maths.whitening import WhiteningMap, check_room, whiten_gram
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import Arrays, added
@@ -85,15 +85,15 @@ class ArrayEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(to_host(self.xp.take(self._X, self._indices(rows), axis=0)))
 
-    def gallery(self, R: np.ndarray) -> Gallery:
+    def gallery(self, R: np.ndarray) -> PassColumns:
         """All rows as the columns of a pass, kept on the host: n x r."""
         G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
         for block in gen_batches(self.shape[0], _BLOCK):
             G[block] = to_host(self._rows(block) @ on_device)
-        return Gallery(G, self.starts, self.weights)
+        return PassColumns(G, self.starts, self.weights)
 
-    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        return gallery.G @ T.astype(self.dtype) if isinstance(gallery, Gallery) else None
+    def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+        return gallery.G @ T.astype(self.dtype) if isinstance(gallery, PassColumns) else None
 
     def sweep(
         self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False, symmetric: bool = False
@@ -110,7 +110,7 @@ class ArrayEngine(BlockedEngine):
                 self.on_block()
         return total, loss
 
-    def _pass(self, columns: Gallery, target: LabelTarget) -> Any:
+    def _pass(self, columns: PassColumns, target: LabelTarget) -> Any:
         """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
         if type(target) is LabelTarget and target.adaptive:
             there = self.device.columns(columns)

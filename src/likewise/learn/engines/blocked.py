@@ -74,7 +74,7 @@ class BlockedEngine:
     def sum_of_squares(self, target: LabelTarget) -> float:
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
-    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+    def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """None: recomputing is cheaper than caching."""
         return None
 

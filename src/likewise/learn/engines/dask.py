@@ -21,7 +21,7 @@ from likewise.errors import LikewiseError, optional
 from likewise.learn.engines.blocked import BlockedEngine
 from likewise.learn.engines.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.rows.sources import NpyFile, check_finite, working_dtype
 from likewise.utils.threads import Arrays, added, single_threaded_blas
 
@@ -131,7 +131,7 @@ class ClusterColumns:
         self._engine = engine
         self.groups = [engine._submit(_merged, *parts[i : i + size]) for i in range(0, len(parts), size)]
 
-    def blocks(self) -> Iterator[Gallery]:
+    def blocks(self) -> Iterator[PassColumns]:
         """The galleries one after the other, brought to the client: for rows that are there."""
         for group in self.groups:
             yield self._engine.gathered([group])[0]
@@ -167,16 +167,16 @@ def _sums(task: Task, *blocks: RowBlock) -> Arrays:
         return added(block_sums(task, block, map) for block in blocks)
 
 
-def _columns(make: Maker, block: RowBlock) -> Gallery:
+def _columns(make: Maker, block: RowBlock) -> PassColumns:
     with single_threaded_blas():
         return block_columns(make, block, map)
 
 
-def _merged(*columns: Gallery) -> Gallery:
+def _merged(*columns: PassColumns) -> PassColumns:
     return merged_columns(columns)
 
 
-def _against(task: Against, columns: Gallery, block: RowBlock) -> Arrays:
+def _against(task: Against, columns: PassColumns, block: RowBlock) -> Arrays:
     return _sums(task.against((columns,)), block)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from likewise.learn.maths.labels import LabelTarget, Runs, label_runs, same_label_blocks
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.utils.arrays import is_torch
 
 
@@ -21,7 +21,7 @@ class DeviceColumns:
     weights: Any
     starts: np.ndarray
 
-    def excess(self, P: Any, codes: np.ndarray, target: LabelTarget) -> Any:
+    def residual(self, P: Any, codes: np.ndarray, target: LabelTarget) -> Any:
         """(S - clamp(S)) @ back for rows P, as `passes.excess` has it."""
         tiles = self.device.tiles(P, codes, self, target)
         return sum((self.device.summed(E, self, tile) for tile, E in tiles), start=0.0)
@@ -59,7 +59,7 @@ class Device:
 
     def place(self, task: Any) -> Any:
         """A task with its arrays here, those of nested dataclasses included, unless they stay on the host."""
-        if isinstance(task, Gallery):
+        if isinstance(task, PassColumns):
             return self.columns(task)
         if isinstance(task, np.ndarray) and task.dtype.kind == "f":
             return self.put(task)
@@ -69,7 +69,7 @@ class Device:
             return task
         return replace(task, **{field.name: self.place(getattr(task, field.name)) for field in fields(task)})
 
-    def columns(self, gallery: Gallery) -> DeviceColumns:
+    def columns(self, gallery: PassColumns) -> DeviceColumns:
         """The columns of a pass, brought here."""
         weights = None if gallery.weights is None else self.put(gallery.weights)
         Q, back = (self.put(part) for part in (gallery.G, gallery.back))

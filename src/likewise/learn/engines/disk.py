@@ -14,7 +14,7 @@ from likewise.learn.engines.blocked import BlockedEngine
 from likewise.learn.engines.partial_sums import PartialSums
 from likewise.learn.engines.tasks import block_columns, block_sums, labelled_block, merged_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.rows.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
 from likewise.utils.threads import Arrays, accumulated, added
 
@@ -145,7 +145,7 @@ class DiskEngine(BlockedEngine):
 class SpilledColumns:
     """Columns of a pass in blocks, in an anonymous temporary file, read ahead block by block."""
 
-    def __init__(self, blocks: Iterator[Gallery]) -> None:
+    def __init__(self, blocks: Iterator[PassColumns]) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="likewise-")  # noqa: SIM115 (kept open)
         self._labels: list[tuple[np.ndarray, np.ndarray | None]] = []
         for block in blocks:
@@ -154,7 +154,7 @@ class SpilledColumns:
             self._own, self._dtype = block.G.shape[1], block.G.dtype
             self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
 
-    def blocks(self) -> Iterator[Gallery]:
+    def blocks(self) -> Iterator[PassColumns]:
         sizes = [int(starts[-1]) for starts, _ in self._labels]
         ends = np.cumsum([0, *sizes]) * self._width * self._dtype.itemsize
         jobs = (lambda i=i: self._read(int(ends[i]), *self._labels[i]) for i in range(len(sizes)))
@@ -175,9 +175,9 @@ class SpilledColumns:
                 "set TMPDIR to a folder with space"
             ) from error
 
-    def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> Gallery:
+    def _read(self, offset: int, starts: np.ndarray, weights: np.ndarray | None) -> PassColumns:
         G = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
         if read_exactly(self._file, offset, G) < G.nbytes:
             raise LikewiseError("the temporary file of projected rows was truncated by another process")
         own = np.ascontiguousarray(G[:, : self._own])
-        return Gallery(own, starts, weights, None if self._own == self._width else G[:, self._own :])
+        return PassColumns(own, starts, weights, None if self._own == self._width else G[:, self._own :])

@@ -11,7 +11,7 @@ from likewise.learn.engines.tasks import ClassSums, block_columns, class_squares
 from likewise.learn.maths import truncated_whitening as truncated
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
-from likewise.learn.maths.passes import MOST_MIRRORED, Gallery, Swept, deviation, symmetric_deviation
+from likewise.learn.maths.passes import MOST_MIRRORED, PassColumns, Swept, deviation, symmetric_deviation
 from likewise.learn.maths.whitening import WhiteningMap, whiten
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
@@ -68,11 +68,11 @@ class MemoryEngine:
     def sum_of_squares(self, target: LabelTarget) -> float:
         return class_squares(self.codes, self.weights, self.n_classes, target)
 
-    def gallery(self, R: np.ndarray) -> Gallery:
-        return Gallery(self.project(R), self.starts, self.weights)
+    def gallery(self, R: np.ndarray) -> PassColumns:
+        return PassColumns(self.project(R), self.starts, self.weights)
 
-    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        assert isinstance(gallery, Gallery)
+    def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+        assert isinstance(gallery, PassColumns)
         return gallery.G @ T.astype(self.dtype)
 
     def sweep(
@@ -87,10 +87,16 @@ class MemoryEngine:
         """`reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks; T are the rows of (S - Y) back."""
         L = L.astype(self.dtype, copy=False)
         room = self.shape[0] * L.shape[1] * self.dtype.itemsize
-        if symmetric and target.adaptive and reduce is None and room <= MOST_MIRRORED and isinstance(gallery, Gallery):
+        if (
+            symmetric
+            and target.adaptive
+            and reduce is None
+            and room <= MOST_MIRRORED
+            and isinstance(gallery, PassColumns)
+        ):
             return self._symmetric_sweep(L if projected else self.project(L), gallery, target)
 
-        def block_sum(columns: Gallery, block: slice) -> Swept:
+        def block_sum(columns: PassColumns, block: slice) -> Swept:
             rows = self.rows(block)
             weights = None if self.weights is None else self.weights[block]
             P = L[block] if projected else np.asarray(rows @ L)
@@ -106,7 +112,7 @@ class MemoryEngine:
                 self.on_block()
         return total, loss
 
-    def _symmetric_sweep(self, P: np.ndarray, gallery: Gallery, target: LabelTarget) -> Swept:
+    def _symmetric_sweep(self, P: np.ndarray, gallery: PassColumns, target: LabelTarget) -> Swept:
         """The same for the rows P of X L, where scores are symmetric."""
         blocks = row_blocks(self.shape[0])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from likewise.learn.maths.engine import Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
-from likewise.learn.maths.passes import Gallery, deviation
+from likewise.learn.maths.passes import PassColumns, deviation
 from likewise.learn.maths.whitening import gram
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
@@ -52,10 +52,10 @@ class Sweep:
     """Xᵀ (S - Y) back against some columns, (d, r), and the loss."""
 
     L: np.ndarray
-    columns: tuple[Gallery, ...]
+    columns: tuple[PassColumns, ...]
     target: LabelTarget
 
-    def against(self, columns: tuple[Gallery, ...]) -> Self:
+    def against(self, columns: tuple[PassColumns, ...]) -> Self:
         return replace(self, columns=columns)
 
     def __call__(self, block: RowBlock) -> Arrays:
@@ -76,8 +76,8 @@ class Projection:
     R: np.ndarray
     n_classes: int
 
-    def __call__(self, block: RowBlock) -> Gallery:
-        return Gallery(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
+    def __call__(self, block: RowBlock) -> PassColumns:
+        return PassColumns(np.asarray(block.rows @ self.R), class_starts(block.codes, self.n_classes), block.weights)
 
 
 def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, dtype: np.dtype) -> RowBlock:
@@ -88,21 +88,21 @@ def labelled_block(rows: np.ndarray, codes: np.ndarray, weights: np.ndarray | No
     return RowBlock(rows[order].astype(dtype, copy=False), codes[order], None if weights is None else weights[order])
 
 
-def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> Gallery:
+def block_columns(make: Maker, block: RowBlock, in_order: Map = ordered_map) -> PassColumns:
     """A block of rows as columns, made part by part."""
     parts = list(in_order(lambda part: make(block.part(part)), row_blocks(len(block.codes))))
     return joined_columns(parts, block.codes, block.weights)
 
 
-def joined_columns(parts: list[Gallery], codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+def joined_columns(parts: list[PassColumns], codes: np.ndarray, weights: np.ndarray | None) -> PassColumns:
     """Columns that were made part by part, sorted by label as a whole."""
     extra = [part.extra for part in parts if part.extra is not None]
     starts = class_starts(codes, len(parts[0].starts) - 1)
     G = np.concatenate([part.G for part in parts])
-    return Gallery(G, starts, weights, np.concatenate(extra) if extra else None)
+    return PassColumns(G, starts, weights, np.concatenate(extra) if extra else None)
 
 
-def merged_columns(parts: Sequence[Gallery]) -> Gallery:
+def merged_columns(parts: Sequence[PassColumns]) -> PassColumns:
     """Columns of several blocks as one gallery: tiles are as wide as they can be, and a class is one range of them."""
     if len(parts) == 1:
         return parts[0]
@@ -111,7 +111,7 @@ def merged_columns(parts: Sequence[Gallery]) -> Gallery:
     order = np.argsort(codes, kind="stable")
     weights = [part.weights for part in parts if part.weights is not None]
     extra = [part.extra for part in parts if part.extra is not None]
-    return Gallery(
+    return PassColumns(
         np.concatenate([part.G for part in parts])[order],
         class_starts(codes[order], n_classes),
         np.concatenate(weights)[order] if weights else None,

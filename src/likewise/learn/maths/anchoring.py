@@ -32,7 +32,7 @@ from likewise.learn.maths.kernels import (
     scaled,
 )
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums, draw_landmarks
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
 from likewise.learn.maths.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host
@@ -297,17 +297,17 @@ class Clamp:
         cosines = xp.linalg.vecdot(z, take_rows(like(self.means, z), codes))
         return xp.clip(cosines / self.trust_scale, min=0.0, max=1.0) ** 2
 
-    def __call__(self, block: RowBlock) -> Gallery:
+    def __call__(self, block: RowBlock) -> PassColumns:
         """All rows of a block as columns."""
         return self.columns(self.images(block)[1], block.codes, block.weights)
 
-    def columns(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> Gallery:
+    def columns(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> PassColumns:
         """Images as columns on the host, each standing for `weights` rows; summed with z_j and with v_j z_j."""
         z, _ = directions(Z)
         v, z = to_host(self.trust(z, codes)), to_host(z)
         weights = np.ones(len(codes)) if weights is None else weights
         starts = class_starts(codes, len(self.target.same_weight))  # type: ignore[arg-type]
-        return Gallery(z, starts, weights, z * (weights * v)[:, None])
+        return PassColumns(z, starts, weights, z * (weights * v)[:, None])
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class ClampGradient:
     clamp: Clamp
     gallery: tuple[Any, ...] = ()
 
-    def against(self, columns: tuple[Gallery, ...]) -> ClampGradient:
+    def against(self, columns: tuple[PassColumns, ...]) -> ClampGradient:
         """The same with other columns."""
         return replace(self, gallery=columns)
 
@@ -330,7 +330,7 @@ class ClampGradient:
         clamp = self.clamp
         F, Z = clamp.images(block)
         z, norms = directions(Z)
-        T = sum(columns.excess(z, block.codes, clamp.target) for columns in self.gallery)
+        T = sum(columns.residual(z, block.codes, clamp.target) for columns in self.gallery)
         r, xp = z.shape[1], namespace(z)
         wanted = -clamp.share * (clamp.trust(z, block.codes)[:, None] * T[:, :r] + T[:, r:])
         wanted = wanted - z * xp.linalg.vecdot(z, wanted)[:, None]

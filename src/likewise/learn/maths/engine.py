@@ -15,7 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from likewise.learn.maths.labels import LabelTarget
-    from likewise.learn.maths.passes import Gallery
+    from likewise.learn.maths.passes import PassColumns
     from likewise.learn.maths.whitening import WhiteningMap
 
 
@@ -41,14 +41,14 @@ Task = Callable[[RowBlock], tuple[np.ndarray, ...]]
 `__call__`. An attribute `block_rows` says how many rows at a time suit it. Rows that are an array of another library
 reach it as such, with the task's own arrays on the same device."""
 
-Maker = Callable[[RowBlock], "Gallery"]
+Maker = Callable[[RowBlock], "PassColumns"]
 """What makes columns of a pass from a block of rows, as pure and picklable as a task."""
 
 
 class Columns(Protocol):
     """The columns of a pass: one or more galleries, each sorted by label."""
 
-    def blocks(self) -> Iterator[Gallery]:
+    def blocks(self) -> Iterator[PassColumns]:
         """The galleries, which may come from a file one after the other."""
 
     @property
@@ -59,7 +59,7 @@ class Columns(Protocol):
 class Against(Protocol):
     """A task that compares rows with columns, additive over both."""
 
-    def against(self, columns: tuple[Gallery, ...]) -> Task:
+    def against(self, columns: tuple[PassColumns, ...]) -> Task:
         """The task for these columns."""
 
 
@@ -109,7 +109,7 @@ class Engine(Protocol):
     def gallery(self, R: np.ndarray) -> Columns:
         """All rows as the columns of a pass: G = X R, with the weights of the rows."""
 
-    def mixture(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
+    def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """X R T for the `gallery` of R, to be passed to `sweep` as projected; None if that would not be cheaper."""
 
     def sweep(
@@ -117,8 +117,8 @@ class Engine(Protocol):
     ) -> tuple[np.ndarray, float]:
         """Σ over row blocks of Xᵀ (S - Y) back, S the scores of X L with the gallery, and the loss ‖S - Y‖².
 
-        `projected` says that L is X L already, as `mixture` gave it, and `symmetric` that S = Sᵀ, which saves work
-        where all rows are at hand.
+        `projected` says that L is X L already, as `reuse_projection` gave it, and `symmetric` that S = Sᵀ, which saves
+        work where all rows are at hand.
         """
 
     def take(self, chosen: np.ndarray) -> EngineInMemory:
@@ -165,7 +165,7 @@ class EngineInMemory(Engine, Protocol):
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows in label order, in X's own precision."""
 
-    def gallery(self, R: np.ndarray) -> Gallery:
+    def gallery(self, R: np.ndarray) -> PassColumns:
         """All rows as the columns of a pass, in one block."""
 
     def sweep(

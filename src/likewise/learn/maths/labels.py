@@ -122,7 +122,9 @@ class LabelTarget:
             raise LikewiseError(f"margins={margins!r}: expected (δ1, δ2) with δ1 > δ2, such as (1.0, 0.0)")
         return cls(float(margins[0]), float(margins[1]), adaptive)
 
-    def fold(self, S: np.ndarray, runs: Runs, starts: np.ndarray, first: int) -> list[tuple[slice, slice, np.ndarray]]:
+    def fold_tile(
+        self, S: np.ndarray, runs: Runs, starts: np.ndarray, first: int
+    ) -> list[tuple[slice, slice, np.ndarray]]:
         """Overwrite a tile of scores by 2E - (S - δ2), E = S - clamp(S) how far each lies outside its interval.
 
         For two labels that is |S - δ2|, all that a pair costs here; the few blocks of one label are then put right, and

@@ -25,7 +25,7 @@ MOST_MIRRORED = 1 << 26  # bytes of the sums of a block with all later rows: som
 
 
 @dataclass(frozen=True)
-class Gallery:
+class PassColumns:
     """The columns of a pass, sorted by label: scores are P Gᵀ, and a pass sums (S - Y) @ back, back = [DG, extra].
 
     D are the `weights` of the columns. DG comes first in `back` because the loss follows from its sums.
@@ -48,12 +48,12 @@ class Gallery:
         back = self.back.astype(np.float64)
         return self.G.T.astype(np.float64) @ back, back.sum(axis=0)
 
-    def blocks(self) -> Iterator[Gallery]:
+    def blocks(self) -> Iterator[PassColumns]:
         """These columns, as the one block they are."""
         yield self
 
-    def excess(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
-        return excess(P, codes, self, target)
+    def residual(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
+        return residual(P, codes, self, target)
 
     def __sizeof__(self) -> int:
         """Bytes of the arrays, for schedulers that go by size."""
@@ -62,7 +62,7 @@ class Gallery:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without cached properties, which need not travel."""
-        return Gallery, (self.G, self.starts, self.weights, self.extra)
+        return PassColumns, (self.G, self.starts, self.weights, self.extra)
 
     @cached_property
     def sums(self) -> LabelSums:
@@ -75,20 +75,20 @@ class Gallery:
 
 
 def deviation(
-    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
+    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: PassColumns, target: LabelTarget
 ) -> Swept:
     """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y, and the sum of squares of S - Y."""
     if not target.adaptive:
         return _fixed(P, codes, weights, gallery, target)
     loss = _Loss(weights, gallery, target)
-    total = excess(P, codes, gallery, target, loss.see)
+    total = residual(P, codes, gallery, target, loss.see)
     return total, loss.of(P, total)
 
 
-def excess(
+def residual(
     P: np.ndarray,
     codes: np.ndarray,
-    gallery: Gallery,
+    gallery: PassColumns,
     target: LabelTarget,
     see: Callable[[np.ndarray, list[tuple[slice, slice, np.ndarray]], slice], None] = lambda *_: None,
 ) -> np.ndarray:
@@ -105,12 +105,12 @@ def excess(
         tile = slice(first, min(first + COLUMNS, m))
         F = buffer[: n * (tile.stop - first)].reshape(n, -1)
         np.matmul(P, gallery.G[tile].T, out=F)
-        see(F, target.fold(F, runs, gallery.starts, first), tile)
+        see(F, target.fold_tile(F, runs, gallery.starts, first), tile)
         total += np.matmul(F, back[tile], out=part)
     return _with_linear_part(total, P, gallery, target)
 
 
-def _with_linear_part(total: np.ndarray, P: np.ndarray, gallery: Gallery, target: LabelTarget) -> np.ndarray:
+def _with_linear_part(total: np.ndarray, P: np.ndarray, gallery: PassColumns, target: LabelTarget) -> np.ndarray:
     """(S - Y) @ back from the sums of folded tiles, in place."""
     G_back, back_sum = gallery.linear
     total += P @ G_back.astype(P.dtype) - (target.other * back_sum).astype(P.dtype)
@@ -119,7 +119,12 @@ def _with_linear_part(total: np.ndarray, P: np.ndarray, gallery: Gallery, target
 
 
 def symmetric_deviation(
-    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget, each: InOrder
+    P: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+    gallery: PassColumns,
+    target: LabelTarget,
+    each: InOrder,
 ) -> Swept:
     """`deviation` of all rows at once, where S = P Gᵀ is symmetric: a tile serves its mirror image too.
 
@@ -139,7 +144,7 @@ def symmetric_deviation(
 
 
 def _from_block_on(
-    P: np.ndarray, block: slice, runs: Runs, gallery: Gallery, target: LabelTarget, see: Callable[..., None]
+    P: np.ndarray, block: slice, runs: Runs, gallery: PassColumns, target: LabelTarget, see: Callable[..., None]
 ) -> np.ndarray:
     """Folded tiles of a block of rows with itself and with all later rows, summed with `back` for both sides."""
     rows, back, n = P[block], gallery.back, block.stop - block.start
@@ -150,7 +155,7 @@ def _from_block_on(
         F = buffer[: n * (last - first)].reshape(n, -1)
         np.matmul(rows, gallery.G[first:last].T, out=F)
         is_mirrored = first >= block.stop
-        see(F, target.fold(F, runs, gallery.starts, first), slice(first, last), 1 + is_mirrored)
+        see(F, target.fold_tile(F, runs, gallery.starts, first), slice(first, last), 1 + is_mirrored)
         total[:n] += np.matmul(F, back[first:last], out=part)
         if is_mirrored:
             np.matmul(F.T, back[block], out=total[first - block.start : last - block.start])
@@ -181,7 +186,7 @@ class _Loss:
     with what the pass sums; what is left are sums of E over the pairs of one label and, for δ2 other than 0, over all.
     """
 
-    def __init__(self, rows: np.ndarray | None, gallery: Gallery, target: LabelTarget) -> None:
+    def __init__(self, rows: np.ndarray | None, gallery: PassColumns, target: LabelTarget) -> None:
         self.rows, self.gallery, self.target = rows, gallery, target
         self.same, self.folded = 0.0, 0.0
 
@@ -212,7 +217,7 @@ class _Loss:
 
 
 def _fixed(
-    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: Gallery, target: LabelTarget
+    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: PassColumns, target: LabelTarget
 ) -> Swept:
     """Y = δ1 or δ2 by label: class sums of the gallery are all it takes, no pair is visited."""
     sums = gallery.sums

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Columns, Engine, EngineInMemory
 from likewise.learn.maths.labels import LabelTarget, draw_landmarks
-from likewise.learn.maths.passes import Gallery
+from likewise.learn.maths.passes import PassColumns
 from likewise.learn.maths.whitening import WhiteningMap
 
 
@@ -95,7 +95,7 @@ class AllPairs:
         T = B.T @ A
         if not np.allclose(B @ T, A, rtol=0.0, atol=1e-12 * max(float(np.abs(A).max()), 1e-300)):
             return None
-        return self.engine.mixture(gallery, T)
+        return self.engine.reuse_projection(gallery, T)
 
 
 class FixedTarget:
@@ -137,7 +137,7 @@ class SampledPairs(_Compressed):
         if self.both_sides:
             columns, column_scale = self._draw()
             normal, U = _normal_matrix(columns, self.whitening, column_scale)
-            gallery: Columns = Gallery(U, columns.starts)
+            gallery: Columns = PassColumns(U, columns.starts)
             mix = column_scale * _solve(normal, np.eye(len(normal)), self.size)
         else:
             gallery, column_scale = self.engine.gallery(W @ B), 1.0
@@ -173,7 +173,7 @@ class GaussianSketch(_Compressed):
         if self.both_sides:
             _, S2, S2U = self._draw()
             back = S2 @ _solve(S2U.T @ S2U + ridge, S2U.T, self.size).T
-            gallery = Gallery(gallery.G, gallery.starts, gallery.weights, back)
+            gallery = PassColumns(gallery.G, gallery.starts, gallery.weights, back)
         root, S, SU = self._draw()
         wanted = slice(B.shape[1], None) if self.both_sides else slice(None)
         E, loss = self.engine.sweep(
@@ -208,7 +208,7 @@ class LandmarkPairs(_Compressed):
         """A = UᵀY D V (VᵀDV)⁻¹ (BᵀKB), V the landmarks' rows of U B, D their weights, K = UᵀU; as a residual step."""
         W, D = self.whitening.W, self.whitening.shrinkage[:, None]
         V = self.landmarks.project(W @ B)
-        gallery = Gallery(V, self.landmarks.starts, self.weights)
+        gallery = PassColumns(V, self.landmarks.starts, self.weights)
         BKB = B.T @ (D * B)
         mix = _solve(gallery.linear[0], BKB, len(V))
         E, loss = self.engine.sweep(W @ A, gallery, self.target)

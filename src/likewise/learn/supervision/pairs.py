@@ -77,7 +77,7 @@ class KnownPairs:
         """These pairs, scoring `scale` P Vᵀ before learning."""
         return replace(self, offset=scale * self._scores(P, V))
 
-    def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
+    def residual(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
         """E @ back, E = S - clamp(S) on the known pairs with S = P Vᵀ, and the sum of the squares of E."""
 
         def block_sum(block: slice) -> tuple[np.ndarray, float]:

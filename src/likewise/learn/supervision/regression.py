@@ -36,7 +36,7 @@ class Pairs(Protocol):
     @property
     def n_pairs(self) -> float: ...
 
-    def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]: ...
+    def residual(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]: ...
 
     def curvature(self, P: np.ndarray, V: np.ndarray) -> float: ...
 
@@ -108,7 +108,7 @@ class PairRegression:
 
     def _gradient(self, A: np.ndarray, B: np.ndarray, P: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, float]:
         """Half the gradient with respect to A, and the objective."""
-        T, loss = self.pairs.excess(P, V, V)
+        T, loss = self.pairs.residual(P, V, V)
         ridge = self._ridge(A, B)
         return self.queries.back(T) + ridge, loss + float(np.sum(A * ridge))
 
@@ -144,7 +144,7 @@ def moment(queries: Side, gallery: Side, pairs: Pairs, from_target: bool) -> np.
     if from_target:
         return queries.back(pairs.target_times(rows)) @ W
     nothing = np.zeros((queries.X.shape[0], 1), rows.dtype), np.zeros((gallery.X.shape[0], 1), rows.dtype)
-    return -queries.back(pairs.excess(*nothing, rows)[0]) @ W
+    return -queries.back(pairs.residual(*nothing, rows)[0]) @ W
 
 
 def _narrower(side: Side) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ _KEPT = 1 << 28  # bytes of raw scores that are cached between passes
 class TileClamp(Protocol):
     """The targets of a tile of scores."""
 
-    def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
+    def residual(self, S: np.ndarray, rows: slice, columns: slice) -> float:
         """Overwrite scores by S - clamp(S); returns the sum of the squares."""
 
     def target_times(self, V: np.ndarray) -> np.ndarray:
@@ -43,7 +43,7 @@ class LabelClamp:
         self.target, self.codes = target, codes
         self.starts = class_starts(codes, int(codes[-1]) + 1)
 
-    def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
+    def residual(self, S: np.ndarray, rows: slice, columns: slice) -> float:
         blocks = same_label_blocks(S.shape[1], label_runs(self.codes[rows]), self.starts, columns.start)
         kept = [S[block].copy() for block, _ in blocks]
         if self.target.other:
@@ -79,7 +79,7 @@ class StoredClamp:
         self.kind, self.margins, self.adaptive = kind, margins, adaptive
         self.other = 0.0 if kind == "graded" else margins[1]
 
-    def excess(self, S: np.ndarray, rows: slice, columns: slice) -> float:
+    def residual(self, S: np.ndarray, rows: slice, columns: slice) -> float:
         known = self.tile(rows, columns).tocoo()
         i, j = known.row, known.col
         low, high = intervals(known.data, self.kind, self.margins, self.adaptive)
@@ -169,7 +169,7 @@ class TiledPairs:
         """These pairs, scoring `scale` P Vᵀ before learning."""
         return replace(self, raw=RawScores.of(P, V, scale))
 
-    def excess(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
+    def residual(self, P: np.ndarray, V: np.ndarray, back: np.ndarray) -> tuple[np.ndarray, float]:
         """E @ back, E = S - clamp(S) with S = P Vᵀ, and the sum of the squares of E."""
         back = _scaled(back, self.column_weights)
         blocks = row_blocks(self.shape[0])
@@ -185,7 +185,7 @@ class TiledPairs:
             S = P[rows] @ V[columns].T
             if self.raw is not None:
                 S += self.raw.tile(rows, columns)
-            squares = self.clamp.excess(S, rows, columns)
+            squares = self.clamp.residual(S, rows, columns)
             loss += squares if self._plain else self._weighted_squares(S, rows, columns)
             total += S @ back[columns]
         return total, loss
