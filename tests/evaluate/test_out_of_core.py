@@ -14,13 +14,13 @@ from tests.learn.engines.agreement import N, rows
 from likewise import SLR, SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import evaluate, evaluate_blocks
-from likewise.evaluate.out_of_core import evaluate_rows
+from likewise.learn.evaluation import evaluate_rows
 from likewise.rows import FeatureStore
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.evaluate.out_of_core._LARGEST_BLOCK", 10_000)
+    monkeypatch.setattr("likewise.learn.evaluation._LARGEST_BLOCK", 10_000)
 
 
 @pytest.mark.parametrize("kind", ["slr", "anchored", "cosine"])
@@ -32,7 +32,9 @@ def test_a_store_gives_the_measures_of_its_labelled_rows(tmp_path: Path, kind: s
     X, y = X[kept], y[kept]
     model = {
         "slr": SLR(rank=5, max_iter=1).fit(X, y),
-        "anchored": SimilarityLearner("linear", ridge=0.1, pull=0.0, geometry="lda").fit(X, y),
+        "anchored": SimilarityLearner("linear", settings={"ridge": 0.1, "adaptation": 0.0, "geometry": "lda"}).fit(
+            X, y
+        ),
         "cosine": None,
     }[kind]
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)

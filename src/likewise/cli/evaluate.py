@@ -93,8 +93,8 @@ def evaluate(
 
 def _from_disk(model: Any, queried: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
     """Some queries against all rows of a file, which are read in blocks and never held."""
-    from likewise.evaluate.out_of_core import evaluate_rows
     from likewise.learn.engines import open_rows
+    from likewise.learn.evaluation import evaluate_rows
 
     for text in queried.label_notes():
         note(text)
