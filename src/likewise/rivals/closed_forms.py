@@ -13,7 +13,8 @@ from likewise.learn.base import finite_fit
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scatter import shrunk
+from likewise.learn.maths.scatter import leading_directions, shrunk
+from likewise.learn.maths.whitening import fixed_signs
 from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
@@ -96,12 +97,9 @@ def spectrum(R: np.ndarray, extra: np.ndarray | None = None) -> Spectrum:
 
 def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
     """The r leading principal directions of centred rows, (r, d), or as many as the rows span; signs are fixed."""
-    covariance = spectrum(X)
-    values, vectors = covariance.values[::-1][:r], covariance.vectors[:, ::-1][:, :r]
-    rank = max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))
-    directions = vectors[:, :rank].T
-    largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
-    return np.ascontiguousarray(directions * np.where(largest < 0, -1, 1), dtype=X.dtype)
+    values, V = leading_directions(X, None, r)
+    V = V[:, : max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))]
+    return np.ascontiguousarray((V * fixed_signs(V)).T, dtype=X.dtype)
 
 
 def _row_space(R: np.ndarray) -> np.ndarray:
