@@ -14,7 +14,6 @@ import numpy as np
 from cachetools import LRUCache
 
 from likewise.errors import LikewiseError
-from likewise.search.index import BaseIndex
 from likewise.search.items import ItemRef
 from likewise.search.rank import NotFoundError
 from likewise.serve.jobs import Job
@@ -61,9 +60,8 @@ class TeachingSession:
         self._preparing = False
         self._lock = threading.RLock()
         self._lesson: Event | None = None
-        self._learned: frozenset[str] = frozenset()
         with self._lock:
-            self._take_lesson(index)
+            self._show_lesson()
             self._refresh_labels()
         self.feedback.refresh()
 
@@ -145,19 +143,17 @@ class TeachingSession:
         return started
 
     def _learn(self, who: str) -> None:
-        lesson = self._teacher.learn(who)
+        self._teacher.learn(who)
         with self._lock:
-            if lesson.event != self._lesson:  # which another thread may have read from the journal already
-                self._take_lesson(lesson.index)
+            if self._teacher.lesson != self._lesson:  # another thread may have shown it already
+                self._show_lesson()
         self.job.submit(self.session.relearn_words)  # takes seconds, which a lesson need not wait for
         self.sync()
 
-    def _take_lesson(self, index: BaseIndex) -> None:
-        """Show an index under the lesson in force, and keep the space before that lesson."""
+    def _show_lesson(self) -> None:
+        """Search by the lesson in force, and keep the space before that lesson."""
         session, before, lessons = self.session, self._number, self.feedback.lessons
-        self._lesson = lessons[-1] if lessons else None
-        learned = [] if self._lesson is None else self.feedback.events_at(self._lesson)
-        self._learned = frozenset(event.id for event in learned if event.kind in ("mark", "label"))
+        self._lesson = self._teacher.lesson
         if self._lesson is None:
             session.previous = None
         elif before and before == _number(lessons[-2] if lessons[1:] else None):
@@ -165,8 +161,7 @@ class TeachingSession:
         else:  # after a restart, after an undo, or of another process
             earlier = in_force(self._teacher.untaught, self.feedback, but_last=True)
             session.previous = earlier.space(version=_number(lessons[-2] if lessons[1:] else None))
-        session.learned = index.space(version=self._number)
-        self._teacher.index = index
+        session.learned = self._teacher.index.space(version=self._number)
 
     @property
     def _number(self) -> int:
@@ -213,14 +208,13 @@ class TeachingSession:
     def sync(self) -> None:
         """Take over new events, by this process and others, and send them to the pages."""
         with self._lock:
-            events = self.feedback.refresh()
+            events = self._teacher.refresh()
             if not events:
                 return
             if any(event.kind in ("label", "undo", "edited") for event in events):
                 self._refresh_labels()
-            lessons = self.feedback.lessons
-            if (lessons[-1].id if lessons else None) != (self._lesson.id if self._lesson else None):
-                self._take_lesson(in_force(self._teacher.untaught, self.feedback))
+            if self._teacher.lesson != self._lesson:
+                self._show_lesson()
                 self.session.forget_words()
         for event in events:
             self._send_event(event)
@@ -246,8 +240,7 @@ class TeachingSession:
     @property
     def pending(self) -> int:
         """Number of marks and labels added or undone since the last lesson."""
-        present = {event.id for event in self.events if event.kind in ("mark", "label")}
-        return len(present ^ self._learned) if self._lesson is not None else len(present)
+        return self._teacher.pending
 
     def distinct(self) -> tuple[tuple[int, ...], ...]:
         """Sets of rows that are not duplicates of one another."""

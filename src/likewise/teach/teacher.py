@@ -83,6 +83,7 @@ class Teacher:
         self._learner = GroupLearner(self.untaught, self._rng)
         self.resolver = Resolver(self.untaught, self.feedback)
         self.base = self._learner.base
+        self.lesson = _last(self.feedback.lessons)  # which the index is under
 
     def prepare(self) -> None:
         """Compute what all lessons share, once per index: the graph and the kernel of the gallery, and names of rows.
@@ -127,9 +128,27 @@ class Teacher:
     def undo(self, who: str | None = None) -> Event | None:
         """Take back the last step of `who` (None: of anybody) and return it; None if there is none."""
         undone = self.feedback.undo(who)
-        if undone is not None and undone.kind == "lesson":
-            self.index = in_force(self.untaught, self.feedback)
+        self._follow()
         return undone
+
+    def refresh(self) -> list[Event]:
+        """Take over what other processes taught; returns all events since the last call."""
+        events = self.feedback.refresh()
+        self._follow()
+        return events
+
+    def _follow(self) -> None:
+        """Put the index under the lesson in force, if that has changed."""
+        lesson = _last(self.feedback.lessons)
+        if (lesson and lesson.id) != (self.lesson and self.lesson.id):
+            self.index, self.lesson = in_force(self.untaught, self.feedback), lesson
+
+    @property
+    def pending(self) -> int:
+        """Number of marks and labels given or undone since the last lesson."""
+        learned = [] if self.lesson is None else self.feedback.events_at(self.lesson)
+        now, before = ({event.id for event in events if event.kind != "distinct"} for events in (self.events, learned))
+        return len(now ^ before)
 
     def state(self) -> FeedbackState:
         """What marks and labels say of the rows of this index."""
@@ -176,7 +195,7 @@ class Teacher:
         event = self._keep(
             taught, part, {**facts, "mAP": figures, "note": note, "through": through, "seconds": seconds}, who
         )
-        self.index = taught
+        self.index, self.lesson = taught, event
         counts = (len(said.marks), len(said.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
@@ -303,6 +322,10 @@ def _labelled_as(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Rows with the same label as one of these rows, the first of each label."""
     found = [np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in rows} - {None}]
     return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _last(lessons: list[Event]) -> Event | None:
+    return lessons[-1] if lessons else None
 
 
 def _labels(group: Group) -> set[Node]:
