@@ -58,7 +58,7 @@ def export(
         raise LikewiseError(
             "--to is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
         )
-    from likewise.search.stores.address import scheme_of
+    from likewise.search.stores.base import scheme_of
 
     began = time.perf_counter()
     if scheme_of(to) is None:
@@ -81,7 +81,7 @@ def _to_file(folder: Path, path: Path) -> dict[str, Any]:
 
 def _to_store(folder: Path, address: str, approximate: bool, table: str, **columns: str) -> dict[str, Any]:
     from likewise.search.stores import export_to, open_store
-    from likewise.search.stores.address import without_password
+    from likewise.search.stores.base import without_password
 
     opened = open_index(folder)
     with open_store(address, table, **columns) as store:

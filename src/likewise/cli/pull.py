@@ -43,7 +43,7 @@ def pull(
     """
     from likewise.search.stores import open_store
     from likewise.search.stores import pull as write
-    from likewise.search.stores.address import without_password
+    from likewise.search.stores.base import without_password
 
     check_writable(output)
     began = time.perf_counter()

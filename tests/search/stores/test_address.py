@@ -6,7 +6,7 @@ import pytest
 
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.search.stores import open_store
-from likewise.search.stores.address import scheme_of, without_password
+from likewise.search.stores.base import scheme_of, without_password
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.search.stores.address import without_password
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, without_password
 
 _PATIENCE = 600.0  # seconds to wait for an index to be built
 _ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have

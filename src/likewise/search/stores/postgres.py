@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.address import without_password
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, without_password
 
 _TYPES = {"int": "bigint", "float": "double precision", "text": "text"}
 _COPIED = {"int": "int8", "float": "float8", "text": "text"}

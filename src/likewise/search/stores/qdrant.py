@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.address import without_password
-from likewise.search.stores.base import EXPORT, Layout, Rows, Store, check_fits, kind_of_values
+from likewise.search.stores.base import EXPORT, Layout, Rows, Store, check_fits, kind_of_values, without_password
 
 _NAMESPACE = uuid.UUID("5f1c1f0e-3f0b-5c6e-9a53-6c1b7f6a2d11")  # any, but always the same
 _SAMPLE = 1000  # points whose payloads say what the columns are: a collection has no schema
