@@ -228,8 +228,8 @@ def read_undo_list(folder: Path) -> None:
     made, here = (json.dumps(str(folder) + end)[1:-1] for end in (".sound/", "/"))
     with suppress(sqlite3.Error), closing(sqlite3.connect(folder / "undo.sqlite")) as connection, connection:
         for sequence, text, crc in connection.execute("SELECT sequence, payload, crc FROM journal").fetchall():
-            moved = text.replace(made, here)
-            if zlib.crc32(text.encode()) == crc:
+            if isinstance(text, str) and zlib.crc32(text.encode()) == crc:
+                moved = text.replace(made, here)
                 values = moved, zlib.crc32(moved.encode()), sequence
                 connection.execute("UPDATE journal SET payload = ?, crc = ? WHERE sequence = ?", values)
     try:

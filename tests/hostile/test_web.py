@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -132,12 +132,32 @@ def test_heads_without_an_end(served: Served) -> None:
 
 
 @pytest.mark.second
-def test_seven_hundred_connections_that_ask_for_nothing(served: Served) -> None:
+def test_four_hundred_connections_that_ask_for_nothing(served: Served) -> None:
+    with silent(served, 400):
+        served.answers(10)
+
+
+@pytest.mark.second
+def test_above_512_connections_all_hear_503_until_the_others_have_gone(served: Served) -> None:
+    with silent(served, 700):
+        served.answers(10)
+    until = time.monotonic() + 60
+    while served.codes[-3:] != [200] * 3:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert set(served.codes) == {200, 503}
+    served.codes.clear()
+    served.answers(10)
+
+
+@contextmanager
+def silent(served: Served, n: int) -> Iterator[None]:
+    """Connections that send nothing, or half of a head."""
     with ExitStack() as stack:
-        for number in range(700):
+        for number in range(n):
             made = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))
             made.sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"")
-        served.answers(10)
+        yield
 
 
 @pytest.mark.second

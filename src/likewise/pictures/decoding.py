@@ -65,7 +65,10 @@ class Decoders:
     def __init__(self, n: int, limits: DecoderLimits | None = None) -> None:
         self.limits = limits or DecoderLimits()
         self._n, self._closed = n, False
-        self._folder = tempfile.TemporaryDirectory(prefix="likewise-", ignore_cleanup_errors=True)
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="likewise-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise LikewiseError(f"cannot create a temporary folder: {error.strerror or error}") from error
         self._lock = os.path.join(self._folder.name, "lock")  # held by the process that decodes a large picture
         self._starting = threading.Lock()
         self._pool: ProcessPool | None = None
