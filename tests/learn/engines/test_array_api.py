@@ -16,8 +16,7 @@ from tests.learn.engines.agreement import WAYS, assert_same, rows
 from likewise import SLR, PairSLR, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
-from likewise.learn.engines.array_api import ArrayEngine
-from likewise.learn.engines.device import Device
+from likewise.learn.engines.array_api import ArrayEngine, Device
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
 from likewise.utils.arrays import to_host

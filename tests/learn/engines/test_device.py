@@ -12,8 +12,7 @@ from tests.learn.engines.agreement import ANCHORED, CLASSES, N, anchored_of_the_
 from likewise import SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
-from likewise.learn.engines.array_api import ArrayEngine
-from likewise.learn.engines.device import Device
+from likewise.learn.engines.array_api import ArrayEngine, Device
 from likewise.learn.maths import anchoring, kernels, labels
 from likewise.learn.maths.kernels import Scaling, UnitRows
 from likewise.utils.arrays import to_host
