@@ -35,7 +35,7 @@ def _encoded(kind: str, **options: object) -> bytes:
 
 
 def _children() -> set[psutil.Process]:
-    return {child for child in psutil.Process().children() if "pebble_pool_worker" in " ".join(child.cmdline())}
+    return {child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())}
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])

@@ -14,12 +14,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
+from multiprocessing.context import SpawnContext, SpawnProcess
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 import psutil
 from filelock import FileLock
-from joblib.externals.loky.backend import get_context
 from pebble import ProcessExpired, ProcessPool
 
 from likewise.errors import LikewiseError
@@ -154,11 +155,26 @@ class Decoders:
                 raise DecodersClosedError("the server is stopping")
             if self._pool is None or not self._pool.active:
                 _end(self._pool)
-                # Unlike multiprocessing's, this context does not import the program's main module again: a script
-                # needs no `if __name__ == "__main__"`.
-                self._pool = ProcessPool(self._n, 0, _prepare, (self.limits.memory,), get_context("loky"))
+                self._pool = ProcessPool(self._n, 0, _prepare, (self.limits.memory,), _Context())
                 _ = self._pool.active  # starts the processes
             return self._pool
+
+
+class _Process(SpawnProcess):
+    """A new interpreter that does not import the main module again: a script needs no `if __name__ == "__main__"`."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")  # has no file, so that the new process looks for none
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = main
+
+
+class _Context(SpawnContext):
+    Process = _Process
 
 
 def _end(pool: ProcessPool | None) -> None:
