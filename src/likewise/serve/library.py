@@ -274,7 +274,7 @@ class PhotoLibrary:
             return SimilarityLearner().fit(X, labels[labels != ""])
 
     def _kept_model(self) -> SimilarityModel | None:
-        """The model of the existing index, unless it has to be fitted (again) for a reason that the user is told."""
+        """The model of the existing index, unless it has to be fitted (again); the reason is printed."""
         if self.source is None:
             return None
         now, before = Counter(_labels(self.store)), Counter(self.source.get("learned", {}))

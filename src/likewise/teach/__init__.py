@@ -1,4 +1,4 @@
-"""Teaching an index by marks and labels: a journal of what was said, lessons learned from it, suggestions."""
+"""Teaching an index by marks and labels: a journal of feedback, lessons learned from it, suggestions."""
 
 import lazy_loader
 

@@ -101,7 +101,7 @@ class _Links:
         self._apart[self.sets[two]].add(one)
 
     def may_join(self, one: Node, two: Node) -> bool:
-        """Whether nothing that was said keeps the sets of two nodes apart."""
+        """Whether no negative mark separates the sets of two nodes."""
         first, second = self.sets[one], self.sets[two]
         smaller, larger = sorted((first, second), key=lambda root: len(self._apart[root]))
         return self._apart[smaller].isdisjoint(self._members[larger])
@@ -163,7 +163,7 @@ class FeedbackState:
 
     @property
     def rows(self) -> set[int]:
-        """The rows that something was said about."""
+        """The rows with feedback."""
         nodes = [node for mark in self.marks for node in (mark.query, mark.item)]
         return {int(str(node.value)) for node in nodes if node.kind == "row"} | set(self.labels)
 

@@ -1,8 +1,8 @@
 """From groups to a taught model: groups spread over the graph of neighbours, and one small system is solved.
 
 A group is propagated over the graph of neighbours, its negatives against it, and the result is regressed on the rows by
-a kernel. This gives one more coordinate per group beside those of the model. A second, narrow kernel puts the examples
-themselves where they were said to belong, also where the first one cannot tell them from their neighbours.
+a kernel. This gives one more coordinate per group, next to those of the model. A second, narrow kernel puts the
+examples themselves where they belong, also where the first one cannot tell them from their neighbours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from likewise.teach.taught_index import ChangedRows
 # Measured by `python -m benchmarks.teaching_photos` on Caltech101: results hardly change around these values.
 MOST_ROWS = 20_000  # of a larger gallery a sample of rows is used: the graph costs rows²
 REACH = 50  # rows of a group that get at least 1, or as many as it has examples
-MOST = 2.0  # the largest target; at 1 the first rows of a group could not be told apart
+MOST = 2.0  # the largest target; at 1 the first rows of a group had equal scores
 AGAINST = 0.6  # weight of what spreads from rows that do not belong; half of it for the first mark of a query
 WEIGHT = 1.5  # of a taught coordinate relative to a unit row
 THRESHOLD = 0.2  # taught coordinates closer to zero are set to zero
@@ -41,7 +41,7 @@ _BLOCK = 1 << 15  # rows whose coordinates are computed at a time
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of g groups: weights of the graph's rows, (n, g), and directions of the nodes that are no such row.
+    """The examples of g groups: weights of the graph's rows, (n, g), and directions of the other nodes.
 
     `by_label` says which groups have a label: then not all rows that do not belong were marked wrong.
     """
@@ -264,7 +264,7 @@ class GroupLearner:
         return found
 
     def off_graph(self, nodes: Collection[Node]) -> list[Node]:
-        """Nodes that have a direction but are no rows of the graph, in an order that does not hang on their hashes."""
+        """Nodes that have a direction but are not rows of the graph, in an order independent of their hashes."""
         return self._split(nodes)[1]
 
     def _split(self, nodes: Collection[Node]) -> tuple[np.ndarray, list[Node]]:
@@ -356,7 +356,7 @@ def _spread_of_scores(base: SimilarityModel, index: Index, rng: np.random.Genera
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Examples: a narrow kernel puts them where they were said to belong
+# Examples: a narrow kernel puts them where they belong
 
 # Measured with the settings of `likewise.teach.learning`: results hardly change around these values.
 MIN_RIGHT = 1.5  # least coordinate of an example
@@ -439,7 +439,7 @@ FEWEST_MARKS = 8  # of either kind: fewer say nothing
 
 
 class LeftOut(NamedTuple):
-    """Of so many marks that were left out in turn, how many the ranking learned from the others agrees with."""
+    """How many of the marks left out in turn the ranking learned from the others agrees with."""
 
     agrees: int
     of: int
@@ -496,7 +496,7 @@ def _listed(place: int, right: Set[Node], wrong: Set[Node]) -> list[GroupMark]:
 
 
 def without(group: Group, *nodes: Node) -> Group:
-    """The group as if nothing had been said about these nodes."""
+    """The group without these nodes."""
     return Group(group.belongs.difference(nodes), group.other.difference(nodes))
 
 

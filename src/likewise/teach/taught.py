@@ -133,7 +133,7 @@ class Taught(SimilarityModel):
 
     @property
     def knows_classes(self) -> bool:
-        """Whether `novelty` can be told."""
+        """Whether `novelty` is available."""
         return self.base_.knows_classes
 
     def novelty(self, X: Any) -> np.ndarray:

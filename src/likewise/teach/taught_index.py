@@ -196,7 +196,7 @@ class LessonVectors:
         return cls(V, rows, np.ascontiguousarray(joined[:, width:]), after / np.where(before > 0, before, 1))
 
     def with_base(self, base: np.ndarray) -> Self:
-        """The same coordinates beside other directions."""
+        """The same coordinates with other directions."""
         return type(self)(base, self.rows, self.part, self.shrink)
 
     def __len__(self) -> int:

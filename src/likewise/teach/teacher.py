@@ -68,7 +68,7 @@ class Teacher:
     ----------
     index : Index or TaughtIndex
         The index to teach; it is not changed: each lesson brings a new one. Of an index that was taught already, the
-        lessons in its journal are learned anew together; what its own model knew stays.
+        lessons in its journal are learned again together; what its own model knew stays.
     feedback : Feedback or None
         A journal: every mark and label is written to it before it counts. None keeps them in memory.
     random_state : int
@@ -122,7 +122,7 @@ class Teacher:
         return self.feedback.append(Event("label", items=self._references(items), label=label, who=who))
 
     def keep_apart(self, items: Any, who: str = "") -> Event:
-        """Remember that items are no duplicates of one another, however alike they are."""
+        """Remember that items are not duplicates of each other, however alike they are."""
         return self.feedback.append(Event("distinct", items=self._references(items), who=who))
 
     def undo(self, who: str | None = None) -> Event | None:
@@ -178,10 +178,10 @@ class Teacher:
         steps, began = self.feedback.steps(), time.perf_counter()
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
-        with single_threaded_blas(), ThreadPoolExecutor(1) as beside:
+        with single_threaded_blas(), ThreadPoolExecutor(1) as pool:
             said = self.resolver.state(event for event in steps if event.kind != "lesson")
             groups = self._groups(said)
-            leaving_out = beside.submit(self._learner.trials, groups, said.explicit)
+            leaving_out = pool.submit(self._learner.trials, groups, said.explicit)
             taught, part = self._taught(said, groups)
             held = self._still_held(said)
             before, after = self._score(self.index, held), self._score(taught, held)
@@ -200,7 +200,7 @@ class Teacher:
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
     def taught_by(self, said: FeedbackState) -> tuple[TaughtIndex, Part]:
-        """The index under what was said, and the taught part of its rows."""
+        """The index after a lesson from this feedback, and the taught part of its rows."""
         self.prepare()
         with single_threaded_blas():  # as in `learn`: more threads round otherwise
             return self._taught(said, self._groups(said))
@@ -221,7 +221,7 @@ class Teacher:
     def suggest(self, n: int = 10, *, label: Any = None, query: Any = None, among: Any = None) -> list[Suggestion]:
         """The n items whose marks would teach most about a concept, or in turn about all of them.
 
-        A concept is a label, or a query: a row of the index or raw numbers. Items it was said of never come. If nothing
+        A concept is a label, or a query: a row of the index or raw numbers. Its marked items never come. If nothing
         was marked, these are items that represent most others. `among` limits the choice to these rows of the index.
         """
         rows = np.arange(len(self.index)) if among is None else row_numbers(among, len(self.index))
@@ -303,7 +303,7 @@ class Teacher:
         return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
 
     def _still_held(self, said: FeedbackState) -> np.ndarray:
-        """Held-out rows that nothing was said about, of labels that at least two of them have."""
+        """Held-out rows without feedback, of labels that at least two of them have."""
         touched = said.rows
         kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
         return _shared(kept, self.untaught.labels)

@@ -1,4 +1,4 @@
-"""A text tower in ONNX beside the picture tower that made the features, such as the two of a CLIP model."""
+"""A text tower in ONNX, to go with the picture tower that made the features, such as the two of a CLIP model."""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class OnnxTowers(TextSide):
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
         if unknown:
-            raise LikewiseError(f"{model} has the input {unknown[0]!r}, which takes no token ids: it is no text model")
+            raise LikewiseError(f"{model} has the input {unknown[0]!r}, which takes no token ids: expected a text model")
         self._ids = "input_ids" if "input_ids" in self._inputs else next(iter(self._inputs))
         self._set_length()
 
@@ -114,6 +114,6 @@ def _pooled(outputs: list[Any], mask: np.ndarray, file: Path) -> np.ndarray:
         return np.asarray(flat, np.float32)
     tokens = next((out for out in outputs if np.ndim(out) == 3 and out.shape[:2] == mask.shape), None)
     if tokens is None:
-        raise LikewiseError(f"{file} has no output with one row per phrase or per token: it is no text model")
+        raise LikewiseError(f"{file} has no output with one row per phrase or per token: it is expected a text model")
     weights = mask[:, :, None] / mask.sum(axis=1)[:, None, None]
     return np.asarray((tokens * weights).sum(axis=1), np.float32)
