@@ -76,7 +76,9 @@ def test_what_is_no_text_model_or_tokenizer_is_refused(tokenizer: Path, tmp_path
         OnnxTowers(tokenizer, tokenizer)
     with pytest.raises(FileFormatError, match=r"is not a tokenizer\.json"):
         OnnxTowers(model, model)
-    with pytest.raises(LikewiseError, match="has the input 'input_ids', which takes no token ids: expected a text model"):
+    with pytest.raises(
+        LikewiseError, match="has the input 'input_ids', which takes no token ids: expected a text model"
+    ):
         OnnxTowers(_picture_tower(tmp_path / "picture.onnx"), tokenizer)
 
 

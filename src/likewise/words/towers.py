@@ -38,7 +38,9 @@ class OnnxTowers(TextSide):
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
         if unknown:
-            raise LikewiseError(f"{model} has the input {unknown[0]!r}, which takes no token ids: expected a text model")
+            raise LikewiseError(
+                f"{model} has the input {unknown[0]!r}, which takes no token ids: expected a text model"
+            )
         self._ids = "input_ids" if "input_ids" in self._inputs else next(iter(self._inputs))
         self._set_length()
 
