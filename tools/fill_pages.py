@@ -43,7 +43,7 @@ def filled(text: str) -> str:
 
 
 def _figure(stored: dict[str, Any], key: str) -> str:
-    """A figure by its name, or a cell of a table by row;column, without what the table says beside it."""
+    """A figure by its name, or a cell of a table by row;column, without what the table adds to it."""
     if "table" not in stored:
         return str(stored["figures"][key])
     row, column = key.split(";")

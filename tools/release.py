@@ -4,7 +4,7 @@
 
 Builds sdist and wheel (`dist/`), checks both, installs the wheel into a fresh environment, and there, in an empty
 folder, runs the demo and opens a folder of 100 pictures. Lists what was installed with its licences (`build/release/`).
-The version stands in `src/likewise/__init__.py`: the newest section of CHANGELOG.md and a tag of this commit must agree
+The version is in `src/likewise/__init__.py`: the newest section of CHANGELOG.md and a tag of this commit must agree
 with it.
 """
 

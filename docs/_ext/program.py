@@ -51,7 +51,7 @@ def _cell(text: str) -> str:
 
 
 class Program(SphinxDirective):
-    """Parsed in the language of the page that it stands on."""
+    """Parsed in the language of the page that it is on."""
 
     def run(self) -> list[Any]:
         return self.parse_text_to_nodes(reference(), allow_section_headings=True)

@@ -70,7 +70,7 @@ def _ours(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) 
 
 
 class Name(SphinxRole):
-    """What stands in backticks in a docstring: a link if it is a public name, else code."""
+    """What is in backticks in a docstring: a link if it is a public name, else code."""
 
     def run(self) -> tuple[list[nodes.Node], list[Any]]:
         found = _HOMES.get(self.text.removesuffix("()"))
