@@ -1,14 +1,13 @@
-"""The command line: one module per verb, each calling the public API only.
+"""The command line: a module per verb, or for two that belong together, which calls the public API only.
 
-A verb is a module of this package with a function of its name. Heavy imports go inside its functions, so that
-`likewise --help` stays fast.
+A verb is a function of its name. Heavy imports go inside functions, so that `likewise --help` stays fast.
 """
 
 import sys
 from importlib import import_module
 from inspect import getdoc
 from io import TextIOWrapper
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -36,6 +35,7 @@ VERBS = (
     "doctor",
     "paper",
 )
+_MODULES = {"pull": "export", "suggest": "learn"}  # where the module has another name than the verb
 
 _HELP = """Learn from examples what "similar" means, and rank by it.
 
@@ -82,15 +82,12 @@ def _options(
     """Options that precede the verb; `Verbs` reads `debug` from the context."""
 
 
-def _help(verb: Any) -> str:
-    """The docstring of a verb, each paragraph on one line, so that the terminal's own width breaks it."""
-    paragraphs = (getdoc(verb) or "").split("\n\n")
-    return "\n\n".join(text if "\b" in text else text.replace("\n", " ") for text in paragraphs)
-
-
 for _verb in VERBS:
-    _function = getattr(import_module(f"likewise.cli.{_verb}"), _verb)
-    app.command(_verb, help=_help(_function))(_function)
+    _function = getattr(import_module(f"likewise.cli.{_MODULES.get(_verb, _verb)}"), _verb)
+    # Each paragraph becomes one line, so that the terminal's own width breaks it.
+    _paragraphs = (getdoc(_function) or "").split("\n\n")
+    _help = "\n\n".join(text if "\b" in text else text.replace("\n", " ") for text in _paragraphs)
+    app.command(_verb, help=_help)(_function)
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """`likewise apply`: write a label into the library, as a list or as keywords in XMP sidecars, and take it back."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,16 +59,19 @@ def apply(
       likewise apply --undo photos.cat.undo.sqlite
     """
     if undo is not None:
-        _check_alone(index, label, at_most_wrong, xmp, csv, dry_run, undo_list)
+        if any((index, label, at_most_wrong, xmp, csv, dry_run, undo_list)):
+            raise LikewiseError("--undo LIST takes no other options: the list has the label and the sidecars")
         return _take_back(undo, as_json)
     if index is None or label is None:
         raise LikewiseError("INDEX and LABEL are missing: likewise apply photos.index cat; or --undo LIST")
     check_writable(csv, index, option="--csv")
     loaded = open_index(index, root)
     concept = _chosen(loaded, label, at_most_wrong)
-    journal = undo_list or _default_undo_list(index, label)
     facts = {**_preview(loaded, concept), "dry_run": dry_run, "csv": None if csv is None else str(csv), "xmp": None}
     if xmp:
+        from likewise.pictures.sidecars import default_undo_list
+
+        journal = undo_list or default_undo_list(index, label)
         facts["xmp"] = _write_sidecars(loaded, concept, None if dry_run else journal)
         facts["undo"] = str(journal) if not dry_run and journal.exists() else None
     if csv is not None and not dry_run:
@@ -90,17 +92,6 @@ def _chosen(index: Any, label: str, at_most_wrong: str | None) -> Any:
     return grown(Teacher(index, Feedback(index.folder)), label, share(at_most_wrong))
 
 
-def _default_undo_list(index: Path, label: str) -> Path:
-    from likewise.pictures.sidecars import default_undo_list
-
-    return default_undo_list(index, label)
-
-
-def _check_alone(*others: Any) -> None:
-    if any(others):
-        raise LikewiseError("--undo LIST takes no other options: the list has the label and the sidecars")
-
-
 def _preview(index: Any, concept: Any) -> dict[str, Any]:
     wrong, unsure = concept.about_wrong, concept.least_sure(_LEAST_SURE).tolist()
     return {
@@ -114,18 +105,21 @@ def _preview(index: Any, concept: Any) -> dict[str, Any]:
 def _write_sidecars(index: Any, concept: Any, undo: Path | None) -> dict[str, Any]:
     from likewise.pictures.sidecars import apply_keyword
     from likewise.teach.concepts import pictures_of
+    from likewise.utils.progress import progress_bar
 
     pictures = pictures_of(index, concept)
-    with _bar("keywords" if undo is not None else "looking at sidecars", len(pictures)) as progress:
-        return _said(apply_keyword(pictures, concept.name, undo, progress))
+    text = "keywords" if undo is not None else "looking at sidecars"
+    with progress_bar(text, len(pictures), sys.stderr.isatty()) as progress:
+        return _counts(apply_keyword(pictures, concept.name, undo, progress))
 
 
 def _take_back(undo: Path, as_json: bool) -> None:
     from likewise.pictures.sidecars import n_writes, undo_keyword
+    from likewise.utils.progress import progress_bar
 
     total = n_writes(undo) if undo.is_file() else 0
-    with _bar("taking back", total) as progress:
-        done = _said(undo_keyword(undo, progress))
+    with progress_bar("taking back", total, sys.stderr.isatty()) as progress:
+        done = _counts(undo_keyword(undo, progress))
     if done["damaged"]:
         note(f"{plural(done['damaged'], 'line')} of {undo} that cannot be read passed over")
     if as_json:
@@ -135,18 +129,8 @@ def _take_back(undo: Path, as_json: bool) -> None:
     return say(f"{plural(total, 'sidecar')} in {undo}: {', '.join(counts) if counts else 'nothing to take back'}")
 
 
-@contextmanager
-def _bar(text: str, total: int) -> Iterator[Callable[[int], object]]:
-    import sys
-
-    from likewise.utils.progress import progress_bar
-
-    with progress_bar(text, total, sys.stderr.isatty()) as advance:
-        yield advance
-
-
-def _said(outcome: Any) -> dict[str, Any]:
-    """The counts of an outcome; what was left out is said, with the first of each kind."""
+def _counts(outcome: Any) -> dict[str, Any]:
+    """The counts of an outcome; a note for each kind of sidecar that was left alone, with the first of them."""
     facts: dict[str, Any] = outcome.facts()
     for kind, count in facts["skipped"].items():
         first = next(entry for entry in outcome.skipped if entry.kind == kind)

@@ -80,8 +80,8 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(_picture, text)
 
 
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
@@ -131,7 +131,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 def emit_json(value: Any) -> None:
     """Print JSON on stdout; what would not show is escaped, and read back as it was."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=lambda v: getattr(v, "tolist", v.__str__)())
-    print(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(_UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 @contextmanager

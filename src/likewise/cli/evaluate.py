@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from likewise.cli.console import emit_json, note, results, working
+from likewise.cli.console import emit_json, note, print_table, results, working
 from likewise.cli.options import (
     AsJson,
     Data,
@@ -177,8 +177,6 @@ def _outcome(path: Path, queried: Any, ranked: Any, learned: Any, raw: Any) -> d
 
 
 def _show(outcome: dict[str, Any]) -> None:
-    from rich.table import Table as Grid
-
     console = results()
     learned, raw = outcome["model"], outcome["raw_cosine"]
     console.print(f"{plural(learned['n_queries'], 'query')} from {outcome['queries']}", markup=False, soft_wrap=True)
@@ -191,12 +189,9 @@ def _show(outcome: dict[str, Any]) -> None:
         which = "all of these rows: this does not test it" if new is None else f"{known['rows']:,} of these rows"
         console.print(f"the model learned from {which}" + ("" if new is None else f"; mAP of the others {new:.4f}"))
     all_learned = known is not None and known["mAP_of_others"] is None
-    grid = Grid("", "model, of rows it learned from" if all_learned else "model", "raw cosine")
-    for column in grid.columns[1:]:
-        column.justify = "right"
-    for name in [key for key in learned if not key.startswith("n_")]:
-        grid.add_row(name.replace("_", " "), *(_figure(side[name]) for side in (learned, raw)))
-    console.print(grid)
+    names = [name for name in learned if not name.startswith("n_")]
+    rows = [(name.replace("_", " "), _figure(learned[name]), _figure(raw[name])) for name in names]
+    print_table(("", "model, of rows it learned from" if all_learned else "model", "raw cosine"), rows)
     gain = outcome["gain"]
     console.print(
         f"mAP gain {gain['mAP']:+.4f}, 95 % interval {_figure(gain['mAP_interval'])}, p = {gain['p_value']:.2g}"

@@ -1,4 +1,4 @@
-"""`likewise export`: the vectors of an index in a file or in a vector database."""
+"""`likewise export` and `likewise pull`: from an index to a file or a vector database, and from there to a file."""
 
 import sys
 import time
@@ -101,3 +101,51 @@ def _sentence(summary: dict[str, Any]) -> str:
         f"{summary['written']:,} written, {summary['kept']:,} there already, {summary['removed']:,} old ones removed"
     )
     return f"{summary['store']} {summary['table']}: {rows}; {counts}; {summary['seconds']:.1f} s"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From a database to a file
+
+
+def pull(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE", help="postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="File to write: .parquet or .npz.", show_default=False)
+    ],
+    table: Table = "likewise",
+    id_column: IdColumn = "id",
+    vector_column: VectorColumn = "vector",
+    as_json: AsJson = False,
+) -> None:
+    """Read the ids, vectors and other columns of a table into a file that likewise fit and likewise index take.
+
+    Parquet is written in batches, so that a table may be larger than memory. Columns that are neither numbers nor text
+    are written as text.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise pull postgresql://me@localhost/shop --table items --vector-column embedding -o items.parquet
+      likewise fit items.parquet --features vector --label-column topic -o items.likewise
+      likewise pull qdrant:http://localhost:6333 --table items -o items.npz
+    """
+    from likewise.search.stores import open_store
+    from likewise.search.stores import pull as write
+    from likewise.search.stores.base import without_password
+
+    check_writable(output)
+    began = time.perf_counter()
+    with open_store(place, table, id_column=id_column, vector_column=vector_column) as store:
+        rows = write(store, output, verbose=int(sys.stderr.isatty()))
+        width, columns = store.existing_layout().width, list(store.existing_layout().metadata)
+    seconds = round(time.perf_counter() - began, 3)
+    if as_json:
+        summary = {"store": without_password(place), "table": table, "file": str(output), "rows": rows, "width": width}
+        return emit_json({**summary, "columns": columns, "seconds": seconds})
+    metadata = f", with {', '.join(columns)}" if columns else ""
+    return say(f"{output}: {plural(rows, 'row')} × {width:,}{metadata}; {seconds:.1f} s")

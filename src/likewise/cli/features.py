@@ -76,16 +76,16 @@ def features(
 
     if no_pca and components is not None:
         raise LikewiseError("--no-pca and --components exclude each other: expected one of them")
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "n_words": words, "n_components": components, "size": size, "mean": _numbers("mean", mean),
         "std": _numbers("std", std), "crop": crop, "stretch": stretch, "output": output_name, "n_jobs": workers,
     }  # fmt: skip
-    parameters = {name: value for name, value in asked.items() if value is not None}
+    parameters = {name: value for name, value in options.items() if value is not None}
     if no_pca:
         parameters["n_components"] = None
-    made = make_extractor(extractor, **parameters)
+    model = make_extractor(extractor, **parameters)
     with stage_bar("images", not quiet) as progress:
-        summary = extract_folder(folder, output, made, labels, fit_on, dtype, max_pixels, overwrite, progress)
+        summary = extract_folder(folder, output, model, labels, fit_on, dtype, max_pixels, overwrite, progress)
     print(json.dumps(vars(summary))) if as_json else say(_sentence(summary))
     if summary.n_several_keywords:
         note(keywords_sentence(summary))

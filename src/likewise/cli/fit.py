@@ -89,7 +89,7 @@ def fit(
       likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
       cat train.csv | likewise fit - -o model.likewise --json
     """
-    asked = {
+    parameters = {
         "rank": rank,
         "max_iter": max_iter,
         "alpha": alpha,
@@ -105,18 +105,18 @@ def fit(
         "sides": sides,
         "prior": prior,
     }
-    asked = {name: value for name, value in asked.items() if value is not None}
+    parameters = {name: value for name, value in parameters.items() if value is not None}
     _check_method(method, relevance, gallery)
     inputs = (data, labels, relevance, gallery, test)
     options.check_writable(output, *inputs, checkpoint)
     options.check_writable(checkpoint, *inputs, option="--checkpoint")
     if relevance is None:
-        model = _model(method := method or "anchored", asked, whole)
+        model = _model(method := method or "anchored", parameters, whole)
         table = options.load_rows(data, labels, label_column, features, None, metadata)
         rows = options.training_rows(model, table, memory_limit, dask, checkpoint)
     else:
         rows = options.related_rows(data, gallery, features, relevance, unstored)
-        model = _model(method := method or _usual_method(rows, asked, whole), asked, whole)
+        model = _model(method := method or _usual_method(rows, parameters, whole), parameters, whole)
     for name, value in (("memory-limit", memory_limit), ("checkpoint", checkpoint)):
         if value is not None and not options.takes_rows(model):
             raise LikewiseError(f"--{name} has no meaning for the method {method}")
@@ -133,15 +133,15 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     import likewise.rivals as baselines
     from likewise.learn.base import SimilarityModel
 
-    found = _own_methods()
+    classes = _methods_without_rivals()
     for name in getattr(baselines, "__all__", ()):
         candidate = getattr(baselines, name)
         if isinstance(candidate, type) and issubclass(candidate, SimilarityModel):
-            found[name.lower()] = (candidate, {})
-    return found
+            classes[name.lower()] = (candidate, {})
+    return classes
 
 
-def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
+def _methods_without_rivals() -> dict[str, tuple[type, dict[str, Any]]]:
     """The methods that need no baseline to be imported."""
     from likewise import SLR, PairLDA, PairSLR, SimilarityLearner
 
@@ -157,24 +157,21 @@ def _own_methods() -> dict[str, tuple[type, dict[str, Any]]]:
 _OPTIONS = {"random_state": "seed", "output": "posterior"}
 
 
-def _model(method: str, asked: dict[str, Any], whole: bool) -> Any:
+def _model(method: str, parameters: dict[str, Any], whole: bool) -> Any:
     """An unfitted model; an option that its class does not know is an error."""
-    known = _own_methods()
+    known = _methods_without_rivals()
     known = known if method.lower() in known else methods()
     if method.lower() not in known:
         raise LikewiseError(f"--method {method} is not known: expected one of {', '.join(known)}")
-    if whole and "rank" in asked:
+    if whole and "rank" in parameters:
         raise LikewiseError("--whole and --rank exclude each other: the whole matrix has no rank to choose")
     kind, preset = known[method.lower()]
-    parameters = set(kind().get_params())
-    asked = {**asked, "rank": None} if whole else dict(asked)
-    parameters |= {"whitening_width"} if "settings" in parameters else set()
-    for name in asked.keys() - parameters:
+    accepted = set(kind().get_params())
+    parameters = {**parameters, "rank": None} if whole else parameters
+    for name in parameters.keys() - accepted:
         option = "whole" if whole and name == "rank" else _OPTIONS.get(name, name.replace("_", "-"))
         raise LikewiseError(f"--{option} has no meaning for the method {method}")
-    if kind.__name__ == "SimilarityLearner" and "whitening_width" in asked:
-        asked["settings"] = {"whitening_width": asked.pop("whitening_width")}
-    return kind(**preset, **asked)
+    return kind(**preset, **parameters)
 
 
 def _fit(model: Any, rows: options.TrainingRows) -> tuple[float, bool]:
@@ -226,7 +223,7 @@ def _summary(
     }
 
 
-def _told(setting: dict[str, Any]) -> dict[str, Any]:
+def _in_words(setting: dict[str, Any]) -> dict[str, Any]:
     """A setting in words that users know; how much rows are trusted matters only to a map that adapts."""
     shown = {name.replace("_", " "): value for name, value in setting.items()}
     return shown if shown.get("adaptation") else {name: value for name, value in shown.items() if name != "trust"}
@@ -238,12 +235,12 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
         return
     console = results()
     nouns = {"rows": "row", "columns": "column", "classes": "class", "pairs": "known pair"}
-    said = [plural(summary[name], noun) for name, noun in nouns.items() if summary[name] is not None]
-    console.print(f"{summary['method']} on {', '.join(said)}", markup=False)
+    counts = [plural(summary[name], noun) for name, noun in nouns.items() if summary[name] is not None]
+    console.print(f"{summary['method']} on {', '.join(counts)}", markup=False)
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [plural(summary["iterations"], "iteration")] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
-    parts += [f"{name} {short(value)}" for name, value in _told(summary["setting"] or {}).items() if value]
+    parts += [f"{name} {short(value)}" for name, value in _in_words(summary["setting"] or {}).items() if value]
     console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["held_out"]:
         console.print(held_out_line(summary["held_out"]))
@@ -271,10 +268,10 @@ def _check_method(method: str | None, relevance: Path | None, gallery: str | Non
         raise LikewiseError("--relevance is for the methods pair-lda and pair-slr: the others learn from labels")
 
 
-def _usual_method(rows: options.TrainingRows, asked: dict[str, Any], whole: bool) -> str:
+def _usual_method(rows: options.TrainingRows, parameters: dict[str, Any], whole: bool) -> str:
     """pair-lda for clicks and pairs between sides of one width; pair-slr for grades, two widths or its options."""
     one_width = rows.gallery is None or rows.gallery.shape[1] == rows.shape[1]
-    plain = not whole and asked.keys() <= _OF_PAIRS
+    plain = not whole and parameters.keys() <= _OF_PAIRS
     return "pair-lda" if plain and one_width and rows.y.kind == "binary" else "pair-slr"
 
 

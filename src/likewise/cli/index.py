@@ -74,8 +74,8 @@ def index(
     metadata: likewise search --where and the page filter by them, and the page shows them.
 
     A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the
-    vectors are held in memory. From a million items on the steps are kept in NAME.index.building: if the command is
-    killed, the same command goes on there.
+    vectors are held in memory. From a million items on, intermediate results are kept in NAME.index.building, and a
+    command that was killed continues from there when it is run again.
 
     Search is exact by default. --approximate builds an HNSW graph (hnsw), inverted lists (ivf), or lists with codes of
     some bytes per vector (ivfpq), and prints their recall@10 against exact search on your own gallery. auto measures
@@ -105,10 +105,10 @@ def index(
     for number, path in enumerate(exports):
         check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
-    model, gallery = _told_apart(first, second)
+    model, gallery = _model_and_gallery(first, second)
     rows = _gallery(gallery, (labels, label_column, features, id_column, metadata))
     steps = _workspace(rows, output)
-    built = _built(_fitted(model, rows), rows, gallery, approximate, _neighbors(neighbors), steps)
+    built = _build(_load_or_cosine(model, rows), rows, gallery, approximate, _neighbors(neighbors), steps)
     with working(f"writing {output}"):
         save_index(built, output)
         if steps is not None:
@@ -125,7 +125,7 @@ def _neighbors(word: str) -> int | str:
     return word if word == "auto" else int(word)
 
 
-def _told_apart(first: str, second: str | None) -> tuple[str | None, str]:
+def _model_and_gallery(first: str, second: str | None) -> tuple[str | None, str]:
     """The model, if there is one, and the gallery, in whichever order they came."""
     if second is not None:
         return model_first(first, second)
@@ -152,7 +152,7 @@ def _workspace(rows: Any, output: Path) -> Path | None:
     return steps
 
 
-def _fitted(model: str | None, rows: Any) -> Any:
+def _load_or_cosine(model: str | None, rows: Any) -> Any:
     if model is not None:
         return load_model(Path(model))
     import numpy as np
@@ -164,7 +164,7 @@ def _fitted(model: str | None, rows: Any) -> Any:
     return Cosine().fit(X[:RESUMABLE_FROM] if isinstance(X, np.ndarray) else X)  # it takes the width alone
 
 
-def _built(
+def _build(
     model: Any, rows: Any, gallery: str, approximate: str | None, neighbors: int | str, steps: Path | None
 ) -> Any:
     from likewise.search import Index
@@ -178,6 +178,9 @@ def _built(
 
 def _summary(built: Any, output: Path, written: list[str], seconds: float) -> dict[str, Any]:
     labels = [] if built.labels is None else [label for label in built.labels if label is not None]
+    bytes_per_item = None
+    if built.approximate:  # with its lists, but without the vectors themselves
+        bytes_per_item = round(next(output.glob("*/approximate.faiss")).stat().st_size / len(built), 1)
     if built.extractor is None:
         note("the gallery did not come from images: search it by --id or --row, not by picture")
     return {
@@ -190,16 +193,11 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
         "metadata": {} if built.metadata is None else built.metadata.kinds,
         "approximate": built.approximate,
         "recall": built.recall,
-        "bytes_per_item": _bytes_per_item(output, len(built)) if built.approximate else None,
+        "bytes_per_item": bytes_per_item,
         "neighbors": 0 if built.neighbors is None else built.neighbors.k,
         "exports": written,
         "seconds": round(seconds, 3),
     }
-
-
-def _bytes_per_item(output: Path, n: int) -> float:
-    """The size of the approximate index per item, including its lists but not the vectors themselves."""
-    return round(next(output.glob("*/approximate.faiss")).stat().st_size / n, 1)
 
 
 def _sentence(summary: dict[str, Any]) -> str:

@@ -113,7 +113,11 @@ def search(
         passing = None if where is None else where_mask(loaded.items, [where])
         rankings = list(_rankings(loaded, queries, k, before, at_most, (text, tokenizer), passing))
     if as_json:
-        emit_json([_as_json(loaded, *both) for both in zip(queries, rankings, strict=True)])
+        outcomes = []
+        for query, ranking in zip(queries, rankings, strict=True):
+            novelty = None if ranking.novelty is None else round(ranking.novelty, 4)
+            outcomes.append({"query": query.name, "novelty": novelty, "results": _hits(loaded, ranking)})
+        emit_json(outcomes)
     else:
         none = "no result is sure enough" if passing is None or passing.any() else "nothing passes the filter"
         for query, ranking in zip(queries, rankings, strict=True):
@@ -153,8 +157,8 @@ def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: floa
     """A query together with words."""
     if not but and not unwanted:
         return query
-    own = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
-    return query._replace(words=_wording([*own, *but], unwanted, weight))
+    wanted = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
+    return query._replace(words=_wording([*wanted, *but], unwanted, weight))
 
 
 def _from_stdin() -> list[_Query]:
@@ -200,23 +204,27 @@ def _rankings(
 ) -> Iterator[_Ranking]:
     images = [query.image for query in queries if query.image is not None]
     embedded = iter(index.embed(images) if images else ())
-    words = _by_words(index, *towers) if any(query.words is not None for query in queries) else None
+    words = None
+    if any(query.words is not None for query in queries):
+        from likewise.words.search import Words, text_side
+
+        words = Words(index, text_side(index, *towers))
     for query in queries:
         raw = _raw(index, query, embedded)
         if words is not None and query.words is not None:
             yield _worded(words, query, k, raw, where)
             continue
-        asked = {"queries": raw} if query.row is None else {"rows": [query.row]}
+        example = {"queries": raw} if query.row is None else {"rows": [query.row]}
         space = "raw" if before else "learned"
-        hits = index.search(**asked, k=k, space=space, where=where, at_most_wrong=at_most_wrong)[0]
+        hits = index.search(**example, k=k, space=space, where=where, at_most_wrong=at_most_wrong)[0]
         new = None if before or not index.model.knows_classes else float(index.model.novelty(raw)[0])
         yield _Ranking(hits.rows, hits.scores, hits.probabilities, new)
 
 
 def _worded(words: Any, query: _Query, k: int, raw: Any, where: Any) -> _Ranking:
-    own = () if query.row is None else [query.row]
+    excluded = () if query.row is None else [query.row]
     among = None if where is None else where.nonzero()[0]
-    hits = words.search(query.words, k, raw, own, among)
+    hits = words.search(query.words, k, raw, excluded, among)
     return _Ranking(hits.rows, hits.scores, by_name=hits.by_name)
 
 
@@ -229,11 +237,6 @@ def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
     from likewise.search.rank import query_vector
 
     return query_vector(query.vector, index.model.n_features_in_)[None]
-
-
-def _as_json(index: Any, query: _Query, ranking: _Ranking) -> dict[str, Any]:
-    novelty = None if ranking.novelty is None else round(ranking.novelty, 4)
-    return {"query": query.name, "novelty": novelty, "results": _hits(index, ranking)}
 
 
 def _hits(index: Any, ranking: _Ranking) -> list[dict[str, Any]]:
@@ -313,14 +316,16 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
-    gallery: Any = {row: _thumbnail(index.image_path(int(row))) for found in rows for row in found}
+    gallery: Any = {row: _thumbnail(index.image_path(int(row))) for ranked in rows for row in ranked}
     shown = [_grey() if q.image is q.row is None else _thumbnail(q.image or index.image_path(q.row)) for q in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
-    own = [None if query.row is None else labels[query.row] for query in queries]
+    query_labels = [None if query.row is None else labels[query.row] for query in queries]
     panel = Panel("most similar", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
-    return write_png(path, retrieval_strips(shown, gallery, [panel], np.array(own, dtype=object), labels, cell=96))
+    return write_png(
+        path, retrieval_strips(shown, gallery, [panel], np.array(query_labels, dtype=object), labels, cell=96)
+    )
 
 
 def _thumbnail(source: Any) -> Any:
@@ -357,10 +362,3 @@ def _wording(wanted: Sequence[str], unwanted: Sequence[str] = (), weight: float 
     from likewise.words.search import Wording
 
     return Wording.of(wanted, unwanted, weight)
-
-
-def _by_words(index: Any, text: str | None, tokenizer: Path | None) -> Any:
-    """The words of an index, with the text encoder of the options."""
-    from likewise.words.search import Words, text_side
-
-    return Words(index, text_side(index, text, tokenizer))
