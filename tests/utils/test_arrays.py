@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import check_magnitude, dense, in_memory, is_foreign, is_torch, to_host
+from likewise.utils.arrays import check_magnitude, dense, in_memory, is_foreign, is_torch, to_host, top_k
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -45,3 +45,27 @@ def test_values_whose_squares_leave_floating_point_are_refused(scale: float):
     check_magnitude(np.zeros((2, 2)))
     with pytest.raises(LikewiseError, match="float32"):
         check_magnitude(np.full((1, 1), 1e18, dtype=np.float32))
+
+
+# -- Top-k equals a full sort, whatever k is
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 19, 20, 50])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equals_the_full_sort(k, dtype):
+    S = np.random.default_rng(0).permutation(200).reshape(10, 20).astype(dtype)
+    np.testing.assert_array_equal(top_k(S, k), np.argsort(-S, axis=1)[:, :k])
+    np.testing.assert_array_equal(np.sort(top_k(S, k, ordered=False)), np.sort(top_k(S, k)))
+
+
+def test_equal_scores_are_ordered_by_column():
+    S = np.array([[1.0, 2.0, 2.0, 0.0, 2.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(top_k(S, 5), [[1, 2, 4, 0, 3], [0, 1, 2, 3, 4]])
+
+
+def test_one_row_of_scores_is_enough():
+    np.testing.assert_array_equal(top_k(np.array([0.1, 0.9, -np.inf, 0.5]), 2), [1, 3])
+
+
+def test_minus_infinity_comes_last():
+    np.testing.assert_array_equal(top_k(np.array([[-np.inf, 0.0, -np.inf, 1.0]]), 3)[:, :2], [[3, 1]])

@@ -18,7 +18,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
 from likewise.errors import LikewiseError
-from likewise.utils.top_k import top_k
+from likewise.utils.arrays import top_k
 
 MOST_QUERIES = 500  # held-out queries: more cost time and hardly move a table
 # Scores are binned by these quantiles of matching pairs and of the others, closer at the top, where results are.

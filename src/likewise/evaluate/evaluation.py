@@ -26,7 +26,7 @@ from likewise.evaluate.ranking import (
     whole,
 )
 from likewise.evaluate.significance import bootstrap_interval
-from likewise.utils.top_k import top_k
+from likewise.utils.arrays import top_k
 
 _BLOCK = 256  # queries scored at a time by `graded_ndcg`
 

@@ -14,7 +14,7 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
 from likewise.learn.engines.opening import Rows, memory_rows, open_rows, where
-from likewise.learn.maths.novelty import NoveltyModel
+from likewise.learn.maths.scatter import NoveltyModel
 from likewise.learn.model_file import load_model, model_class, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
 from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host

@@ -14,8 +14,7 @@ from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
 from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.checkpoints import facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
-from likewise.learn.choose.holdout import given_splits, row_splits
-from likewise.learn.choose.search import CVResults
+from likewise.learn.choose.search import CVResults, given_splits, row_splits
 from likewise.learn.choose.unseen import SETTINGS as UNSEEN_SETTINGS
 from likewise.learn.choose.unseen import choose_shrinkage_map
 from likewise.learn.engines.opening import Rows
@@ -23,8 +22,7 @@ from likewise.learn.maths.engine import EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
 from likewise.learn.maths.kernels import Features, Scaling, UnitRows, sample, scaling_of
 from likewise.learn.maths.labels import generator
-from likewise.learn.maths.novelty import MOST_ROWS as NOVELTY_ROWS
-from likewise.learn.maths.novelty import NoveltyModel
+from likewise.learn.maths.scatter import NOVELTY_ROWS, NoveltyModel
 from likewise.learn.maths.setting import SCALINGS, SETTINGS, SIZES, Embedding, OutputHead, Setting, checked_settings
 from likewise.learn.maths.unseen import ShrinkageMap
 from likewise.utils.arrays import is_foreign, to_host

@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 
 from likewise import rivals
 from likewise.learn.maths.scatter import leading_directions
-from likewise.learn.maths.truncated_whitening import AUTOMATIC_WIDTH
+from likewise.learn.maths.whitening import AUTOMATIC_WIDTH
 from likewise.paper.cells import Cell, Done
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures, measured, score_table

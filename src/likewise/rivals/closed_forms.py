@@ -13,8 +13,7 @@ from likewise.learn.base import finite_fit
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scatter import leading_directions, shrunk
-from likewise.learn.maths.whitening import fixed_signs
+from likewise.learn.maths.scatter import fixed_signs, leading_directions, shrunk
 from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions

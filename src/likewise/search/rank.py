@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.utils.top_k import top_k as top_columns
+from likewise.utils.arrays import top_k as top_columns
 
 if TYPE_CHECKING:
     from likewise.search.index import BaseIndex

@@ -15,8 +15,8 @@ from likewise.learn.base import SimilarityModel, finite_fit
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import sample_rows
 from likewise.search.rank import Exact
+from likewise.utils.arrays import top_k
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.top_k import top_k
 
 
 class Taught(SimilarityModel):

@@ -21,8 +21,8 @@ from likewise.search.rank import Engine
 from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.taught import Taught
+from likewise.utils.arrays import top_k
 from likewise.utils.files import make_folder
-from likewise.utils.top_k import top_k
 
 if TYPE_CHECKING:
     from likewise.search.index import Index

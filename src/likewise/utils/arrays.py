@@ -1,4 +1,4 @@
-"""Arrays of other libraries, torch above all: telling them apart, and moving them to NumPy and back."""
+"""Operations on arrays of any library, and telling those of other libraries apart, torch above all."""
 
 from typing import Any
 
@@ -139,3 +139,18 @@ def _bits(values: Any) -> np.ndarray:
     """The bits of numbers in single precision as integers; a negative zero is a zero."""
     with np.errstate(over="ignore"):  # 1e300 is infinity there
         return (np.asarray(values, dtype=np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
+
+
+def top_k(S: np.ndarray, k: int, ordered: bool = True) -> np.ndarray:
+    """Columns of the k largest entries of each row of S, largest first; all of them if S has fewer than k columns.
+
+    Among the columns chosen, equal scores are ordered by column; which of several equal scores is the k-th is left
+    open. `ordered=False` skips the sort.
+    """
+    n = S.shape[-1]
+    k = min(k, n)
+    top = np.argpartition(S, min(n - k, n - 1), axis=-1)[..., n - k :]
+    if not ordered:
+        return top
+    order = np.lexsort((top, -np.take_along_axis(S, top, axis=-1)), axis=-1)
+    return np.take_along_axis(top, order, axis=-1)

@@ -10,8 +10,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
-from likewise.learn.choose.holdout import inner_splits
-from likewise.learn.choose.search import CVResults, search_grid
+from likewise.learn.choose.search import CVResults, inner_splits, search_grid
 from likewise.rivals import LDA, WithInput
 from likewise.rivals.common import compare
 

@@ -8,8 +8,7 @@ from tests.planted import planted
 
 from likewise import SimilarityLearner
 from likewise.evaluate import mean_average_precision
-from likewise.learn.choose.holdout import Split
-from likewise.learn.choose.search import CVResults
+from likewise.learn.choose.search import CVResults, Split
 from likewise.learn.choose.unseen import _ClassFold, choose_shrinkage_map
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernels import UnitRows

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from likewise import SimilarityLearner, load
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.learn.maths.novelty import NoveltyModel
+from likewise.learn.maths.scatter import NoveltyModel
 from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.rivals import LDA
 

@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
-from likewise.learn.choose.holdout import Split, each_score, mean_of_found, row_splits
-from likewise.learn.choose.search import CVResults, Search
+from likewise.learn.choose.search import CVResults, Search, Split, each_score, mean_of_found, row_splits
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine, EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory

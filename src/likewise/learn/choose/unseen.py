@@ -13,8 +13,7 @@ import numpy as np
 from likewise.evaluate.calibration import Calibration, ScoredPairs
 from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, whole
 from likewise.learn.choose.anchored_search import Choice
-from likewise.learn.choose.holdout import Split, class_splits
-from likewise.learn.choose.search import CVResults, Search
+from likewise.learn.choose.search import CVResults, Search, Split, class_splits
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.scatter import shrunk
 from likewise.learn.maths.setting import SCALINGS

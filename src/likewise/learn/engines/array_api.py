@@ -24,7 +24,8 @@ from likewise.learn.maths.labels import (
     same_label_blocks,
 )  # fmt: skip
 from likewise.learn.maths.passes import PassColumns, Swept, deviation
-from likewise.learn.maths.whitening import WhiteningMap, check_room, whiten_gram
+from likewise.learn.maths.scatter import check_room
+from likewise.learn.maths.whitening import WhiteningMap, whiten_gram
 from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import Arrays, added
 

@@ -10,7 +10,8 @@ from likewise.learn.engines.tasks import ClassSums, GramSum, ProjectedGram, Proj
 from likewise.learn.maths.engine import Against, Columns, Maker, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts
 from likewise.learn.maths.passes import Swept
-from likewise.learn.maths.whitening import WhiteningMap, check_room, whiten_gram
+from likewise.learn.maths.scatter import check_room
+from likewise.learn.maths.whitening import WhiteningMap, whiten_gram
 from likewise.utils.threads import Arrays
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.learn.engines.tasks import ClassSums, block_columns, class_squares
-from likewise.learn.maths import truncated_whitening as truncated
+from likewise.learn.maths import whitening
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
 from likewise.learn.maths.passes import MOST_MIRRORED, PassColumns, Swept, deviation, symmetric_deviation
@@ -45,10 +45,10 @@ class MemoryEngine:
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
-        if min(self.shape) > truncated.EXACT_WIDTH:
-            chosen = truncated.width_for(self.shape, sp.issparse(self._X), width)
+        if min(self.shape) > whitening.EXACT_WIDTH:
+            chosen = whitening.width_for(self.shape, sp.issparse(self._X), width)
             if chosen is not None:
-                return truncated.truncated_whitening(self._X, self.row_weights, alpha, chosen)
+                return whitening.truncated_whitening(self._X, self.row_weights, alpha, chosen)
         return whiten(self._X, self.row_weights, alpha).leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:

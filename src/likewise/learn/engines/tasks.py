@@ -9,7 +9,7 @@ import numpy as np
 from likewise.learn.maths.engine import Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
 from likewise.learn.maths.passes import PassColumns, deviation
-from likewise.learn.maths.whitening import gram
+from likewise.learn.maths.scatter import gram
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]

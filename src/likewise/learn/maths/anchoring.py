@@ -33,8 +33,8 @@ from likewise.learn.maths.kernels import (
 )
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums, draw_landmarks
 from likewise.learn.maths.passes import PassColumns
+from likewise.learn.maths.scatter import check_room
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
-from likewise.learn.maths.whitening import check_room
 from likewise.utils.arrays import like, namespace, take_rows, to_host
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines

@@ -1,21 +1,116 @@
-"""Scatter of rows: leading directions, and whitening by a covariance that is shrunk to its mean.
+"""Scatter of rows: Gram matrices, leading directions, whitening by a covariance that is shrunk to its mean, novelty.
 
-Everything here is about RᵀR of some rows R: its leading eigenvectors, by the Gram matrix or by subspace iteration where
-that would be large, and maps by which rows with a shrunk covariance become white.
+Everything here is about RᵀR of some rows R: its sum over blocks of rows, its leading eigenvectors, by the Gram matrix
+or by subspace iteration where that would be large, maps by which rows with a shrunk covariance become white, and how
+far rows are from all classes by such maps.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+import psutil
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
-from likewise.learn.maths.whitening import decomposed, fixed_signs, gram, weighted
+from likewise.errors import LikewiseError
+from likewise.learn.maths.labels import sample_by_class, stratified_holdout
+from likewise.utils.arrays import dense
 from likewise.utils.threads import added, ordered_map, row_blocks
 
 EXACT_DIRECTIONS = 512  # columns
 _POWER = 3  # power iterations, two sparse products each; a fourth changes mAP by less than .001
 _SEED = 0  # fixed, so that a fit can be repeated; the subspace hardly depends on it
+_BLOCK = 2048  # rows brought to float64 at a time
+NOVELTY_ROWS, NOVELTY_DIRECTIONS = 5_000, 256  # more cost time and space, and tell unknown rows no better
+NOVELTY_SHRINKAGE = 0.3  # of both covariances to their mean eigenvalue
+HELD_SHARE, KNOWN_SHARE = 0.2, 0.95  # this share of held-out known rows is within the limit
+
+Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
+
+
+# -- Gram matrices ----------------------------------------------------------------------------------------------------
+
+
+def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """XᵀX with row weights, summed in float64 over blocks of rows."""
+    d = X.shape[1]
+    total = add_gram(np.zeros((d, d), order="F"), X, weights)
+    return total if sp.issparse(X) else mirrored(total)
+
+
+def add_gram(total: np.ndarray, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """XᵀX added to `total`, in Fortran order; of dense rows the lower triangle alone."""
+    for first in range(0, X.shape[0], _BLOCK):
+        part = slice(first, first + _BLOCK)
+        rows = weighted(X[part].astype(np.float64), None if weights is None else weights[part])
+        if sp.issparse(rows):
+            total += (rows.T @ rows).toarray()
+        else:  # one triangle is half the work; the other is its mirror
+            total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=True)
+    return total
+
+
+def mirrored(total: np.ndarray) -> np.ndarray:
+    """A symmetric matrix from its lower triangle."""
+    return np.tril(total) + np.tril(total, -1).T
+
+
+def projected_gram(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+    """(XW)ᵀ(XW), in float64."""
+    total = np.zeros((W.shape[1], W.shape[1]))
+    for first in range(0, X.shape[0], _BLOCK):
+        part = slice(first, first + _BLOCK)
+        U = np.asarray(weighted(X[part].astype(np.float64), None if weights is None else weights[part]) @ W)
+        total += U.T @ U
+    return total
+
+
+def gram_eigenvectors(X: Any, weights: np.ndarray | None) -> Eigen:
+    """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
+    n, d = X.shape
+    if d <= n:
+        return decomposed(gram(X, weights))
+    rows = weighted(X.astype(np.float64), weights)
+    values, U = decomposed(dense(rows @ rows.T))
+    return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+
+
+def decomposed(G: np.ndarray) -> Eigen:
+    """Eigenvalues of a Gram matrix, which is overwritten, and eigenvectors, largest first."""
+    values, V = scipy.linalg.eigh(G, driver="evd", overwrite_a=True, check_finite=False)
+    return np.maximum(values[::-1], 0.0), V[:, ::-1]
+
+
+def weighted(rows: Any, weights: np.ndarray | None) -> Any:
+    """Rows whose Gram matrix counts each of them `weights` times."""
+    if weights is None:
+        return rows
+    root = np.sqrt(weights).astype(rows.dtype)[:, None]
+    return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
+
+
+def fixed_signs(V: np.ndarray) -> np.ndarray:
+    """Signs that make the largest entry of each column positive: eigenvectors are defined up to sign."""
+    return np.where(V.max(axis=0) < -V.min(axis=0), -1.0, 1.0).astype(V.dtype)
+
+
+def check_room(size: int, shape: tuple[int, int]) -> None:
+    """Raise before allocating a Gram matrix that cannot fit in memory."""
+    needed, there = 4 * 8 * size**2, physical_memory()
+    if needed > there:
+        raise LikewiseError(
+            f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
+            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; set whitening_width, 1000 for instance"
+        )
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return int(psutil.virtual_memory().total)
 
 
 # -- Shrunk covariances -----------------------------------------------------------------------------------------------
@@ -92,3 +187,76 @@ def product(X: Any, V: np.ndarray) -> np.ndarray:
     for block, rows in zip(blocks, ordered_map(lambda block: X[block] @ V, blocks), strict=True):
         product[block] = rows
     return product
+
+
+# -- Novelty -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NoveltyModel:
+    """Rows unlike anything known: the distance to the nearest class, relative to the distance to all rows.
+
+    The relative Mahalanobis distance (Ren et al., 2021) of unit rows in their leading directions: with the covariance S
+    within classes and T of all rows, min_k |z - m_k|_S² - |z - m|_T². Without the second term, rows that are far from
+    all others, as short texts are, would count as unknown.
+
+    Attributes
+    ----------
+    map, means : a map (d, q) that whitens rows within classes, and the class means (k, q) after it.
+    background : (q + 1, q) mean of all rows after the map, followed by a map that whitens them.
+    scale : (2,) relative distances of known rows that were held out: their median, and that below which 95 % are.
+    """
+
+    map: np.ndarray
+    means: np.ndarray
+    background: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, X: Any, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
+        """From labelled rows; None for sparse ones, whose map would be large, and where nothing can be held out."""
+        if sp.issparse(X):
+            return None
+        some = sample_by_class(codes, NOVELTY_ROWS, rng)
+        X, codes = _unit(np.asarray(X)[some]), np.unique(codes[some], return_inverse=True)[1]
+        seen, held = stratified_holdout(codes, HELD_SHARE, rng)
+        if not len(held) or len(seen) <= codes.max() + 1:
+            return None
+        d = X.shape[1]
+        V = (
+            np.eye(d, dtype=X.dtype)
+            if d <= NOVELTY_DIRECTIONS
+            else leading_directions(X[seen], None, NOVELTY_DIRECTIONS)[1]
+        )
+        model = cls(*_measures(X[seen] @ V, codes[seen], V), np.array([0.0, 1.0]))
+        scale = np.quantile(model._distances(X[held]), (0.5, KNOWN_SHARE))
+        return replace(model, scale=scale) if np.isfinite(scale).all() and scale[1] > scale[0] else None
+
+    def novelty(self, X: Any) -> np.ndarray:
+        """Relative distance of each row to the nearest class: 0 at the median of known rows, unknown above 1."""
+        middle, limit = self.scale
+        return (self._distances(_unit(X)) - middle) / (limit - middle)
+
+    def _distances(self, X: np.ndarray) -> np.ndarray:
+        Z = (X @ self.map.astype(X.dtype)).astype(np.float64)
+        M, (mean, *whitener) = self.means.astype(np.float64), self.background.astype(np.float64)
+        to_class = np.einsum("nq,nq->n", Z, Z)[:, None] + np.einsum("kq,kq->k", M, M) - 2 * Z @ M.T
+        to_all = (Z - mean) @ np.asarray(whitener)
+        return np.asarray(to_class.min(axis=1) - np.einsum("nq,nq->n", to_all, to_all))
+
+
+def _unit(X: Any) -> np.ndarray:
+    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    return np.asarray(normalize(X if X.dtype.kind == "f" else X.astype(np.float32)))
+
+
+def _measures(Z: np.ndarray, codes: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Map, class means and background from rows Z in the directions V."""
+    means = np.stack([Z[codes == code].mean(axis=0, dtype=np.float64) for code in np.unique(codes)])
+    W = shrunk_whitener(Z - means[codes], NOVELTY_SHRINKAGE)
+    A = Z @ W
+    mean = A.mean(axis=0)
+    # Shrunk in the units of the rows, as the covariance within classes is, then brought into whitened coordinates.
+    T = np.linalg.solve(W, shrunk_whitener(Z - Z.mean(axis=0), NOVELTY_SHRINKAGE))
+    parts = (V @ W, means @ W, np.vstack([mean, T]))
+    return tuple(np.asarray(part, dtype=np.float32) for part in parts)  # type: ignore[return-value]

@@ -15,8 +15,7 @@ import scipy.linalg
 
 from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, dual_basis, gram_basis
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scatter import shrunk
-from likewise.learn.maths.whitening import check_room
+from likewise.learn.maths.scatter import check_room, shrunk
 from likewise.utils.arrays import dense
 
 

@@ -1,19 +1,33 @@
 """Whitening through the Gram matrix: U = X W is orthonormal, and neither U's n x n products nor X⁺ is ever formed."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import psutil
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import dense
+from likewise.learn.maths.scatter import (
+    Eigen,
+    check_room,
+    decomposed,
+    fixed_signs,
+    gram_eigenvectors,
+    leading_directions,
+    physical_memory,
+    product,
+    projected_gram,
+)
 
-_BLOCK = 2048  # rows brought to float64 at a time
-Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
+log = logging.getLogger("likewise")
+
+EXACT_WIDTH = 4096  # of the smaller Gram matrix of sparse rows: up to this size all directions take seconds
+AUTOMATIC_WIDTH = 1000
+_ARRAYS = 5  # of d x width in float32 that are held at a time
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> Whi
     a second time, which brings UᵀU back to the identity (CholeskyQR2).
     """
     check_room(min(X.shape), X.shape)
-    return _whitening(_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: _gram_of_projected(X, weights, W))
+    return _whitening(gram_eigenvectors(X, weights), X.shape, X.dtype, alpha, lambda W: projected_gram(X, weights, W))
 
 
 def whiten_gram(
@@ -83,79 +97,53 @@ def _whitening(
     return WhiteningMap(W, inverse, values / (values + ridge), float(np.sqrt(values[0] / values[-1])))
 
 
-def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """XᵀX with row weights, summed in float64 over blocks of rows."""
-    d = X.shape[1]
-    total = add_gram(np.zeros((d, d), order="F"), X, weights)
-    return total if sp.issparse(X) else mirrored(total)
+# -- Wide or sparse rows, which are never made dense, in their leading directions -------------------------------------
 
 
-def add_gram(total: np.ndarray, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """XᵀX added to `total`, in Fortran order; of dense rows the lower triangle alone."""
-    for first in range(0, X.shape[0], _BLOCK):
-        part = slice(first, first + _BLOCK)
-        rows = weighted(X[part].astype(np.float64), None if weights is None else weights[part])
-        if sp.issparse(rows):
-            total += (rows.T @ rows).toarray()
-        else:  # one triangle is half the work; the other is its mirror
-            total = scipy.linalg.blas.dsyrk(1.0, rows.T, beta=1.0, c=total, overwrite_c=True, lower=True)
-    return total
+def width_for(shape: tuple[int, int], sparse: bool, requested: int | None) -> int | None:
+    """Number of directions to keep: the one requested for; else None for all, but for large sparse rows what fits."""
+    room = int(physical_memory() / 4 / (4 * _ARRAYS * shape[1]))
+    if requested is not None:
+        if min(shape) > EXACT_WIDTH and min(requested, *shape) > 4 * room:
+            raise LikewiseError(
+                f"whitening_width={requested}: {_ARRAYS} arrays of {shape[1]} x {requested} do not fit in memory; "
+                f"expected at most {4 * room}"
+            )
+        return min(requested, *shape)
+    if not sparse or min(shape) <= EXACT_WIDTH:
+        return None
+    chosen = max(1, min(AUTOMATIC_WIDTH, room))
+    log.info("X is sparse, %d x %d: it is whitened in its %d leading directions (whitening_width)", *shape, chosen)
+    return chosen
 
 
-def mirrored(total: np.ndarray) -> np.ndarray:
-    """A symmetric matrix from its lower triangle."""
-    return np.tril(total) + np.tril(total, -1).T
+def reduced_rows(X: Any, weights: np.ndarray | None, requested: int | None) -> tuple[Any, np.ndarray | None]:
+    """Unit rows in their leading directions, scaled to unit length again, and those directions (width, d).
+
+    Rows that need no reduction are returned unchanged, with None.
+    """
+    width = width_for(X.shape, sp.issparse(X), requested)
+    if width is None or width >= min(X.shape):
+        return X, None
+    _, V = leading_directions(X, weights, width)
+    return normalize(product(X, V)), np.ascontiguousarray(V.T)
 
 
-def _eigenvectors(X: Any, weights: np.ndarray | None) -> Eigen:
-    """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
-    n, d = X.shape
-    if d <= n:
-        return decomposed(gram(X, weights))
-    rows = weighted(X.astype(np.float64), weights)
-    values, U = decomposed(dense(rows @ rows.T))
-    return values, dense(rows.T @ U) / np.sqrt(np.maximum(values, np.finfo(float).tiny))
+def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> WhiteningMap:
+    """As `whiten`, in the `width` leading directions alone; the ridge has the same unit."""
+    values, V = leading_directions(X, weights, width)
+    if not values[0] > 0:
+        raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
+    significant = values > values[0] * max(X.shape) * float(np.finfo(X.dtype).eps) ** 2
+    values, W = values[significant], V if significant.all() else V[:, significant]
+    shifted = values + alpha * _total_variance(X, weights) / X.shape[1]
+    W *= fixed_signs(W) / np.sqrt(shifted).astype(W.dtype)
+    inverse = shifted.astype(W.dtype)[:, None] * W.T
+    return WhiteningMap(W, inverse, values / shifted, float(np.sqrt(values[0] / values[-1])))
 
 
-def decomposed(G: np.ndarray) -> Eigen:
-    """Eigenvalues of a Gram matrix, which is overwritten, and eigenvectors, largest first."""
-    values, V = scipy.linalg.eigh(G, driver="evd", overwrite_a=True, check_finite=False)
-    return np.maximum(values[::-1], 0.0), V[:, ::-1]
-
-
-def _gram_of_projected(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
-    """(XW)ᵀ(XW), in float64."""
-    total = np.zeros((W.shape[1], W.shape[1]))
-    for first in range(0, X.shape[0], _BLOCK):
-        part = slice(first, first + _BLOCK)
-        U = np.asarray(weighted(X[part].astype(np.float64), None if weights is None else weights[part]) @ W)
-        total += U.T @ U
-    return total
-
-
-def weighted(rows: Any, weights: np.ndarray | None) -> Any:
-    """Rows whose Gram matrix counts each of them `weights` times."""
-    if weights is None:
-        return rows
-    root = np.sqrt(weights).astype(rows.dtype)[:, None]
-    return rows.multiply(root).tocsr() if sp.issparse(rows) else rows * root
-
-
-def fixed_signs(V: np.ndarray) -> np.ndarray:
-    """Signs that make the largest entry of each column positive: eigenvectors are defined up to sign."""
-    return np.where(V.max(axis=0) < -V.min(axis=0), -1.0, 1.0).astype(V.dtype)
-
-
-def check_room(size: int, shape: tuple[int, int]) -> None:
-    """Raise before allocating a Gram matrix that cannot fit in memory."""
-    needed, there = 4 * 8 * size**2, physical_memory()
-    if needed > there:
-        raise LikewiseError(
-            f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
-            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; set whitening_width, 1000 for instance"
-        )
-
-
-def physical_memory() -> int:
-    """Bytes of memory of this machine."""
-    return int(psutil.virtual_memory().total)
+def _total_variance(X: Any, weights: np.ndarray | None) -> float:
+    """The trace of XᵀX, the sum of all its eigenvalues."""
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    squares = np.asarray(squares, dtype=np.float64).ravel()
+    return float(squares.sum() if weights is None else weights @ squares)

@@ -11,7 +11,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.evaluation import graded_ndcg
-from likewise.learn.choose.holdout import class_splits
+from likewise.learn.choose.search import class_splits
 from likewise.learn.engines.opening import Rows, is_out_of_core
 from likewise.learn.maths.labels import LabelTarget, generator
 from likewise.learn.maths.solvers import Solution

@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import top_k
 from likewise.utils.files import StrPath, atomic_write
-from likewise.utils.top_k import top_k
 
 Colour = tuple[int, int, int]
 WHITE: Colour = (255, 255, 255)
