@@ -23,6 +23,7 @@ from likewise import load
 from likewise.cli import app
 from likewise.learn.model_file import read_card
 from likewise.rivals.compare.run import row_part
+from likewise.rows import FeatureStore
 from likewise.teach import load_index
 
 demo_verb = sys.modules["likewise.cli.demo"]  # the package has the command under this name
@@ -180,10 +181,10 @@ def test_a_second_run_takes_the_features_as_they_are_and_says_how_to_open_the_pa
     run: Any, shown: tuple[dict[str, Any], Path], pictures: Path
 ) -> None:
     _, folder = shown
-    written = (folder / "stamps.features" / "features.npy").stat().st_mtime_ns
+    written = (FeatureStore.open(folder / "stamps.features").version / "features.npy").stat().st_mtime_ns
     result = run("demo", "--pictures", pictures, "-o", folder)
     assert result.exit_code == 0, result.stderr
-    assert (folder / "stamps.features" / "features.npy").stat().st_mtime_ns == written
+    assert (FeatureStore.open(folder / "stamps.features").version / "features.npy").stat().st_mtime_ns == written
     assert "pictures: 3 labels; 24 to learn from and 12 held out, which rank each other" in result.stdout
     assert f"  likewise serve {folder / 'stamps.index'}\n" in result.stdout
 

@@ -58,7 +58,7 @@ def test_only_strict_tells_by_its_exit_code_that_something_was_skipped(photos: P
     assert run(*arguments).exit_code == 0
     done = run(*arguments, "--strict")
     assert done.exit_code == 1
-    details = tmp_path / "s.features" / "skipped.csv"
+    details = FeatureStore.open(tmp_path / "s.features").version / "skipped.csv"
     assert done.stderr == f"likewise: skipped 1 file: 1 empty (details: {details})\n"
 
 

@@ -25,6 +25,7 @@ from sklearn.datasets import load_digits
 from tests.processes import Python
 
 import likewise
+from likewise.rows import FeatureStore
 
 pytest.importorskip("fastapi")
 
@@ -186,7 +187,7 @@ def test_a_second_call_goes_on_where_it_was(photos: Path) -> None:
     next(photos.rglob("*.png")).unlink()
     (photos / "broken.jpg").write_bytes(b"half a pict")
     with _started(photos) as (_, said):
-        details = photos.parent / "photos.features" / "skipped.csv"
+        details = FeatureStore.open(photos.parent / "photos.features").version / "skipped.csv"
         status = _ask(_address(said[-1]) + "api/status")
         assert (status["items"], status["labels"], status["model"]) == (29, 0, "Cosine")
     assert said[:-1] == [

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from likewise.rows import FeatureStore
+
 
 def picture(seed: int, height: int = 48, width: int = 64) -> np.ndarray:
     """A colourful picture with edges in it: a few random rectangles over a gradient."""
@@ -38,5 +40,8 @@ def photos(tmp_path: Path) -> Path:
 
 
 def contents(store: Path) -> dict[str, bytes]:
-    """Every file of a store by name."""
-    return {str(p.relative_to(store)): p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
+    """Every file of a store by name; versions that are not the current one are left in."""
+    version = FeatureStore.open(store).version.name
+    files = {str(p.relative_to(store)): p.read_bytes() for p in sorted(store.rglob("*")) if p.is_file()}
+    files.pop("CURRENT.features")
+    return {name.replace(version, "current"): data for name, data in files.items()}

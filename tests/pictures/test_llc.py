@@ -196,7 +196,8 @@ def test_too_small_images_are_left_out_of_a_store(photos: Path, tmp_path: Path) 
     save(photos / "a" / "tiny.png", picture(1, 8, 8))
     summary = extract_folder(photos, tmp_path / "s.features", LLC(**SMALL))
     assert (summary.n_items, summary.n_skipped) == (12, 1)
-    assert "is 8 × 8 pixels, smaller than a patch of 16 pixels" in (tmp_path / "s.features" / "skipped.csv").read_text()
+    skipped = (FeatureStore.open(tmp_path / "s.features").version / "skipped.csv").read_text()
+    assert "is 8 × 8 pixels, smaller than a patch of 16 pixels" in skipped
 
 
 KILLED = """

@@ -19,6 +19,7 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures import Pixels, extract_folder, pipeline
 from likewise.pictures.records import content_hash
 from likewise.rows import FeatureStore
+from likewise.rows.store import is_store
 from likewise.utils.files import locked
 
 
@@ -29,7 +30,8 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skipped(store: Path) -> dict[str, str]:
-    with open(store / "skipped.csv", newline="", encoding="utf-8") as file:
+    folder = FeatureStore.open(store).version if is_store(store) else store
+    with open(folder / "skipped.csv", newline="", encoding="utf-8") as file:
         return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
@@ -134,10 +136,11 @@ def test_a_touched_file_keeps_its_features_and_another_of_its_size_does_not(phot
 
 def forget_hashes(store: Path) -> None:
     """Make it a store as they were before items had hashes."""
-    lines = (store / "items.csv").read_text().splitlines()
-    (store / "items.csv").write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in lines))
-    meta = json.loads((store / "meta.json").read_text())
-    (store / "meta.json").write_text(json.dumps({**meta, "format": 1}))
+    version = FeatureStore.open(store).version
+    lines = (version / "items.csv").read_text().splitlines()
+    (version / "items.csv").write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in lines))
+    meta = json.loads((version / "meta.json").read_text())
+    (version / "meta.json").write_text(json.dumps({**meta, "format": 1}))
 
 
 def test_a_store_from_before_hashes_gets_them_without_a_feature_computed(
@@ -147,12 +150,12 @@ def test_a_store_from_before_hashes_gets_them_without_a_feature_computed(
     clean = contents(store)
     forget_hashes(store)
     assert FeatureStore.open(store).hashes is None
-    rows = (store / "features.npy").stat().st_mtime_ns
+    rows = (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns
     no_extraction()
     summary = run(photos)[1]
     assert (summary.n_new, summary.n_reused, summary.n_renamed) == (0, 12, 0)
     assert contents(store) == clean
-    assert (store / "features.npy").stat().st_mtime_ns == rows
+    assert (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns == rows
 
 
 def test_killed_while_reading_hashes_it_is_resumed(photos: Path) -> None:
@@ -377,13 +380,13 @@ def test_labels_may_be_refused_and_taken_back_without_touching_the_features(
 ) -> None:
     store, _ = run(photos)
     clean = contents(store)
-    rows = (store / "features.npy").stat().st_mtime_ns
+    rows = (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns
     no_extraction()
     assert run(photos, labels="none")[1].n_classes == 0
     assert FeatureStore.open(store).labels is None
     assert run(photos, labels="folders")[1].n_classes == 3
     assert contents(store) == clean
-    assert (store / "features.npy").stat().st_mtime_ns == rows
+    assert (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns == rows
 
 
 def test_a_label_file_about_other_images_is_refused(photos: Path) -> None:
@@ -417,7 +420,7 @@ def test_overwrite_keeps_what_is_right_already(photos: Path) -> None:
 def test_a_damaged_store_is_said_and_can_be_overwritten(photos: Path) -> None:
     store, _ = run(photos)
     clean = contents(store)
-    (store / "features.npy").write_bytes(b"")
+    (FeatureStore.open(store).version / "features.npy").write_bytes(b"")
     with pytest.raises(FileFormatError, match="damaged"):
         run(photos)
     run(photos, overwrite=True)
@@ -453,5 +456,6 @@ def test_the_number_of_threads_does_not_change_the_bytes(photos: Path) -> None:
     for n_jobs in (1, 4):
         extract_folder(photos, photos.parent / f"{n_jobs}.features", Pixels(size=5, n_jobs=n_jobs))
     assert (
-        contents(photos.parent / "1.features")["features.npy"] == contents(photos.parent / "4.features")["features.npy"]
+        contents(photos.parent / "1.features")["current/features.npy"]
+        == contents(photos.parent / "4.features")["current/features.npy"]
     )

@@ -27,6 +27,11 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "a.features"
 
 
+def current(store: Path) -> Path:
+    """The folder of the current version."""
+    return FeatureStore.open(store).version
+
+
 def test_what_was_written_is_read(store: Path) -> None:
     opened = FeatureStore.open(store)
     np.testing.assert_array_equal(opened.features, FEATURES)
@@ -43,7 +48,7 @@ def test_what_was_written_is_read(store: Path) -> None:
 
 def test_items_know_their_content_and_their_date(store: Path) -> None:
     items = [Item(f"{i}.jpg", "", 10, 20, hash="ab" * 16, taken="2023-05-01T10:20:30" if i else "") for i in range(4)]
-    (store / "items.csv").write_bytes(items_to_csv(items))
+    (current(store) / "items.csv").write_bytes(items_to_csv(items))
     opened = FeatureStore.open(store)
     assert opened.items == items
     assert opened.hashes == ["ab" * 16] * 4
@@ -51,7 +56,9 @@ def test_items_know_their_content_and_their_date(store: Path) -> None:
 
 
 def test_a_store_from_before_hashes_opens(store: Path) -> None:
-    (store / "items.csv").write_text("path,label,size,mtime_ns\n" + "".join(f"{i}.jpg,x,1,2\n" for i in range(4)))
+    (current(store) / "items.csv").write_text(
+        "path,label,size,mtime_ns\n" + "".join(f"{i}.jpg,x,1,2\n" for i in range(4))
+    )
     opened = FeatureStore.open(store)
     assert opened.items[3] == Item("3.jpg", "x", 1, 2, hash="", taken="")
     assert opened.hashes is None
@@ -100,7 +107,7 @@ def test_a_name_of_plain_bytes_is_written_as_documented() -> None:
 
 
 def test_items_csv_is_plain_csv(store: Path) -> None:
-    with open(store / "items.csv", newline="", encoding="utf-8") as file:
+    with open(current(store) / "items.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["path"] for row in rows] == ["1.jpg", "b/2.jpg", "3.jpg", "4.jpg"]
     assert rows[1]["label"] == "y"
@@ -135,14 +142,14 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 def test_what_is_not_a_store_is_said(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="none does not exist"):
         FeatureStore.open(tmp_path / "none")
-    with pytest.raises(FileFormatError, match=r"is not a feature store: it has no meta\.json"):
+    with pytest.raises(FileFormatError, match=r"is not a feature store: it has no CURRENT\.features"):
         FeatureStore.open(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["items.csv", "features.npy"])
 def test_a_missing_part_is_named(store: Path, name: str) -> None:
-    (store / name).unlink()
-    with pytest.raises(FileFormatError, match=f"is not a feature store: it has no {name}"):
+    (current(store) / name).unlink()
+    with pytest.raises(FileFormatError, match=f"a.features is damaged: .*{name} is missing"):
         FeatureStore.open(store)
 
 
@@ -156,19 +163,23 @@ def test_a_missing_part_is_named(store: Path, name: str) -> None:
         ("items.csv", b"path,label,size,mtime_ns,hash,taken\n1,2,3,4\n", "line 2 has 4 columns; expected 6"),
         ("items.csv", b"path,label,size,mtime_ns\n1,2,x,4\n", "cannot be read as items"),
         ("items.csv", b"\xff\xfe", "cannot be read as items"),
-        ("items.csv", b"path,label,size,mtime_ns\n1,2,3,4\n", "a run was interrupted"),
+        (
+            "items.csv",
+            b"path,label,size,mtime_ns\n1,2,3,4\n",
+            "has 4 rows in features.npy, 1 in items.csv and 4 in meta.json",
+        ),
         ("features.npy", b"\x93NUMPY", "features.npy is not a .npy file, or it is truncated"),
         ("features.npy", b"", "features.npy is not a .npy file, or it is truncated"),
     ],
 )
 def test_a_damaged_part_is_named(store: Path, name: str, content: bytes, words: str) -> None:
-    (store / name).write_bytes(content)
+    (current(store) / name).write_bytes(content)
     with pytest.raises(FileFormatError, match=words):
         FeatureStore.open(store)
 
 
 def test_features_of_another_kind_are_refused(store: Path) -> None:
-    np.save(store / "features.npy", np.zeros((4, 3), np.complex64))
+    np.save(current(store) / "features.npy", np.zeros((4, 3), np.complex64))
     with pytest.raises(FileFormatError, match="expected rows of floats"):
         FeatureStore.open(store)
 
@@ -200,7 +211,7 @@ def test_writing_over_a_store_leaves_nothing_of_it(tmp_path: Path) -> None:
 
 
 def test_meta_is_readable_json(store: Path) -> None:
-    meta = json.loads((store / "meta.json").read_text())
+    meta = json.loads((current(store) / "meta.json").read_text())
     assert meta["n_items"] == 4
     assert meta["n_features"] == 3
 

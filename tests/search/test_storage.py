@@ -14,6 +14,7 @@ from tests.search.conftest import Digits, killed_while
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.search import Index, storage
+from likewise.utils.versions import Versions
 
 
 @pytest.mark.parametrize("approximate", [False, "hnsw", "ivf"])
@@ -105,7 +106,7 @@ def test_a_newer_format_is_said_to_be_one(index: Index, tmp_path: Path) -> None:
     folder = index.save(tmp_path / "a.index")
     meta = next(folder.glob("version-*")) / "meta.json"
     meta.write_text(json.dumps({**json.loads(meta.read_text()), "format": 99}))
-    with pytest.raises(FileFormatError, match=r"has format 99; likewise .* reads up to 1: upgrade it"):
+    with pytest.raises(FileFormatError, match=r"has format 99; likewise .* reads up to 1: upgrade likewise"):
         Index.load(folder)
 
 
@@ -149,16 +150,16 @@ def test_a_version_replaced_while_it_is_read_is_read_anew(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = index.save(tmp_path / "a.index")
-    current, names = storage._current, []
+    current, names = Versions.current, list[Path | None]()
 
-    def replaced(folder: Path) -> str | None:
-        names.append(current(folder))
+    def replaced(self: Versions, folder: Path) -> Path | None:
+        names.append(current(self, folder))
         if len(names) == 1:
             index.save(folder)
         return names[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "_current", replaced)
+        patch.setattr(Versions, "current", replaced)
         assert len(Index.load(folder)) == len(index)
     assert len(set(names)) == 2
 

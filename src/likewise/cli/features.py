@@ -119,7 +119,9 @@ def keywords_sentence(summary: Any) -> str:
 def skipped_sentence(summary: Any) -> str:
     """How many files were skipped, and why."""
     reasons = ", ".join(f"{count:,} {kind}" for kind, count in summary.skipped.items())
-    details = Path(summary.store) / "skipped.csv"
+    from likewise.rows import FeatureStore
+
+    details = FeatureStore.open(summary.store).version / "skipped.csv"
     return f"skipped {plural(summary.n_skipped, 'file')}: {reasons} (details: {details})"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.pictures.images import load_image, shrink
 from likewise.rows import read_table
-from likewise.rows.store import FeatureStore
+from likewise.rows.store import FeatureStore, is_store
 
 Picture = Callable[[int], np.ndarray]
 
@@ -79,7 +79,7 @@ def _features(name: str, path: Path | None, work: Path | None, extractor: str) -
         raise LikewiseError(f"{name} needs PATH: a folder of pictures, one folder per class, or a feature store")
     if path.is_dir() and not any(path.glob("*.npy")):
         path = _extracted(path, work or Path(), extractor)
-    return _store(name, path) if (path / "meta.json").is_file() else _table(name, path)[0]
+    return _store(name, path) if is_store(path) else _table(name, path)[0]
 
 
 def _extracted(folder: Path, work: Path, extractor: str) -> Path:

@@ -29,23 +29,22 @@ from likewise.pictures.images import FORMAT_NAMES, MAX_PIXELS, ImageError, read_
 from likewise.pictures.keywords import labels_from_keywords
 from likewise.pictures.records import ExtractionJournal, KnownRows, ReadFile, SkippedFile, content_hash, date_taken
 from likewise.rows import store as stores
-from likewise.rows.store import FeatureStore, Item, escape
-from likewise.rows.store_files import (
+from likewise.rows.store import (
     EXTRACTOR,
     FEATURES,
     ITEMS,
-    META,
     REQUEST,
     SKIPPED,
+    STORE,
     WORK,
+    FeatureStore,
+    Item,
     check_free,
-    commit,
+    escape,
     is_store,
-    meta_to_json,
-    new_files,
-    recover,
 )
-from likewise.utils.files import StrPath, atomic_write, locked, make_folder, reserve
+from likewise.utils.files import StrPath, atomic_write, link, locked, make_folder, reserve
+from likewise.utils.versions import META
 
 Progress = Callable[[str, int, int], None]
 # Raw rows, the files they are of, files whose content has a row already, and the files skipped with the reason.
@@ -160,7 +159,7 @@ class _Extraction:
             raise LikewiseError(f"labels {file} has no label for any of the {len(paths)} images in {self.folder}")
 
     def go(self, overwrite: bool) -> Summary:
-        recover(self.store)
+        STORE.clean(self.store)
         self._open_previous(overwrite)
         self._ready_extractor()
         todo = self._left_to_do()
@@ -185,7 +184,7 @@ class _Extraction:
         self.extractor.prepare()
         self.settings = self.request()
         self.previous = self._matching_store(overwrite)
-        asked = meta_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
+        asked = STORE.facts_to_json({**self.settings, "dtype": self.dtype, "max_pixels": self.max_pixels})
         if not _same(self.work / REQUEST, asked):
             shutil.rmtree(self.work, ignore_errors=True)
             make_folder(self.work)
@@ -283,12 +282,13 @@ class _Extraction:
             list_ = (self.work if is_store(self.store) else self.store) / SKIPPED  # what is there stays as it is
             atomic_write(list_, files[SKIPPED])
             raise LikewiseError(f"none of the {len(self.images)} images in {self.folder} could be used; see {list_}")
-        same_rows = self.previous is not None and list(places.values()) == list(range(len(self.previous)))
-        texts = {**files, META: meta_to_json(meta)}
-        if same_rows and all(_same(self.store / name, data) for name, data in texts.items()):
-            shutil.rmtree(self.work, ignore_errors=True)
-        else:
-            self._write(places, files, meta, same_rows)
+        files[META] = STORE.facts_to_json(meta)
+        previous = self.previous
+        same_rows = previous is not None and list(places.values()) == list(range(len(previous)))
+        same_texts = previous is not None and all(_same(previous.version / name, files[name]) for name in files)
+        if not (same_rows and same_texts):
+            self._write(places, files, same_rows)
+        shutil.rmtree(self.work, ignore_errors=True)
         return self._summary(places)
 
     def _places(self, now: set[ImageFile]) -> dict[ReadFile, int]:
@@ -329,20 +329,19 @@ class _Extraction:
             return self.previous.features.dtype
         return np.dtype(self.dtype or self.extractor.feature_dtype())
 
-    def _write(
-        self, places: dict[ReadFile, int], files: dict[str, bytes], meta: dict[str, Any], same_rows: bool
-    ) -> None:
-        new = new_files(self.store)
-        kept = [FEATURES] if same_rows else []  # other labels, names or dates leave the features alone
-        if not same_rows:
-            self._write_features(new / FEATURES, np.array(list(places.values())))
-        for name, data in files.items():
-            atomic_write(new / name, data)
-        if self.previous is not None and self.previous.extractor_file is not None:
-            kept.append(EXTRACTOR)
-        else:
-            self.extractor.save(new / EXTRACTOR)
-        commit(self.store, meta, tuple(kept))
+    def _write(self, places: dict[ReadFile, int], files: dict[str, bytes], same_rows: bool) -> None:
+        previous = self.previous
+        with STORE.replace(self.store) as new:
+            if previous is not None and same_rows:  # other labels, names or dates leave the features alone
+                link(previous.version / FEATURES, new / FEATURES)
+            else:
+                self._write_features(new / FEATURES, np.array(list(places.values())))
+            for name, data in files.items():
+                atomic_write(new / name, data)
+            if previous is not None and (previous.version / EXTRACTOR).is_file():
+                link(previous.version / EXTRACTOR, new / EXTRACTOR)
+            else:
+                self.extractor.save(new / EXTRACTOR)
 
     def _write_features(self, file: Path, sources: np.ndarray) -> None:
         shape = (len(sources), self.extractor.n_features_out())

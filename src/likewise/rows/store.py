@@ -1,4 +1,4 @@
-"""A feature store: a folder with `features.npy`, `items.csv` and `meta.json` that a person can open.
+"""A feature store: a folder; its current version has `features.npy`, `items.csv` and `meta.json`, plain files.
 
 `features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
 (relative to the folder the images came from), `label`, the `size` and `mtime_ns` of the file when it was read, the
@@ -11,8 +11,9 @@ import csv
 import io
 import os
 import re
+import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -21,33 +22,23 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.rows.npy import mapped
-from likewise.rows.store_files import (
-    EXTRACTOR,
-    FEATURES,
-    ITEMS,
-    check_free,
-    commit,
-    is_store,
-    meta_to_json,
-    new_files,
-    read_meta,
-    read_store,
-    recover,
-    settled,
-)
 from likewise.utils.files import StrPath, atomic_write, locked
+from likewise.utils.versions import META, Versions
 
-__all__ = [
-    "EXTRACTOR",
-    "FeatureStore",
-    "Item",
-    "escape",
-    "is_store",
-    "meta_to_json",
-    "printable",
-    "read_meta",
-    "unescape",
-]
+FEATURES, ITEMS, SKIPPED, EXTRACTOR = "features.npy", "items.csv", "skipped.csv", "extractor.safetensors"
+WORK = ".work"  # folder of a run that is not finished
+REQUEST = "request.json"  # in it: the settings of that run
+STORE = Versions(
+    kind="a feature store",
+    pointer="CURRENT.features",
+    parts=frozenset({META, FEATURES, ITEMS, SKIPPED, EXTRACTOR}),
+    format=2,
+    required={"n_items": int},
+    optional={
+        "n_features": int, "n_classes": int, "n_unlabelled": int, "n_skipped": int, "dtype": str,
+        "root": str | None, "labels": str | None, "extractor": dict | None, "request": dict | None,
+    },
+)  # fmt: skip
 
 COLUMNS = ("path", "label", "size", "mtime_ns", "hash", "taken")
 _FIRST_COLUMNS = COLUMNS[:4]  # those of format 1
@@ -79,10 +70,14 @@ class FeatureStore:
     hashes : list of str, "" where an item has none; None if no item has one
     taken : list of str, when each picture was taken, "" where unknown; None if no date is known
     meta : what `meta.json` holds: the extractor, its parameters and checksum, counts
+    version : the folder that the files were read from; it is removed when the store is replaced
     """
 
-    def __init__(self, path: Path, features: np.ndarray, items: list[Item], meta: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, version: Path, features: np.ndarray, items: list[Item], meta: dict[str, Any]
+    ) -> None:
         self.path = path
+        self.version = version
         self.features = features
         self.items = items
         self.meta = meta
@@ -91,18 +86,19 @@ class FeatureStore:
     def open(cls, path: StrPath) -> Self:
         """Open the store in the folder `path` for reading."""
         path = Path(path)
-        return read_store(path, lambda meta, where: cls._read(path, meta, where))
+        return STORE.read(path, lambda version: cls._read(path, version))
 
     @classmethod
-    def _read(cls, path: Path, meta: dict[str, Any], where: Callable[[str], Path]) -> Self:
-        items = list(_iterate_items(where(ITEMS)))
-        features = read_features(where(FEATURES))
+    def _read(cls, path: Path, version: Path) -> Self:
+        meta = STORE.read_facts(version)
+        items = list(_iterate_items(version / ITEMS))
+        features = read_features(version / FEATURES)
         if not len(features) == len(items) == meta["n_items"]:
             raise FileFormatError(
                 f"{path} has {len(features)} rows in features.npy, {len(items)} in items.csv and {meta['n_items']} in "
-                "meta.json: a run was interrupted; run `likewise features` on it again"
+                "meta.json: run `likewise features` on it again"
             )
-        return cls(path, features, items, settled(meta))
+        return cls(path, version, features, items, meta)
 
     @classmethod
     def write(
@@ -118,21 +114,22 @@ class FeatureStore:
         path = Path(path)
         features = np.asarray(features)
         if features.ndim != 2 or features.dtype.kind not in "biuf":
-            said = f"features has shape {features.shape} and type {features.dtype}"
-            raise LikewiseError(f"{said}; expected rows of numbers")
+            raise LikewiseError(
+                f"features has shape {features.shape} and type {features.dtype}; expected rows of numbers"
+            )
         features = np.ascontiguousarray(features, dtype=np.float16 if features.dtype == np.float16 else np.float32)
         items = _make_items(len(features), labels, paths)
         facts = {"root": None, **(meta or {}), **describe(items, features.shape[1], features.dtype)}
         check_free(path)
         with locked(path):
-            recover(path)
-            new = new_files(path)
-            atomic_write(new / FEATURES, lambda file: np.save(file, features, allow_pickle=False))
-            atomic_write(new / ITEMS, items_to_csv(items))
-            if extractor is not None:
-                extractor.save(new / EXTRACTOR)
-                facts["extractor"] = extractor.describe()
-            commit(path, facts)
+            with STORE.replace(path) as new:
+                atomic_write(new / FEATURES, lambda file: np.save(file, features, allow_pickle=False))
+                atomic_write(new / ITEMS, items_to_csv(items))
+                if extractor is not None:
+                    extractor.save(new / EXTRACTOR)
+                    facts["extractor"] = extractor.describe()
+                atomic_write(new / META, STORE.facts_to_json(facts))
+            shutil.rmtree(path / WORK, ignore_errors=True)
         return cls.open(path)
 
     def __len__(self) -> int:
@@ -174,8 +171,8 @@ class FeatureStore:
     @property
     def extractor_file(self) -> Path | None:
         """The file of the extractor, if the store has one."""
-        file = read_store(self.path, lambda meta, where: where(EXTRACTOR))
-        return file if file.is_file() else None
+        version = STORE.current(self.path)
+        return version / EXTRACTOR if version is not None and (version / EXTRACTOR).is_file() else None
 
     def extractor(self) -> Any:
         """The extractor that made these features, so that a query image can go through exactly the same one."""
@@ -188,6 +185,27 @@ class FeatureStore:
 
 def _column(values: list[str]) -> list[str] | None:
     return values if any(values) else None
+
+
+def is_store(path: Path) -> bool:
+    return (path / STORE.pointer).is_file()
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a file, and a folder that contains anything but a feature store or an unfinished one."""
+    if folder.exists() and not folder.is_dir():
+        raise LikewiseError(f"{folder} is a file; features are a folder")
+    if folder.is_dir() and not is_ours(folder):
+        raise LikewiseError(f"{folder} is a folder with other files in it; give features a folder of their own")
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder is empty, a feature store, or left by an interrupted run."""
+    work = folder / WORK
+    begun = (work / REQUEST).is_file() and b'"likewise"' in (work / REQUEST).read_bytes()
+    if work.is_dir() and not begun and not all(path.name.startswith(f".{REQUEST}.") for path in work.iterdir()):
+        return STORE.current(folder) is not None
+    return STORE.is_free(folder, {WORK, SKIPPED} if begun else {WORK})
 
 
 def escape(name: str) -> str:
@@ -248,7 +266,7 @@ def _iterate_items(path: Path) -> Iterator[Item]:
                     raise ValueError(f"line {rows.line_num} has {len(row)} columns; expected {len(columns)}")
                 yield Item(unescape(row[0]), printable(unescape(row[1])), int(row[2]), int(row[3]), *row[4:])
     except FileNotFoundError as error:
-        raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
+        raise FileFormatError(f"{path.parent.parent} is damaged: {path} is missing") from error
     except (ValueError, csv.Error, OSError) as error:
         raise FileFormatError(f"{path} cannot be read as items: {error}") from error
 
@@ -278,7 +296,7 @@ def describe(items: Sequence[Item], n_features: int, dtype: Any) -> dict[str, An
 
 def read_rows(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
     """The features of a store, memory-mapped, and its labels, without its other columns."""
-    return read_store(path, lambda meta, where: (read_features(where(FEATURES)), read_labels(where(ITEMS))))
+    return STORE.read(path, lambda version: (read_features(version / FEATURES), read_labels(version / ITEMS)))
 
 
 def read_features(path: Path) -> np.ndarray:
@@ -286,7 +304,7 @@ def read_features(path: Path) -> np.ndarray:
     try:
         features = mapped(path)
     except FileNotFoundError as error:
-        raise FileFormatError(f"{path.parent} is not a feature store: it has no {path.name}") from error
+        raise FileFormatError(f"{path.parent.parent} is damaged: {path} is missing") from error
     if features.ndim != 2 or features.dtype not in (np.float32, np.float16):
         raise FileFormatError(f"{path} has shape {features.shape} and type {features.dtype}; expected rows of floats")
     return features

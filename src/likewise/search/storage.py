@@ -1,22 +1,15 @@
-"""The folder of an index: one subfolder per version, and a small file that names the current one.
-
-`CURRENT` holds the name of a subfolder. A new version is written beside the old one, synced, and only then `CURRENT` is
-replaced; the old version is removed last. A process killed at any moment leaves the old version or the new one.
-"""
+"""The folder of an index: its files, their checksums, and the facts that have no file of their own."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import secrets
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,31 +17,35 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.base import load as load_model
 from likewise.rows.columns import Columns
 from likewise.rows.npy import mapped
-from likewise.search.approximate import read_approximate, serialized
+from likewise.search.approximate import KINDS, read_approximate, serialized
 from likewise.search.gallery import EXTRACTOR, write_rows
-from likewise.search.index_facts import META, read_facts, write_facts
 from likewise.search.items import Items
 from likewise.search.neighbors import Neighbors, SmoothedGallery
-from likewise.utils.files import atomic_write, locked, sync
+from likewise.utils.files import atomic_write, locked
 from likewise.utils.threads import n_cores
+from likewise.utils.versions import META, Facts, Versions
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
 
-_POINTER = "CURRENT"
-_PREFIX = "version-"
-_VERSION = re.compile(rf"{_PREFIX}[0-9a-f]{{12}}")
 MODEL = "model.likewise"
 RAW, _VECTORS, _ITEMS = "raw.npy", "vectors.npy", "items.json"
 LESSONS = "lessons"
 _METADATA = "metadata.arrow"
 _APPROXIMATE = "approximate.faiss"
-_SAMPLE = 100  # pictures looked for when an index is told where they are
 _SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
-_PARTS = {MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, _METADATA, EXTRACTOR, _APPROXIMATE, META}
-_TRIES = 1000  # an index replaced that often while it is read is more than busy
-
-Result = TypeVar("Result")
+_SAMPLE = 100  # pictures looked for when the root of an index is changed
+INDEX = Versions(
+    kind="an index",
+    pointer="CURRENT",
+    parts=frozenset({MODEL, RAW, _VECTORS, _SMOOTHED, _REACH, _ITEMS, _METADATA, EXTRACTOR, _APPROXIMATE, META}),
+    format=1,
+    required={
+        "files": dict, "n_items": int, "root": str | None, "extractor": dict | None, "approximate": bool | str,
+        "recall": float | int | None,
+    },
+    optional={"neighbours": dict | None, "source": dict | None},
+)  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Writing
@@ -61,50 +58,17 @@ def write_index(
 
     `on_replace` is called with the folder and the parts of the index that is about to be replaced, if there is one.
     """
-    _check_free(folder)
-    with locked(folder):
-        _remove_versions(folder, keep=_current(folder))
-        version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
-        try:
-            version.mkdir()
-            files = _seal(version, _write_parts(index, version))
-            if on_replace is not None and _current(folder) is not None:
-                on_replace(folder, read_index(folder, verify=False).parts)
-            atomic_write(folder / _POINTER, f"{version.name}\n".encode())
-        except OSError as error:
-            shutil.rmtree(version, ignore_errors=True)
-            raise LikewiseError(f"cannot write {folder}: {error.strerror or error}; nothing was changed") from error
-        except BaseException:
-            if _current(folder) != version.name:
-                shutil.rmtree(version, ignore_errors=True)
-            raise
-        _remove_versions(folder, keep=version.name)
-    return version, files
-
-
-def _check_free(folder: Path) -> None:
-    """Refuse to write into a file, or into a folder that holds anything but an index."""
     if folder.is_file():
         raise LikewiseError(f"{folder} is a file; an index is a folder")
-    if folder.is_dir() and not is_free(folder):
+    if folder.is_dir() and not INDEX.is_free(folder):
         raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
-
-
-def is_free(folder: Path) -> bool:
-    """Whether a folder is an index, empty, or what an interrupted first save has left."""
-    return _current(folder) is not None or all(
-        path.name == ".lock" or path.match(f".{_POINTER}.*.tmp") or _is_version(path) for path in folder.iterdir()
-    )
-
-
-def _is_version(path: Path) -> bool:
-    """Whether this is a version that we wrote, or began to write: nothing else is in it."""
-    return (
-        _VERSION.fullmatch(path.name) is not None
-        and path.is_dir()
-        and not path.is_symlink()
-        and all(entry.name in _PARTS or entry.match(".*.tmp") for entry in path.iterdir())
-    )
+    with locked(folder), INDEX.replace(folder) as version:
+        facts = _write_parts(index, version)
+        files = {path.name: _digest(path) for path in sorted(version.iterdir())}
+        atomic_write(version / META, INDEX.facts_to_json({**facts, "files": files}))
+        if on_replace is not None and INDEX.current(folder) is not None:
+            on_replace(folder, read_index(folder, verify=False).parts)
+    return version, files
 
 
 def _write_parts(index: Index, version: Path) -> dict[str, Any]:
@@ -137,31 +101,18 @@ def _write_array(path: Path, values: np.ndarray) -> None:
     atomic_write(path, lambda file: np.save(file, values, allow_pickle=False))
 
 
-def _seal(version: Path, facts: dict[str, Any]) -> dict[str, str]:
-    """Write the facts with a checksum of every file, and sync all of it; returns the checksums."""
-    files = {path.name: _digest(path) for path in sorted(version.iterdir())}
-    write_facts(version, {**facts, "files": files})
-    for path in (*version.iterdir(), version, version.parent):
-        sync(path)
-    return files
-
-
-def _remove_versions(folder: Path, keep: str | None) -> None:
-    """Remove all versions but one: earlier ones, and what a killed process left."""
-    for path in folder.glob(f"{_PREFIX}*"):
-        if path.name != keep and _is_version(path):
-            shutil.rmtree(path, ignore_errors=True)
-
-
 def repoint(folder: Path, root: Path) -> None:
     """Keep `root` as the folder that the pictures of an index are in, once half of a sample of them is found there."""
     if not is_index(folder):
-        raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
-    with locked(folder):
-        version = folder / (_current(folder) or "")
+        raise FileFormatError(f"{folder} is not an index: it has no {INDEX.pointer}")
+
+    def write(version: Path) -> None:
         facts = _checked_facts(version, verify=False)
         _check_pictures(_read_items(version, facts["n_items"]), folder, root)
-        write_facts(version, {**facts, "root": os.path.realpath(root)})
+        atomic_write(version / META, INDEX.facts_to_json({**facts, "root": os.path.realpath(root)}))
+
+    with locked(folder):
+        INDEX.read(folder, write)
 
 
 def _check_pictures(items: Items, folder: Path, root: Path) -> None:
@@ -180,14 +131,14 @@ def _check_pictures(items: Items, folder: Path, root: Path) -> None:
 
 
 def is_index(folder: Path) -> bool:
-    return (folder / _POINTER).is_file()
+    return (folder / INDEX.pointer).is_file()
 
 
 def read_source(folder: Path) -> dict[str, Any] | None:
     """The `source` of the index in a folder, without reading the index."""
-    if _current(folder) is None:
+    if INDEX.current(folder) is None:
         return None
-    return _read_current(folder, lambda version: _checked_facts(version, verify=False).get("source"))
+    return INDEX.read(folder, lambda version: _checked_facts(version, verify=False).get("source"))
 
 
 class SavedIndex(NamedTuple):
@@ -200,8 +151,6 @@ class SavedIndex(NamedTuple):
 
 def read_index(folder: Path, verify: bool = True) -> SavedIndex:
     """The current version; damaged or missing files are named. The raw rows stay on disk."""
-    if not folder.exists():
-        raise LikewiseError(f"{folder} does not exist")
 
     def read(version: Path) -> SavedIndex:
         facts = _checked_facts(version, verify)
@@ -209,7 +158,7 @@ def read_index(folder: Path, verify: bool = True) -> SavedIndex:
         kind, path = facts["approximate"], version / _APPROXIMATE
         return SavedIndex(parts, facts, read_approximate(path, kind, *parts["vectors"].shape) if kind else None)
 
-    return _read_current(folder, read)
+    return INDEX.read(folder, read)
 
 
 def found_extractor(index: Index) -> Path:
@@ -231,38 +180,16 @@ def live_extractor(index: Index) -> Any:
         )
     from likewise.pictures import load_extractor
 
-    made = load_extractor(found_extractor(index))
-    made.prepare()
-    return made
+    extractor = load_extractor(found_extractor(index))
+    extractor.prepare()
+    return extractor
 
 
-def _read_current(folder: Path, read: Callable[[Path], Result]) -> Result:
-    """What `read` makes of the current version, even if versions are replaced and removed meanwhile."""
-    for _ in range(_TRIES):
-        name = _current(folder)
-        if name is None:
-            raise FileFormatError(f"{folder} is not an index: it has no {_POINTER}")
-        try:
-            return read(folder / name)
-        except (LikewiseError, OSError) as error:  # a file may vanish between any two steps of a reader
-            if _current(folder) != name:
-                continue
-            if isinstance(error, LikewiseError):
-                raise
-            raise FileFormatError(f"{folder} cannot be read: {error}") from error
-    raise LikewiseError(f"{folder} is being replaced again and again: it cannot be read")
-
-
-def _current(folder: Path) -> str | None:
-    with suppress(OSError, UnicodeDecodeError):
-        name = (folder / _POINTER).read_text("utf-8").strip()
-        return name if _VERSION.fullmatch(name) else None  # it comes from a file: it must not lead out of the folder
-    return None
-
-
-def _checked_facts(version: Path, verify: bool) -> dict[str, Any]:
+def _checked_facts(version: Path, verify: bool) -> Facts:
     """The facts of a version whose files are all there; `verify` compares their checksums."""
-    facts = read_facts(version)
+    facts = INDEX.read_facts(version)
+    if not facts["files"].keys() <= INDEX.parts or facts["approximate"] not in (False, *KINDS):
+        raise FileFormatError(f"{version / META} is damaged: its field 'files' or 'approximate' is not known")
     with ThreadPoolExecutor(n_cores()) as threads:  # hashing gives up the interpreter: a gigabyte takes a second
         checks = [threads.submit(_check_file, version / file, digest if verify else None)
                   for file, digest in facts["files"].items()]  # fmt: skip
@@ -316,11 +243,11 @@ def _read_parts(version: Path, facts: dict[str, Any]) -> dict[str, Any]:
 def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None:
     """Raise unless the model makes vectors of this width from the raw rows."""
     try:
-        made = model.transform(np.zeros((1, raw.shape[1]), np.float32)).shape[1]
+        model_width = model.transform(np.zeros((1, raw.shape[1]), np.float32)).shape[1]
     except Exception as error:
         raise FileFormatError(f"{version / RAW} does not fit {version / MODEL}: {error}") from error
-    if made != width:
-        raise FileFormatError(f"{version / _VECTORS} has vectors of {width} numbers, and the model makes {made}")
+    if model_width != width:
+        raise FileFormatError(f"{version / _VECTORS} has vectors of {width} numbers, and the model makes {model_width}")
 
 
 def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
@@ -337,10 +264,10 @@ def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> S
 
 def _matrix(path: Path) -> np.ndarray:
     """Rows of numbers, memory-mapped."""
-    found = mapped(path)
-    if found.ndim != 2 or found.dtype.kind not in "biuf" or 0 in found.shape:
-        raise FileFormatError(f"{path} has shape {found.shape} and type {found.dtype}: expected rows of numbers")
-    return found
+    rows = mapped(path)
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf" or 0 in rows.shape:
+        raise FileFormatError(f"{path} has shape {rows.shape} and type {rows.dtype}: expected rows of numbers")
+    return rows
 
 
 def _vectors(path: Path) -> np.ndarray:

@@ -24,10 +24,9 @@ from likewise.pictures.base import ImageExtractor, make_extractor
 from likewise.pictures.folder import LABELS, LabelFolders, find_images, label_folders
 from likewise.pictures.images import FORMAT_NAMES
 from likewise.pictures.pipeline import Progress, Summary, extract_folder
-from likewise.rows.store import FeatureStore, is_store, unescape
-from likewise.rows.store_files import is_ours
+from likewise.rows.store import FeatureStore, is_ours, is_store, unescape
 from likewise.search.index import Index
-from likewise.search.storage import is_free, is_index, read_source
+from likewise.search.storage import INDEX, is_index, read_source
 from likewise.teach import save_index
 from likewise.utils.files import StrPath
 from likewise.utils.wording import plural
@@ -148,7 +147,7 @@ def _is_features(folder: Path) -> bool:
 
 
 def _is_library_index(folder: Path) -> bool:
-    return folder.is_dir() and is_free(folder)
+    return folder.is_dir() and INDEX.is_free(folder)
 
 
 class PhotoLibrary:
