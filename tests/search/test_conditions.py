@@ -16,7 +16,7 @@ from tests.documents import N, columns
 
 from likewise.errors import LikewiseError
 from likewise.rows.columns import Columns
-from likewise.search.filters import columns_of, parsed, passing
+from likewise.search.filters import Condition
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -29,7 +29,7 @@ Case = tuple[str, Any]  # a condition, and what pandas says of each row
 
 
 def found(text: str) -> np.ndarray:
-    return passing(parsed(text), {name: DATA.column(name) for name in DATA.names}, N)
+    return Condition(text).passing({name: DATA.column(name) for name in DATA.names}, N)
 
 
 def number_tests() -> st.SearchStrategy[Case]:
@@ -105,7 +105,7 @@ def test_words_of_any_case_other_signs_and_quotes() -> None:
 
 
 def test_the_columns_of_a_condition() -> None:
-    assert columns_of(parsed("a < 1 and (b or not `c d` in [1]) and 3 == 3")) == {"a", "b", "c d"}
+    assert Condition("a < 1 and (b or not `c d` in [1]) and 3 == 3").columns == {"a", "b", "c d"}
 
 
 REFUSED = {
@@ -115,19 +115,23 @@ REFUSED = {
     "topic < price": "'topic' text and 'price' numbers cannot be compared",
     "sold < true": "the column 'sold' holds booleans, which have no order: expected == or !=",
     "price contains 'a'": "the column 'price' holds numbers; it cannot be compared with 'a'",
-    "price contains 1": "contains is for a column of text and a text; the column 'price' holds numbers",
+    "price contains 1": "the column 'price' holds numbers; contains, startswith and endswith need text",
     "`made on` > 'May'": "the column 'made on' holds dates; 'May' is none, such as '2024-05-31' is",
-    "": "it ends at character 1; expected a column, a number or a text: ''",
-    "price <": "it ends at character 8; expected a column, a number or a text",
-    "price 20": "'20' stands at character 7; expected and, or, or the end",
-    "20": "it ends at character 3; expected a comparison such as < 20",
-    "(price < 20": "it ends at character 12; expected )",
-    "size in [1, price]": "'price' stands at character 13; expected a number, a text, true or false",
-    "size in 3": "expected a list such as [1, 2]",
-    "size in [1 2]": "'2' stands at character 12; expected , or ]",
-    "price is 3": "'3' stands at character 10; expected null",
-    r"topic == '\q'": "is no text",
-    r"topic == '\ud800'": "is no text",
+    "`made on` > '300000-01-01'": "the column 'made on' holds dates; '300000-01-01' is none",
+    "": "the condition is incomplete: ''",
+    "price <": "the condition is incomplete: 'price <'",
+    "price 20": "'20' at character 7; expected and, or, a comparison, or the matching bracket",
+    "20": "'20' at character 1; expected a comparison such as price < 20",
+    "(price < 20": "'(' at character 1; expected and, or, a comparison, or the matching bracket",
+    "size in [1, price]": "'price' at character 13; expected a number, a text, true or false",
+    "size in 3": "'3' at character 9; expected a list such as [1, 2]",
+    "size in [1 2]": "'2' at character 12; expected and, or, a comparison, or the matching bracket",
+    "price is 3": "'3' at character 10; expected null",
+    "price == null": "'null' at character 10; expected a column, a number or a text",
+    "size[1]": "'size' at character 1; expected a column, a number or a text",
+    "size(1) < 2": "'size' at character 1; expected a column, a number or a text",
+    r"topic == '\q'": "expected a text with the escapes of JSON",
+    r"topic == '\ud800'": "expected a text with the escapes of JSON",
     "topic == 'open": "''' at character 10 is not understood" .replace("'''", '"\'"'),
 }  # fmt: skip
 # What would be a program, a query or a loop elsewhere is no condition here.
@@ -161,6 +165,28 @@ def test_any_text_is_a_condition_or_gets_a_sentence(text: str) -> None:
         assert found(text).shape == (N,)
 
 
+@pytest.mark.parametrize("bound", ["1" + "0" * 400, "1e400", "9223372036854775809"])
+def test_numbers_beyond_those_of_arrow_are_compared(bound: str) -> None:
+    for name in ("price", "size"):
+        assert found(f"{name} < {bound} and {name} > -{bound}").sum() == found(f"{name} is not null").sum()
+        assert not found(f"{name} in [{', '.join([bound] * 8)}]").any()
+
+
+def test_lists_in_parentheses_and_negated_tests_of_text() -> None:
+    np.testing.assert_array_equal(found("size in (1, 2) or size in (7)"), found("size in [1, 2, 7]"))
+    np.testing.assert_array_equal(found("title not contains '1'"), found("not title contains '1'"))
+    np.testing.assert_array_equal(found("`made on` < '2024-02'"), found("`made on` < '2024-02-01T00:00:00Z'"))
+
+
+def test_what_arrow_cannot_compute_gets_a_sentence() -> None:
+    dates = pa.array([2**31 - 1], pa.int32()).cast(pa.date32())  # in the year 5,881,580
+    with pytest.raises(LikewiseError, match="where: \"day > '2024'\" cannot be computed: Casting from date32"):
+        Condition("day > '2024'").passing({"day": dates}, 1)
+    deep = "".join("not " * (38 - level) + "(sold and " for level in range(36))
+    with suppress(LikewiseError):
+        found(deep + "sold" + ")" * 36)
+
+
 def test_a_condition_that_is_no_text_gets_a_sentence() -> None:
     with pytest.raises(LikewiseError, match="where is int; expected a text such as 'price < 20'"):
-        parsed(3)  # type: ignore[arg-type]
+        Condition(3)  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from likewise.errors import LikewiseError
 from likewise.rivals import Cosine
 from likewise.search import Index
 from likewise.search.exports import export
-from likewise.search.filters import ItemColumns, rows_where
-from likewise.search.items import as_items
+from likewise.search.filters import rows_where
+from likewise.search.items import ItemColumns, as_items
 from likewise.teach import Feedback, Teacher, load_index
 
 pytest.importorskip("pyarrow")

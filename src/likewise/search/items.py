@@ -173,6 +173,45 @@ def _all_shown(labels: list[Any] | None) -> list[Any] | None:
     return [known[label] if type(label) is str else label for label in labels]
 
 
+class ItemColumns(Mapping[str, Any]):
+    """The columns of items by name, as Arrow arrays, each built on access.
+
+    `label` is text, whatever the labels are; the current ones.
+    """
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
+        built_in = {"id": items.ids, "label": items.labels, "path": items.paths, "date": items.dates}
+        metadata = [] if items.metadata is None else items.metadata.names
+        if "date" in metadata:
+            del built_in["date"]
+        self._built_in = {name: column for name, column in built_in.items() if column is not None}
+        self.names = [*self._built_in, *(name for name in metadata if name not in self._built_in)]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built_in:
+            if self._items.metadata is None:
+                raise KeyError(name)
+            return self._items.metadata.column(name)
+        import pyarrow as pa
+
+        values = self._built_in[name].tolist()
+        if name == "date":
+            return pa.array(values, pa.string()).cast(pa.date32())
+        if name == "label":
+            values = [None if value is None else str(value) for value in values]
+        try:
+            return pa.array(values)
+        except UnicodeEncodeError:  # file names are not always UTF-8
+            return pa.array([v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in values])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 def as_items(items: Any, n: int, start: int = 0) -> Items:
     """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers from `start` on."""
     if isinstance(items, Items):

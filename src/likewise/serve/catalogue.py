@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from likewise.pictures.images import EXTENSIONS
 from likewise.rows.store import escape
 from likewise.search.cards import card_layout, shown_value
-from likewise.search.filters import columns_of, parsed
+from likewise.search.filters import Condition
 from likewise.search.index import BaseIndex
 from likewise.search.items import Items
 from likewise.search.rank import NotFoundError
@@ -50,7 +50,7 @@ class Filters:
 
     def without_column(self, name: str) -> "Filters":
         """The filters but for the conditions that speak of this column alone."""
-        return Filters(**{**vars(self), "where": [text for text in self.where if columns_of(parsed(text)) != {name}]})
+        return Filters(**{**vars(self), "where": [text for text in self.where if Condition(text).columns != {name}]})
 
 
 class Facet:

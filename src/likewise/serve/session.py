@@ -15,7 +15,7 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
 from likewise.learn.cosine import Cosine
 from likewise.search.confidence import Confidence
-from likewise.search.filters import columns_of, parsed, where_mask
+from likewise.search.filters import Condition, where_mask
 from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
 from likewise.serve.catalogue import Catalogue, Facet, Filters
@@ -231,7 +231,7 @@ class Session:
         mask = self._passing.get(condition)
         if mask is None:
             items = self.index.items
-            if "label" in columns_of(parsed(condition)):
+            if "label" in Condition(condition).columns:
                 labels = np.array([*self.labels, None], dtype=object)[:-1]  # None keeps it one-dimensional, of objects
                 items = replace(items, labels=labels)
             mask = self._passing[condition] = where_mask(items, [condition])
