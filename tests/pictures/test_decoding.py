@@ -98,6 +98,18 @@ def test_memory_is_limited() -> None:
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
 
 
+def test_a_picture_that_does_not_fit_leaves_no_memory_behind() -> None:
+    others = _children()
+    with Decoders(1, DecoderLimits(memory=256 * 2**20)) as decoders:
+        decoders.pixels(_encoded("WEBP"))
+        (process,) = _children() - others
+        before = process.memory_info().rss
+        with pytest.raises(ImageError, match="memory"):
+            decoders.pixels(large_picture("WEBP", side=5000, quality=10, method=0), 224, reduced=True)
+        assert process.is_running()
+        assert process.memory_info().rss - before < 32 * 2**20
+
+
 def test_time_is_limited_and_the_process_replaced() -> None:
     with Decoders(1, DecoderLimits(seconds=1)) as decoders:
         slow = jpeg_of_many_scans(50, 4000, noise=True)

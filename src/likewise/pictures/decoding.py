@@ -221,7 +221,11 @@ def _answer(
     if not data:
         raise ImageError("the file is empty", "empty")
     with _one_at_a_time(data, max_pixels, lock):
-        return decode(data, max_pixels, *options)
+        try:
+            return decode(data, max_pixels, *options)
+        except Exception as error:  # its frames hold the pixels, and the pool keeps the last error of a process
+            error.__context__ = None
+            raise error.with_traceback(None) from None
 
 
 def _pixels(data: bytes, max_pixels: int, at_least: int | None, reduced: bool) -> Decoded:
