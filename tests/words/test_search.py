@@ -98,7 +98,7 @@ def test_it_is_kept_in_the_folder_and_read_back(tmp_path: Path, monkeypatch: pyt
     index.save(tmp_path / "worded.index")
     before = Words(index).similarity("my garden")
     with monkeypatch.context() as patch:
-        patch.setattr(search, "_computed", lambda *args: pytest.fail("computed again"))
+        patch.setattr(search, "learned_bridge", lambda *args: pytest.fail("computed again"))
         np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)
     (tmp_path / "worded.index" / FILE).write_bytes(b"PK damaged")
     np.testing.assert_allclose(Words(load_index(tmp_path / "worded.index")).similarity("my garden"), before)

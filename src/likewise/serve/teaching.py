@@ -21,8 +21,7 @@ from likewise.serve.session import Reference, Session
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
 from likewise.teach.feedback import Event, outside_name
-from likewise.teach.suggest import Concept as TaughtConcept
-from likewise.teach.suggest import Suggestion
+from likewise.teach.suggest import NamedGroup, Suggestion
 from likewise.teach.teacher import in_force, opened_feedback
 from likewise.utils.threads import blas_threads, n_cores
 
@@ -183,16 +182,13 @@ class TeachingSession:
     def suggest(self, label: str | None, query: Reference | None, n: int) -> list[Suggestion]:
         """The items whose marks are most informative."""
         if label is not None and label not in self._label_names():
-            query, label = self._first_of(label), None  # a label of the index is represented by one of its items
+            if label not in self.session.labels:
+                raise NotFoundError(f"no item has the label {label!r}")
+            query, label = self.session.labels.index(label), None  # a label of the index: one of its items
         features = self.session.upload(query).features if isinstance(query, str) else query
         return self._teacher.suggest(n, label=label, query=features)
 
-    def _first_of(self, label: str) -> int:
-        if label not in self.session.labels:
-            raise NotFoundError(f"no item has the label {label!r}")
-        return self.session.labels.index(label)
-
-    def upload_of(self, concept: TaughtConcept | None) -> str | None:
+    def upload_of(self, concept: NamedGroup | None) -> str | None:
         """The upload that is the query of a concept; None for other concepts and forgotten uploads."""
         if concept is None or concept.node.kind != "query":
             return None

@@ -73,24 +73,25 @@ def grown(teacher: Teacher, name: str, at_most_wrong: float | None = None) -> Co
     Items marked wrong for one that has the label are left out. Without a cut-off these are the items with the label."""
     index = teacher.index
     labels = teacher.state().labels_of(teacher.untaught)  # those given since the last lesson too
-    own = labelled(index, name, labels)
+    members = labelled(index, name, labels)
     if at_most_wrong is None:
-        return own
-    inside, wrong = _said_of(teacher, own.rows)
+        return members
+    inside, wrong = _marked_for(teacher, members.rows)
     assert labels is not None
     known = np.flatnonzero([label is not None for label in labels])
-    found = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known))
-    rows = np.concatenate([own.rows, found.rows])
-    return Concept(name, rows, np.concatenate([np.ones(len(own)), _probabilities(found)]))
+    hits = above(index, inside.tolist(), at_most_wrong, avoided=np.union1d(wrong, known))
+    rows = np.concatenate([members.rows, hits.rows])
+    assert hits.probabilities is not None
+    return Concept(name, rows, np.concatenate([np.ones(len(members)), hits.probabilities]))
 
 
-def _said_of(teacher: Teacher, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _marked_for(teacher: Teacher, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows that belong to those of a label by what was marked, these included, and rows that do not."""
-    queries = set(own.tolist())
+    queries = set(members.tolist())
     marks = [mark for mark in teacher.state().marks if mark.query.kind == "row" and mark.query.value in queries]
     items = {right: [int(str(mark.item.value)) for mark in marks if mark.right == right] for right in (True, False)}
     wrong = np.array(items[False], dtype=np.int64)
-    return np.setdiff1d(np.union1d(own, items[True]).astype(np.int64), wrong), np.setdiff1d(wrong, own)
+    return np.setdiff1d(np.union1d(members, items[True]).astype(np.int64), wrong), np.setdiff1d(wrong, members)
 
 
 def above(
@@ -110,11 +111,6 @@ def above(
     sure = Confidence.of_set(index, index.raw[np.asarray(inside)], index.raw[np.asarray(outside, dtype=np.int64)])
     rows = rows[: sure.n_kept(rows[None], at_most_wrong)[0]]
     return Concept("", rows, sure.probabilities(rows[None])[0])
-
-
-def _probabilities(concept: Concept) -> np.ndarray:
-    assert concept.probabilities is not None
-    return concept.probabilities
 
 
 def pictures_of(index: BaseIndex, concept: Concept) -> list[Path]:
@@ -141,13 +137,15 @@ def ranked(index: BaseIndex, inside: Sequence[int], outside: Sequence[int] = ())
     """
     if not len(inside):
         raise LikewiseError("inside is empty; expected at least one row that belongs to the set")
-    own = row_numbers(inside, len(index))
+    members = row_numbers(inside, len(index))
     others = row_numbers(outside, len(index)) if len(outside) else np.empty(0, np.int64)
-    if np.intersect1d(own, others).size:
-        raise LikewiseError(f"row {np.intersect1d(own, others)[0]} is both inside and outside; expected one of them")
+    if np.intersect1d(members, others).size:
+        raise LikewiseError(
+            f"row {np.intersect1d(members, others)[0]} is both inside and outside; expected one of them"
+        )
     space = index.space()
-    query = mean_query(space.embed(index.raw[own]), space.embed(index.raw[others]) if len(others) else None)
-    rest = np.setdiff1d(np.arange(len(index)), np.concatenate([own, others]))
+    query = mean_query(space.embed(index.raw[members]), space.embed(index.raw[others]) if len(others) else None)
+    rest = np.setdiff1d(np.arange(len(index)), np.concatenate([members, others]))
     rows, scores = space.rank(query, len(rest), rest)
     return rows[0], scores[0]
 
@@ -159,9 +157,9 @@ def save_as_label(teacher: Teacher, concept: Concept, who: str = "") -> tuple[Ev
     left.
     """
     labels = teacher.state().labels_of(teacher.untaught)
-    own = np.array([None] * len(concept) if labels is None else labels[concept.rows], dtype=object)
-    other = np.array([label is not None and str(label) != concept.name for label in own], dtype=bool)
-    new = concept.rows[~other & np.array([label is None for label in own], dtype=bool)]
+    current = np.array([None] * len(concept) if labels is None else labels[concept.rows], dtype=object)
+    other = np.array([label is not None and str(label) != concept.name for label in current], dtype=bool)
+    new = concept.rows[~other & np.array([label is None for label in current], dtype=bool)]
     return (teacher.label(new, concept.name, who) if len(new) else None), concept.rows[other]
 
 

@@ -36,13 +36,13 @@ class Group:
     other: set[Node] = field(default_factory=set)
 
 
-def groups_of(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[int, Any]) -> list[Group]:
+def groups_of(marks: Sequence[Mark], given_labels: Mapping[int, Any], labels: Mapping[int, Any]) -> list[Group]:
     """One group for each set of linked nodes that a query or a given label is part of.
 
-    `given` are the labels that were given, by row; `labels` all that are known, those included.
+    `given_labels` are the labels that were given, by row; `labels` all that are known, those included.
     """
-    links = _linked(marks, given, labels)
-    taught = {links[mark.query] for mark in marks} | {links[Node("label", label)] for label in given.values()}
+    links = _linked(marks, given_labels, labels)
+    taught = {links[mark.query] for mark in marks} | {links[Node("label", label)] for label in given_labels.values()}
     groups: dict[Node, Group] = {}
     for node in links:
         if links[node] in taught:
@@ -58,7 +58,7 @@ def groups_of(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[i
     return list(groups.values())
 
 
-def _linked(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[int, Any]) -> DisjointSet:
+def _linked(marks: Sequence[Mark], given_labels: Mapping[int, Any], labels: Mapping[int, Any]) -> DisjointSet:
     """Right marks and labels link two nodes; a known label links its rows unless a mark contradicts it.
 
     One mistaken click must not join two groups: what both have in common joins them only if no mark keeps them apart.
@@ -66,7 +66,7 @@ def _linked(marks: Sequence[Mark], given: Mapping[int, Any], labels: Mapping[int
     links = _Links()
     for mark in marks:
         links.keep_apart(mark.query, mark.item) if not mark.right else links.add(mark.query, mark.item)
-    for row, label in given.items():
+    for row, label in given_labels.items():
         links.merge(Node("row", row), Node("label", label))
     right = [mark for mark in marks if mark.right]
     claims = Counter(mark.item for mark in right) + Counter({mark.query: 1 for mark in right})
@@ -121,12 +121,12 @@ class _Links:
 
 def _contradicted(marks: Sequence[Mark], labels: Mapping[int, Any]) -> set[Any]:
     """Labels the marks disagree with: two rows of one label marked wrong, or of different labels marked right."""
-    found = set[Any]()
+    contradicted = set[Any]()
     for query, item, right in marks:
         both = [_label_of(query, labels), _label_of(item, labels)]
         if None not in both and (both[0] == both[1]) != right:
-            found |= set(both)
-    return found
+            contradicted |= set(both)
+    return contradicted
 
 
 def _label_of(node: Node, labels: Mapping[int, Any]) -> Any:
@@ -134,18 +134,18 @@ def _label_of(node: Node, labels: Mapping[int, Any]) -> Any:
 
 
 def _rows_by_label(labels: Mapping[int, Any]) -> dict[Any, set[Node]]:
-    found: dict[Any, set[Node]] = {}
+    by_label: dict[Any, set[Node]] = {}
     for row, label in labels.items():
-        found.setdefault(label, set()).add(Node("row", row))
-    return found
+        by_label.setdefault(label, set()).add(Node("row", row))
+    return by_label
 
 
 def _add_labelled_rows(group: Group, by_label: Mapping[Any, set[Node]]) -> None:
     """All rows with a label of the group belong to it; rows with another label do not."""
-    own = {node.value for node in group.belongs if node.kind == "label"}
-    if own:
+    names = {node.value for node in group.belongs if node.kind == "label"}
+    if names:
         for label, rows in by_label.items():
-            (group.belongs if label in own else group.other).update(rows)
+            (group.belongs if label in names else group.other).update(rows)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ class FeedbackState:
     @property
     def queries(self) -> list[int]:
         """Rows that were queries of marks."""
-        found = (mark.query.value for mark in self.marks if mark.query.kind == "row")
-        return sorted({int(str(row)) for row in found})
+        rows = (mark.query.value for mark in self.marks if mark.query.kind == "row")
+        return sorted({int(str(row)) for row in rows})
 
     @property
     def wrong(self) -> list[tuple[int, int]]:
@@ -215,13 +215,13 @@ class Resolver:
                 marks.update({(query, Node("row", row)): event.right for query in queries for row in items})
             elif len(items) > 1:
                 distinct.append(tuple(items))
-        kept = [Mark(*pair, right) for pair, right in marks.items() if right is not None and pair[0] != pair[1]]
-        return FeedbackState(tuple(kept), labels, tuple(distinct), parked)
+        last_marks = [Mark(*pair, right) for pair, right in marks.items() if right is not None and pair[0] != pair[1]]
+        return FeedbackState(tuple(last_marks), labels, tuple(distinct), parked)
 
     def rows(self, event: Event) -> list[int]:
         """The rows of the items of an event that are in the index."""
-        found = (self.row(reference) for reference in event.items)
-        return list(dict.fromkeys(row for row in found if row is not None))
+        rows = (self.row(reference) for reference in event.items)
+        return list(dict.fromkeys(row for row in rows if row is not None))
 
     def queries(self, event: Event) -> list[Node]:
         """The queries of an event that are in the index or were given as numbers."""

@@ -135,29 +135,32 @@ class GroupLearner:
     def learn(self, groups: list[Group]) -> tuple[Taught, np.ndarray | ChangedRows]:
         """The taught model, and its kernel part for all rows, or for those it reaches in a large gallery."""
         examples = self._examples(groups)
-        found = self._coordinates(examples)
+        coordinates = self._coordinates(examples)
         model = Taught.of(
             self.base,
-            found.features,
-            found.coefficients,
+            coordinates.features,
+            coordinates.coefficients,
             self._centre,
             weight=WEIGHT,
             threshold=THRESHOLD,
             cosine=self.cosine,
             scale=self.prepare()[1],
         )
-        return model, found.rows if self._partition is None else self._reached(self._partition, found, examples)
+        return model, coordinates.rows if self._partition is None else self._reached(
+            self._partition, coordinates, examples
+        )
 
-    def _reached(self, cells: Partition, found: Coordinates, examples: Examples) -> ChangedRows:
+    def _reached(self, cells: Partition, coordinates: Coordinates, examples: Examples) -> ChangedRows:
         """Rows beyond the threshold, in the cells of examples and rows of the graph that come at least halfway."""
-        on_graph, off_graph = (_halfway(F) for F in (found.rows, found.at(examples.Z)))
+        both = (coordinates.rows, coordinates.at(examples.Z))
+        on_graph, off_graph = (np.abs(F).max(axis=1, initial=0) > THRESHOLD / 2 for F in both)  # half of what counts
         rows = cells.around(self.prepare()[0].z[on_graph], examples.Z[off_graph])
         parts = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
-        values = [np.empty((0, found.rows.shape[1]), np.float32)]
-        values += [found.at(self._directions(self._V[part])) for part in parts]
+        values = [np.empty((0, coordinates.rows.shape[1]), np.float32)]
+        values += [coordinates.at(self._directions(self._V[part])) for part in parts]
         F = np.concatenate(values)
-        kept = np.abs(F).max(axis=1, initial=0) > THRESHOLD
-        return ChangedRows(rows[kept], F[kept])
+        is_reached = np.abs(F).max(axis=1, initial=0) > THRESHOLD
+        return ChangedRows(rows[is_reached], F[is_reached])
 
     def _coordinates(self, examples: Examples, alone: bool = False) -> Coordinates:
         """One coordinate per group; `alone` if they say nothing about each other."""
@@ -200,16 +203,18 @@ class GroupLearner:
 
     def rankings(self, groups: list[Group]) -> Iterator[Ranking]:
         """How each group ranks all rows after a lesson from this group alone; all lessons are learned at once."""
-        found = self._coordinates(self._examples(groups), alone=True)
-        V, f = self._index.vectors[self._rows], self._scaled(found.rows)
+        coordinates = self._coordinates(self._examples(groups), alone=True)
+        V, f = self._index.vectors[self._rows], self._scaled(coordinates.rows)
         for column, group in enumerate(groups):
             asking = [node for node in sorted(group.belongs, key=repr) if node.kind != "label"][:MOST_ASKING]
-            own = self._scaled(found.at(self.directions_of(asking))[:, column])
-            score = partial(group_scores, self._query_side(asking), own, cosine=self.cosine)
-            yield Ranking(score(V, f[:, column]), partial(self._scores_at, found, column, score))
+            f_asking = self._scaled(coordinates.at(self.directions_of(asking))[:, column])
+            score = partial(group_scores, self._query_side(asking), f_asking, cosine=self.cosine)
+            yield Ranking(score(V, f[:, column]), partial(self._scores_at, coordinates, column, score))
 
-    def _scores_at(self, found: Coordinates, column: int, score: Callable[..., np.ndarray], nodes: list[Node]) -> Any:
-        return score(self._served(nodes), self._scaled(found.at(self.directions_of(nodes))[:, column]))
+    def _scores_at(
+        self, coordinates: Coordinates, column: int, score: Callable[..., np.ndarray], nodes: list[Node]
+    ) -> Any:
+        return score(self._served(nodes), self._scaled(coordinates.at(self.directions_of(nodes))[:, column]))
 
     def _scaled(self, f: np.ndarray) -> np.ndarray:
         """Coordinates as a taught model has them."""
@@ -259,9 +264,9 @@ class GroupLearner:
 
     def on_graph(self, nodes: Collection[Node]) -> np.ndarray:
         """Which of the graph's rows are among these nodes."""
-        found = np.zeros(len(self._rows), bool)
-        found[self._split(nodes)[0]] = True
-        return found
+        mask = np.zeros(len(self._rows), bool)
+        mask[self._split(nodes)[0]] = True
+        return mask
 
     def off_graph(self, nodes: Collection[Node]) -> list[Node]:
         """Nodes that have a direction but are not rows of the graph, in an order independent of their hashes."""
@@ -299,11 +304,6 @@ def _graph_rows(index: Index, rng: np.random.Generator) -> np.ndarray:
     is_taken = np.zeros(n, bool)
     is_taken[labelled] = True
     return np.sort(np.concatenate([labelled, mixed[~is_taken[mixed]][: MOST_ROWS - len(labelled)]]))
-
-
-def _halfway(F: np.ndarray) -> np.ndarray:
-    """Rows with a coordinate that is at least half of what counts."""
-    return np.asarray(np.abs(F).max(axis=1, initial=0) > THRESHOLD / 2)
 
 
 def _membership(nodes: list[Node], sets: Sequence[set[Node]]) -> np.ndarray:
@@ -491,8 +491,8 @@ def _sides(group: Group, explicit: Set[Node] | None) -> tuple[Set[Node], Set[Nod
 
 
 def _listed(place: int, right: Set[Node], wrong: Set[Node]) -> list[GroupMark]:
-    found = [*((node, True) for node in right), *((node, False) for node in wrong)]
-    return [GroupMark(place, node, is_right) for node, is_right in sorted(found, key=repr)]
+    marked = [*((node, True) for node in right), *((node, False) for node in wrong)]
+    return [GroupMark(place, node, is_right) for node, is_right in sorted(marked, key=repr)]
 
 
 def without(group: Group, *nodes: Node) -> Group:

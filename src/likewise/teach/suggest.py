@@ -35,15 +35,15 @@ REASONS = {
 Reason = Literal["unlike", "border", "likely", "unlikely", "typical"]
 
 
-class Concept(NamedTuple):
-    """A label or a query, what it is called, and what was said of it."""
+class NamedGroup(NamedTuple):
+    """A label or a query, its name, and the group of its marks."""
 
     node: Node
     name: str
     group: Group
 
     @property
-    def n_said(self) -> int:
+    def n_marked(self) -> int:
         return len(self.group.belongs | self.group.other)
 
 
@@ -54,7 +54,7 @@ class Suggestion(NamedTuple):
     """
 
     row: int
-    concept: Concept | None
+    concept: NamedGroup | None
     gain: float
     why: Reason
 
@@ -100,8 +100,8 @@ def most_telling(C: np.ndarray, weights: np.ndarray, n: int) -> list[Chosen]:
     return chosen
 
 
-def suggested(learner: GroupLearner, concept: Concept, n: int, among: np.ndarray) -> list[Suggestion]:
-    """The n items `among` rows of the index that would teach most about a concept; none that it was said of."""
+def suggested(learner: GroupLearner, concept: NamedGroup, n: int, among: np.ndarray) -> list[Suggestion]:
+    """The n items `among` rows of the index that would teach most about a concept, without its marked ones."""
     gallery, scores = learner.prepare()[0], next(learner.rankings([concept.group])).rows
     marked = _Marked(learner, concept.group, scores)
     free = np.isin(learner.rows, among) & ~marked.rows
@@ -148,14 +148,14 @@ class _Marked:
 
 
 def suggested_in_turn(
-    learner: GroupLearner, concepts: Sequence[Concept], n: int, among: np.ndarray
+    learner: GroupLearner, concepts: Sequence[NamedGroup], n: int, among: np.ndarray
 ) -> list[Suggestion]:
     """The n items that teach most, in turn for each concept; those with the fewest marks come first."""
-    fewest = sorted(concepts, key=lambda concept: (concept.n_said, concept.name))[:n]
+    fewest = sorted(concepts, key=lambda concept: (concept.n_marked, concept.name))[:n]
     each = [suggested(learner, concept, n, among) for concept in fewest]
-    in_turn = [found for tier in zip_longest(*each) for found in tier if found is not None]
-    first = {found.row: found for found in reversed(in_turn)}  # for the concept that comes first
-    return [found for found in in_turn if first[found.row] is found][:n]
+    in_turn = [hit for tier in zip_longest(*each) for hit in tier if hit is not None]
+    first = {hit.row: hit for hit in reversed(in_turn)}  # for the concept that comes first
+    return [hit for hit in in_turn if first[hit.row] is hit][:n]
 
 
 def a_start(learner: GroupLearner, n: int, among: np.ndarray) -> list[Suggestion]:

@@ -185,24 +185,24 @@ _BLOCK = 1 << 23
 class KernelRidge:
     """Ridge regression on a kernel of the rows, ready for any target: features, their values Φ, and a Cholesky.
 
-    Φ = [phi, own]: columns of the fixed landmarks, which all lessons share and none copies, and those of a lesson.
+    Φ = [phi, phi_added]: columns of the fixed landmarks, which all lessons share, and those of a lesson.
     """
 
     features: Features
     phi: np.ndarray
-    own: np.ndarray
+    phi_added: np.ndarray
     factor: tuple[np.ndarray, bool]
 
     def coefficients(self, T: np.ndarray) -> np.ndarray:
         """(ΦᵀΦ + λK)⁻¹ Φᵀ T."""
         T = T.astype(self.phi.dtype)
-        right = np.vstack([self.phi.T @ T, self.own.T @ T]).astype(float)
+        right = np.vstack([self.phi.T @ T, self.phi_added.T @ T]).astype(float)
         return np.asarray(scipy.linalg.cho_solve(self.factor, right, overwrite_b=True), dtype=np.float32)
 
     def values(self, A: np.ndarray) -> np.ndarray:
         """Φ A for coefficients A."""
         m = self.phi.shape[1]
-        return np.asarray(self.phi @ A[:m] + self.own @ A[m:])
+        return np.asarray(self.phi @ A[:m] + self.phi_added @ A[m:])
 
 
 @dataclass(frozen=True)
@@ -229,39 +229,37 @@ class GalleryGraph:
         return np.asarray(F[:, back])
 
     def ridge(self, T: np.ndarray) -> KernelRidge:
-        """Kernel ridge regression for targets T; the rows where they are largest become landmarks too."""
+        """Kernel ridge regression for targets T; the rows where they are largest, equally many
+        per column, become landmarks too."""
         assert self.features.landmarks is not None
-        added = Features(self.z[self._own_landmarks(T)], self.features.gamma)
-        own = added.blockwise(self.z)
-        landmarks = np.vstack([self.features.landmarks, added.landmarks])
-        factor = scipy.linalg.cho_factor(self._gram(own, added).astype(float), overwrite_a=True)
-        return KernelRidge(Features(landmarks, self.features.gamma), self.phi, own, factor)
-
-    def _own_landmarks(self, T: np.ndarray) -> np.ndarray:
-        """The rows with the largest values, equally many per column."""
         each = min(max(1, OWN // T.shape[1]), len(T))
         top = np.argpartition(T.T, len(T) - each, axis=1)[:, len(T) - each :]
-        return np.unique(top[np.take_along_axis(T.T, top, axis=1) > 0.5])
+        largest = np.unique(top[np.take_along_axis(T.T, top, axis=1) > 0.5])
+        added = Features(self.z[largest], self.features.gamma)
+        phi_added = added.blockwise(self.z)
+        landmarks = np.vstack([self.features.landmarks, added.landmarks])
+        factor = scipy.linalg.cho_factor(self._gram(phi_added, added).astype(float), overwrite_a=True)
+        return KernelRidge(Features(landmarks, self.features.gamma), self.phi, phi_added, factor)
 
-    def _gram(self, own: np.ndarray, added: Features) -> np.ndarray:
+    def _gram(self, phi_added: np.ndarray, added: Features) -> np.ndarray:
         """ΦᵀΦ + λK for all landmarks; the block of the fixed ones is already computed."""
         m = self.phi.shape[1]
         kernel = np.vstack([added(self.features.landmarks), added(added.landmarks)])
-        right = np.vstack([self.phi.T @ own, own.T @ own]) + np.float32(RIDGE) * kernel
+        right = np.vstack([self.phi.T @ phi_added, phi_added.T @ phi_added]) + np.float32(RIDGE) * kernel
         gram = np.block([[self.gram, right[:m]], [right[:m].T, right[m:]]])
         gram[np.diag_indices_from(gram)] += np.float32(1e-4 * np.trace(gram) / len(gram))
         return gram
 
     def near(self, Z: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Neighbours of each unit row, none of them on the graph, and their weights, which sum to 1."""
-        found = []
+        neighbors = []
         step = max(1, _BLOCK // len(self.z))
         for start in range(0, len(Z), step):
             S = Z[start : start + step].astype(self.z.dtype) @ self.z.T
             rows = top_k(S, DEGREE)
             W = np.maximum(np.take_along_axis(S, rows, axis=1), 1e-6) ** 3
-            found += list(zip(rows, W / W.sum(axis=1, keepdims=True), strict=True))
-        return found
+            neighbors += list(zip(rows, W / W.sum(axis=1, keepdims=True), strict=True))
+        return neighbors
 
 
 def build_graph(z: np.ndarray, rng: np.random.Generator) -> GalleryGraph:
@@ -285,9 +283,9 @@ def _nearest(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         near = engine.candidates(part, k + 1)
         C = np.einsum("nkr,nr->nk", z[near], part)
         C[near == np.arange(i, i + len(part))[:, None]] = -np.inf
-        kept = np.argsort(-C, axis=1, kind="stable")[:, :k]  # without the row itself, or without the last one
-        columns[i : i + step] = np.take_along_axis(near, kept, axis=1)
-        cosines[i : i + step] = np.take_along_axis(C, kept, axis=1)
+        places = np.argsort(-C, axis=1, kind="stable")[:, :k]  # without the row itself, or without the last one
+        columns[i : i + step] = np.take_along_axis(near, places, axis=1)
+        cosines[i : i + step] = np.take_along_axis(C, places, axis=1)
     return columns, cosines
 
 
@@ -349,9 +347,9 @@ class Partition:
 
     def around(self, near: np.ndarray, examples: np.ndarray) -> np.ndarray:
         """Rows of the cells of some unit rows, and of the first few cells of examples, in ascending order."""
-        found = [np.empty(0, np.int64)]
+        cells = [np.empty(0, np.int64)]
         for Z, k in ((near, 1), (examples, min(AROUND, len(self.centres)))):
             if len(Z):
-                found.append(self.centres.candidates(np.ascontiguousarray(Z, np.float32), k).ravel())
-        parts = [self.order[self.starts[i] : self.starts[i + 1]] for i in np.unique(np.concatenate(found))]
+                cells.append(self.centres.candidates(np.ascontiguousarray(Z, np.float32), k).ravel())
+        parts = [self.order[self.starts[i] : self.starts[i + 1]] for i in np.unique(np.concatenate(cells))]
         return np.sort(np.concatenate([np.empty(0, np.int32), *parts])).astype(np.int64)

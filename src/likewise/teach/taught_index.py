@@ -188,8 +188,8 @@ class LessonVectors:
         """The gallery side of a taught model from that of its base; without `reached` all rows are looked at."""
         rows, values = _everywhere(model, V) if reached is None else reached
         f = model._beyond(values.astype(np.float32, copy=False))
-        kept = np.abs(f).max(axis=1, initial=0) > 0
-        rows, f = rows[kept], f[kept]
+        is_changed = np.abs(f).max(axis=1, initial=0) > 0
+        rows, f = rows[is_changed], f[is_changed]
         joined = model._joined(np.asarray(V[rows], np.float32), f)
         width = V.shape[1]
         before, after = (np.linalg.norm(part, axis=1) for part in (V[rows], joined[:, :width]))
@@ -208,13 +208,13 @@ class LessonVectors:
         rows = _row_numbers(key, len(self))
         if rows.ndim > 1:
             return self[rows.ravel()].reshape(*rows.shape, -1)
-        found = np.zeros((len(rows), self.shape[1]), np.float32)
-        found[:, : self.base.shape[1]] = self.base[rows]
+        V = np.zeros((len(rows), self.shape[1]), np.float32)
+        V[:, : self.base.shape[1]] = self.base[rows]
         places = np.minimum(np.searchsorted(self.rows, rows), max(0, len(self.rows) - 1))
         hit = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), bool)
-        found[hit, : self.base.shape[1]] *= self.shrink[places[hit], None]
-        found[hit, self.base.shape[1] :] = self.part[places[hit]]
-        return found
+        V[hit, : self.base.shape[1]] *= self.shrink[places[hit], None]
+        V[hit, self.base.shape[1] :] = self.part[places[hit]]
+        return V
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:], dtype)
@@ -272,12 +272,12 @@ def after_lesson(model: Taught, V: np.ndarray, part: np.ndarray | ChangedRows | 
 
 def _everywhere(model: Taught, V: np.ndarray) -> ChangedRows:
     """The rows that a lesson reaches, block by block."""
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    blocks: list[tuple[np.ndarray, np.ndarray]] = []
     for start in range(0, len(V), _BLOCK):
         values = model._kernel_part(np.asarray(V[start : start + _BLOCK], np.float32))
         rows = np.flatnonzero(np.abs(model._beyond(values)).max(axis=1, initial=0) > 0)
-        found.append((rows + start, values[rows]))
-    return ChangedRows(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        blocks.append((rows + start, values[rows]))
+    return ChangedRows(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
 
 def _row_numbers(key: Any, n: int) -> np.ndarray:
@@ -309,8 +309,8 @@ def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarr
     make_folder(index.folder / LESSONS)
     save_model(part, _lesson_path(index, lesson))
     ours = [path for path in (index.folder / LESSONS).iterdir() if _LESSON.fullmatch(path.name)]
-    kept = sorted(ours, key=lambda path: path.stat().st_mtime)
-    for path in kept[:-_KEPT]:
+    by_age = sorted(ours, key=lambda path: path.stat().st_mtime)
+    for path in by_age[:-_KEPT]:
         path.unlink(missing_ok=True)
 
 

@@ -26,7 +26,7 @@ from likewise.search.rank import query_rows, row_numbers
 from likewise.teach.feedback import Event, Feedback, outside_name
 from likewise.teach.groups import FeedbackState, Group, Node, Resolver, groups_of
 from likewise.teach.learning import FIRST, MOST_LEFT_OUT, GroupLearner, LeftOut, agreeing, marks_calibration
-from likewise.teach.suggest import Concept, Suggestion, a_start, suggested, suggested_in_turn
+from likewise.teach.suggest import NamedGroup, Suggestion, a_start, suggested, suggested_in_turn
 from likewise.teach.taught import Taught
 from likewise.teach.taught_index import ChangedRows, TaughtIndex, has_feedback, read_lesson, untaught, write_lesson
 from likewise.utils.threads import single_threaded_blas
@@ -179,15 +179,15 @@ class Teacher:
         self.prepare()
         # One BLAS thread: on these small systems two of them took three times as long, waiting for each other.
         with single_threaded_blas(), ThreadPoolExecutor(1) as pool:
-            said = self.resolver.state(event for event in steps if event.kind != "lesson")
-            groups = self._groups(said)
-            leaving_out = pool.submit(self._learner.trials, groups, said.explicit)
-            taught, part = self._taught(said, groups)
-            held = self._still_held(said)
+            state = self.resolver.state(event for event in steps if event.kind != "lesson")
+            groups = self._groups(state)
+            leaving_out = pool.submit(self._learner.trials, groups, state.explicit)
+            taught, part = self._taught(state, groups)
+            held = self._still_held(state)
             before, after = self._score(self.index, held), self._score(taught, held)
             trials = leaving_out.result()
             taught.model.calibration_ = marks_calibration(trials) if groups else taught.model.calibration_
-            facts = self._facts(said, agreeing(trials), taught)
+            facts = self._facts(state, agreeing(trials), taught)
         note = self._note if after is None else None
         figures = None if after is None else {"before": before, "after": after, "items": len(held)}
         through = steps[-1].id if steps else None
@@ -196,25 +196,25 @@ class Teacher:
             taught, part, {**facts, "mAP": figures, "note": note, "through": through, "seconds": seconds}, who
         )
         self.index, self.lesson = taught, event
-        counts = (len(said.marks), len(said.labels), len(held))
+        counts = (len(state.marks), len(state.labels), len(held))
         return Lesson(taught.model, taught, before, after, seconds, *counts, note, event)
 
-    def taught_by(self, said: FeedbackState) -> tuple[TaughtIndex, Part]:
+    def taught_by(self, state: FeedbackState) -> tuple[TaughtIndex, Part]:
         """The index after a lesson from this feedback, and the taught part of its rows."""
         self.prepare()
         with single_threaded_blas():  # as in `learn`: more threads round otherwise
-            return self._taught(said, self._groups(said))
+            return self._taught(state, self._groups(state))
 
-    def _taught(self, said: FeedbackState, groups: list[Group]) -> tuple[TaughtIndex, Part]:
-        labels = said.labels_of(self.untaught)
+    def _taught(self, state: FeedbackState, groups: list[Group]) -> tuple[TaughtIndex, Part]:
+        labels = state.labels_of(self.untaught)
         if not groups:
             return TaughtIndex(self.untaught, None, labels=labels), None
         model, part = self._learner.learn(groups)
         return TaughtIndex(self.untaught, model, part, labels), part
 
-    def _groups(self, said: FeedbackState) -> list[Group]:
-        given = {row: label for row, label in said.labels.items() if label is not None}
-        return groups_of(said.marks, given, self._known_labels(said.labels_of(self.untaught), said))
+    def _groups(self, state: FeedbackState) -> list[Group]:
+        given_labels = {row: label for row, label in state.labels.items() if label is not None}
+        return groups_of(state.marks, given_labels, self._known_labels(state.labels_of(self.untaught), state))
 
     # -- what to mark next --------------------------------------------------------------------------------------------
 
@@ -232,45 +232,45 @@ class Teacher:
             concepts = self._concepts()
             return suggested_in_turn(self._learner, concepts, n, rows) if concepts else a_start(self._learner, n, rows)
 
-    def _concepts(self) -> list[Concept]:
+    def _concepts(self) -> list[NamedGroup]:
         """All groups, each with its label or, if it has none, the first of its queries."""
-        said = self.state()
-        asked = {mark.query for mark in said.marks}
-        named = ((group, min(_labels(group) or group.belongs & asked, key=repr)) for group in self._groups(said))
-        return [Concept(node, self._name(node), group) for group, node in named]
+        state = self.state()
+        queries = {mark.query for mark in state.marks}
+        named = ((group, min(_labels(group) or group.belongs & queries, key=repr)) for group in self._groups(state))
+        return [NamedGroup(node, self._name(node), group) for group, node in named]
 
-    def _concept(self, label: Any, query: Any) -> Concept:
+    def _concept(self, label: Any, query: Any) -> NamedGroup:
         """The group of a label or of a query; a query without marks is a group by itself."""
         if (label is None) == (query is None):
             raise LikewiseError(f"label={label!r} and query={query!r}; expected one of them")
-        node = Node("label", label) if query is None else self._query_node(query)
+        if query is None:
+            node = Node("label", label)
+        else:
+            rows, numbers = self._queries([query])
+            node = Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
         concepts = self._concepts()
-        found = [concept.group for concept in concepts if node in concept.group.belongs]
-        if not found and query is None:
+        groups = [concept.group for concept in concepts if node in concept.group.belongs]
+        if not groups and query is None:
             known = sorted(str(name.value) for concept in concepts for name in _labels(concept.group))
             raise LikewiseError(f"label={label!r} was given to no item; expected one of {listed(known)}")
-        return Concept(node, self._name(node), found[0] if found else Group({node}))
+        return NamedGroup(node, self._name(node), groups[0] if groups else Group({node}))
 
     def _name(self, node: Node) -> str:
         if node.kind == "row":
             return str(self.index.ids[cast(int, node.value)])
         return str(node.value) if node.kind == "label" else "the query"
 
-    def _query_node(self, query: Any) -> Node:
-        rows, numbers = self._queries([query])
-        return Node("row", rows[0]) if rows else Node("query", tuple(numbers[0].tolist()))
-
-    def _facts(self, said: FeedbackState, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
+    def _facts(self, state: FeedbackState, agrees: LeftOut, taught: TaughtIndex) -> dict[str, Any]:
         """What a lesson did, as its card says: what moved, what it agrees with, what it could not move."""
-        queries = said.queries or sorted(said.labels)
+        queries = state.queries or sorted(state.labels)
         shown = queries[:MOST_LEFT_OUT]
-        kept = still_on_top(taught, said.wrong)
+        still_wrong = still_on_top(taught, state.wrong)
         return {
-            "marks": len(said.marks),
-            "labels": len(said.labels),
+            "marks": len(state.marks),
+            "labels": len(state.labels),
             "moved": {"items": moved(self.index, taught, shown), "queries": len(shown)},
             "agrees": None if not agrees.of else {"count": agrees.agrees, "of": agrees.of},
-            "still_wrong": [self._references(pair) for pair in kept[:MOST_SHOWN]],
+            "still_wrong": [self._references(pair) for pair in still_wrong[:MOST_SHOWN]],
         }
 
     def card(self, lesson: Event) -> dict[str, Any]:
@@ -289,24 +289,27 @@ class Teacher:
             write_lesson(self.untaught, event.id, taught.model, part)
         return self.feedback.append(event)
 
-    def _known_labels(self, labels: np.ndarray | None, said: FeedbackState) -> dict[int, Any]:
+    def _known_labels(self, labels: np.ndarray | None, state: FeedbackState) -> dict[int, Any]:
         """Labels by row, without those of held-out rows unless given: nothing is learned from what is measured on.
 
-        Of a gallery larger than the graph, labels of its rows, of rows something was said about, and of some like them.
+        Of a gallery larger than the graph, labels of its rows, of rows with feedback, and of some like them.
         """
         if labels is None:
             return {}
-        hidden, rows = set(self._held.tolist()) - set(said.labels), self._learner.rows
+        hidden, rows = set(self._held.tolist()) - set(state.labels), self._learner.rows
         if len(rows) < len(labels):
-            mentioned = np.array(sorted(said.rows), np.int64)
-            rows = np.unique(np.concatenate([rows, mentioned, _labelled_as(labels, mentioned)]))
+            mentioned = np.array(sorted(state.rows), np.int64)
+            alike = (
+                np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in mentioned} - {None}
+            )
+            rows = np.unique(np.concatenate([rows, mentioned, *alike]))
         return {row: labels[row] for row in rows.tolist() if labels[row] is not None and row not in hidden}
 
-    def _still_held(self, said: FeedbackState) -> np.ndarray:
+    def _still_held(self, state: FeedbackState) -> np.ndarray:
         """Held-out rows without feedback, of labels that at least two of them have."""
-        touched = said.rows
-        kept = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
-        return _shared(kept, self.untaught.labels)
+        touched = state.rows
+        rows = np.array([row for row in self._held.tolist() if row not in touched], dtype=np.int64)
+        return _shared(rows, self.untaught.labels)
 
     def _score(self, index: BaseIndex, held: np.ndarray) -> float | None:
         if not len(held):
@@ -316,12 +319,6 @@ class Teacher:
         V = index.vectors[held]
         Q = V if self._learner.cosine else index.model.transform_query(np.asarray(index.raw[held], np.float32))
         return float(mean_average_precision(Q, V, y))
-
-
-def _labelled_as(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Rows with the same label as one of these rows, the first of each label."""
-    found = [np.flatnonzero(labels == label)[:MOST_ALIKE] for label in {labels[row] for row in rows} - {None}]
-    return np.concatenate([np.empty(0, np.int64), *found])
 
 
 def _last(lessons: list[Event]) -> Event | None:
@@ -353,25 +350,25 @@ def in_force(index: Index, feedback: Feedback | None = None, *, but_last: bool =
     feedback = opened_feedback(index) if feedback is None else feedback
     labels = Resolver(index, feedback).state(feedback.events()).labels_of(index)
     lessons = feedback.lessons[:-1] if but_last else feedback.lessons
-    found = _recalled(index, feedback, lessons[-1]) if lessons else None
-    model, part = found or (None, None)
+    recalled = _recalled(index, feedback, lessons[-1]) if lessons else None
+    model, part = recalled or (None, None)
     return TaughtIndex(index, model, part, labels)
 
 
 def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, Part] | None:
     """What a lesson has taught: from its file, or learned again if the index has another model by now."""
     is_kept = feedback.folder is not None and index.folder is not None
-    found = read_lesson(index, lesson.id) if is_kept else None
-    if found is None:
+    recalled = read_lesson(index, lesson.id) if is_kept else None
+    if recalled is None:
         teacher = Teacher(index, feedback)
         taught, part = teacher.taught_by(Resolver(index, feedback).state(feedback.events_at(lesson)))
         if not isinstance(taught.model, Taught):
             return None
-        found = taught.model, part
+        recalled = taught.model, part
         if is_kept:
             with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
-                write_lesson(index, lesson.id, *found)
-    return found
+                write_lesson(index, lesson.id, *recalled)
+    return recalled
 
 
 def _held_out(index: Index, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:

@@ -41,9 +41,9 @@ class TextSide(ABC):
 
 def tidy(text: str) -> str:
     """A phrase as it is encoded: folder names have underscores, captions end in a full stop."""
-    found = _LOOSE.sub(" ", text).strip(" .!?,;:'\"")
-    if not found:
+    phrase = _LOOSE.sub(" ", text).strip(" .!?,;:'\"")
+    if not phrase:
         raise LikewiseError(f"text={text!r} has no words; expected a phrase such as 'a dog on a beach'")
-    if len(found) > MOST_LETTERS:
-        raise LikewiseError(f"text has {len(found):,} letters; expected at most {MOST_LETTERS:,}")
-    return found
+    if len(phrase) > MOST_LETTERS:
+        raise LikewiseError(f"text has {len(phrase):,} letters; expected at most {MOST_LETTERS:,}")
+    return phrase

@@ -113,7 +113,7 @@ def chosen_strength(
     m = len(sentences)
     if m < LEAST:
         return STRENGTHS[0], None
-    few = _some_of_each(Y, FEW)
+    few = np.unique(np.concatenate([rows[:: -(-len(rows) // FEW) or 1] for rows in map(np.flatnonzero, Y)]))  # evenly
     X, Y, started = X[few], Y[:, few], started[:, few]
     fold = np.random.default_rng(0).permutation(m) % FOLDS
     scores = np.concatenate([_left_out(sentences, X, Y, started, fold == part) for part in range(FOLDS)])
@@ -136,12 +136,6 @@ def _left_out(sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, started: np.n
     return np.array(scores).T
 
 
-def _some_of_each(Y: np.ndarray, most: int) -> np.ndarray:
-    """The items of each phrase, at most so many, drawn evenly."""
-    own = [np.flatnonzero(y) for y in Y]
-    return np.unique(np.concatenate([rows[:: -(-len(rows) // most) or 1] for rows in own]))
-
-
 def best_is_one(S: np.ndarray) -> np.ndarray:
     """Scores of each phrase, (n, items), on a common scale: 1 for the item that fits best, 0 for an average one."""
     above = S - S.mean(axis=1, keepdims=True)
@@ -151,11 +145,11 @@ def best_is_one(S: np.ndarray) -> np.ndarray:
 def pairs_of(texts: Sequence[Sequence[str]]) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Distinct texts, the most frequent first and at most MOST, with the pairs (text, item) of the texts of items."""
     counts: dict[str, int] = {}
-    for own in texts:
-        for text in set(own):
+    for phrases in texts:
+        for text in set(phrases):
             counts[text] = counts.get(text, 0) + 1
-    kept = sorted(counts, key=lambda text: (-counts[text], text))[:MOST]
-    place = {text: number for number, text in enumerate(kept)}
-    found = [(place[text], item) for item, own in enumerate(texts) for text in set(own) if text in place]
-    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
-    return kept, pairs[:, 0], pairs[:, 1]
+    distinct = sorted(counts, key=lambda text: (-counts[text], text))[:MOST]
+    place = {text: number for number, text in enumerate(distinct)}
+    numbers = [(place[text], item) for item, phrases in enumerate(texts) for text in set(phrases) if text in place]
+    pairs = np.array(numbers, dtype=np.int64).reshape(-1, 2)
+    return distinct, pairs[:, 0], pairs[:, 1]

@@ -71,12 +71,12 @@ def name_rows() -> np.ndarray:
     names = class_names().names
     key = hashlib.sha256("\n".join([VERSION, *names]).encode()).hexdigest()[:12]
 
-    def made() -> bytes:
+    def encoded() -> bytes:
         data = io.BytesIO()
         np.save(data, encoder()(names).astype(np.float16), allow_pickle=False)
         return data.getvalue()
 
-    data = cached_bytes(f"class-names-{key}.npy", made)
+    data = cached_bytes(f"class-names-{key}.npy", encoded)
     return np.load(io.BytesIO(data), allow_pickle=False).astype(np.float32)
 
 
@@ -129,6 +129,6 @@ class ClassWords(TextSide):
         top = np.sort(np.argpartition(-logits, TOP, axis=1)[:, :TOP], axis=1)
         P = softmax(np.take_along_axis(logits, top, axis=1) / TEMPERATURE, axis=1)
         shape, ends = logits.shape, np.arange(0, P.size + 1, TOP)
-        found = sp.csr_matrix((P.ravel(), top.ravel().astype(np.int32), ends.astype(np.int32)), shape)
-        length = np.sqrt((found @ class_names().members.T).power(2).sum(axis=1))
-        return sp.csr_matrix(found.multiply(1 / length), dtype=np.float32)
+        sparse = sp.csr_matrix((P.ravel(), top.ravel().astype(np.int32), ends.astype(np.int32)), shape)
+        length = np.sqrt((sparse @ class_names().members.T).power(2).sum(axis=1))
+        return sp.csr_matrix(sparse.multiply(1 / length), dtype=np.float32)

@@ -90,7 +90,7 @@ class Words:
     >>> from likewise.search import Index
     >>> from likewise.words.search import Words, Wording
     >>> index = Index.load("photos.index")                                                        # doctest: +SKIP
-    >>> found = Words(index).search(Wording.of(["a dog"], ["a cat"]), k=10)         # doctest: +SKIP
+    >>> hits = Words(index).search(Wording.of(["a dog"], ["a cat"]), k=10)         # doctest: +SKIP
     """
 
     def __init__(self, index: BaseIndex, side: TextSide | None = None) -> None:
@@ -225,16 +225,19 @@ class WordGallery:
     def of(cls, index: BaseIndex, side: TextSide, texts: list[list[str]]) -> WordGallery:
         """From the file in the folder of the index, if it is of this very state; else computed, and kept there."""
         key = _key(index, side, texts)
-        found = None if index.folder is None else _read(index.folder / FILE, key, len(index))
-        if found is None:
-            found = _computed(index, side, texts)
+        parts = None if index.folder is None else _read(index.folder / FILE, key, len(index))
+        if parts is None:
+            rows, neighbours = side.pictures(np.asarray(index.raw)), _neighbours(index)
+            parts = rows, neighbours, learned_bridge(index.raw, side, texts, rows, neighbours)
             if index.folder is not None:
                 with suppress(LikewiseError, OSError):  # a folder that cannot be written is no reason not to search it
-                    _write(index.folder / FILE, key, found)
-        return cls.made(index, *found)
+                    _write(index.folder / FILE, key, parts)
+        return cls.from_parts(index, *parts)
 
     @classmethod
-    def made(cls, index: BaseIndex, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None) -> WordGallery:
+    def from_parts(
+        cls, index: BaseIndex, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None
+    ) -> WordGallery:
         """From its parts, with the rows of the pictures for the bridge."""
         return cls(rows, neighbours, bridge, None if bridge is None else bridge.pictures(np.asarray(index.raw)))
 
@@ -252,11 +255,6 @@ _Parts = tuple[Any, sp.csr_matrix | None, Bridge | None]
 def _start(rows: Any, neighbours: sp.csr_matrix | None, phrases: np.ndarray) -> np.ndarray:
     S = np.asarray(rows @ phrases.T, np.float32)
     return (S if neighbours is None else S + neighbours @ S).T
-
-
-def _computed(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> _Parts:
-    rows, neighbours = side.pictures(np.asarray(index.raw)), _neighbours(index)
-    return rows, neighbours, learned_bridge(index.raw, side, texts, rows, neighbours)
 
 
 def learned_bridge(
@@ -306,8 +304,8 @@ def _write(path: Path, key: str, parts: _Parts) -> None:
     rows, neighbours, bridge = parts
     arrays: dict[str, Any] = {"key": np.array(key), **_packed("rows", rows), **_packed("neighbours", neighbours)}
     if bridge is not None:
-        found = {field.name: getattr(bridge, field.name) for field in fields(bridge)}
-        arrays |= {f"bridge.{name}": np.asarray(value) for name, value in found.items() if value is not None}
+        values = {field.name: getattr(bridge, field.name) for field in fields(bridge)}
+        arrays |= {f"bridge.{name}": np.asarray(value) for name, value in values.items() if value is not None}
     data = io.BytesIO()
     np.savez(data, **arrays)
     atomic_write(path, data.getvalue())
@@ -352,9 +350,9 @@ def _unpacked(saved: Archive, name: str, n: int) -> Any:
     if f"{name}.data" not in saved.keys:
         return saved.read(name) if name in saved.keys else None
     parts = tuple(saved.read(f"{name}.{part}") for part in ("data", "indices", "indptr"))
-    found = sp.csr_matrix(parts, (n, int(saved.read(f"{name}.width"))))
-    found.check_format(full_check=True)
-    return found
+    matrix = sp.csr_matrix(parts, (n, int(saved.read(f"{name}.width"))))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -374,19 +372,19 @@ class ItemNames:
             self._n = row + 1
             for word in {word for part in parts for word in _words(part)}:
                 rows[word].append(row)
-        self._rows = {word: np.array(found) for word, found in rows.items()}
+        self._rows = {word: np.array(numbers) for word, numbers in rows.items()}
 
     def matches(self, phrase: str) -> np.ndarray:
         """Whether each item has all words of a phrase, as booleans; plurals in s count as the same word."""
         words = _words(phrase)
         telling = [word for word in words if len(word) > _SHORT] or words
-        found = np.full(self._n, bool(telling))
+        matching = np.full(self._n, bool(telling))
         for word in telling:
             has = np.zeros(self._n, dtype=bool)
             for form in {word, f"{word}s", word.removesuffix("s")}:
                 has[self._rows.get(form, [])] = True
-            found &= has
-        return found
+            matching &= has
+        return matching
 
 
 def _words(text: str) -> list[str]:

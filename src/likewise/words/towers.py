@@ -54,8 +54,8 @@ class OnnxTowers(TextSide):
         encoded = self._tokenizer.encode_batch([tidy(text) for text in texts])
         ids = np.array([one.ids for one in encoded], np.int64)
         mask = np.array([one.attention_mask for one in encoded], np.int64)
-        found = self._session.run(None, {name: self._fed(name, ids, mask) for name in self._inputs})
-        return np.asarray(normalize(_pooled(found, mask, self._file)), np.float32)
+        outputs = self._session.run(None, {name: self._fed(name, ids, mask) for name in self._inputs})
+        return np.asarray(normalize(_pooled(outputs, mask, self._file)), np.float32)
 
     def pictures(self, X: np.ndarray) -> np.ndarray:
         """The features, of unit length, which must be as wide as the rows of phrases."""
@@ -116,6 +116,6 @@ def _pooled(outputs: list[Any], mask: np.ndarray, file: Path) -> np.ndarray:
         return np.asarray(flat, np.float32)
     tokens = next((out for out in outputs if np.ndim(out) == 3 and out.shape[:2] == mask.shape), None)
     if tokens is None:
-        raise LikewiseError(f"{file} has no output with one row per phrase or per token: it is expected a text model")
+        raise LikewiseError(f"{file} has no output with one row per phrase or per token: not a text model")
     weights = mask[:, :, None] / mask.sum(axis=1)[:, None, None]
     return np.asarray((tokens * weights).sum(axis=1), np.float32)

@@ -11,7 +11,7 @@ from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeachi
 from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
-from likewise.teach.suggest import REASONS, Concept, Suggestion
+from likewise.teach.suggest import REASONS, NamedGroup, Suggestion
 
 CurrentConcepts = Annotated[Concepts, Depends(state("concepts"))]
 concepts = APIRouter(prefix="/api", tags=["concepts"], responses=ERRORS)
@@ -27,7 +27,7 @@ def suggestions(
     n: Annotated[int, Query(ge=1, le=50)] = 10,
 ) -> schemas.SuggestionsResponse:
     """For a label or a query; without either, for all that was taught, or items that represent most others."""
-    if sum(given is not None for given in (label, row, upload)) > 1:
+    if sum(value is not None for value in (label, row, upload)) > 1:
         raise HTTPException(422, "give one of `label`, `row` and `upload`")
     query = upload if row is None else session.check_row(row)
     is_asked = label is not None or query is not None
@@ -109,25 +109,20 @@ def keywords(store: CurrentConcepts) -> schemas.KeywordsResponse:
 
 def _suggestion(session: Session, teaching: TeachingSession, hit: Suggestion, is_asked: bool) -> SuggestionResponse:
     label, row = _concept(session, hit.concept)
+    name = session.catalogue.name(row) if row is not None else "your picture"
+    text = REASONS[hit.why].format(label or ("this query" if is_asked else name))  # a query on the page needs no name
     return {
         **item_response(session, hit.row),
         "of_label": label,
         "of_row": row,
         "of_upload": teaching.upload_of(hit.concept),
         "why": hit.why,
-        "reason": _reason(session, hit, label, row, is_asked),
+        "reason": text[0].upper() + text[1:],
         "gain": hit.gain,
     }
 
 
-def _reason(session: Session, hit: Suggestion, label: str | None, row: int | None, is_asked: bool) -> str:
-    """Why, in words; a query that is on the page needs no name."""
-    name = session.catalogue.name(row) if row is not None else "your picture"
-    text = REASONS[hit.why].format(label or ("this query" if is_asked else name))
-    return text[0].upper() + text[1:]
-
-
-def _concept(session: Session, concept: Concept | None) -> tuple[str | None, int | None]:
+def _concept(session: Session, concept: NamedGroup | None) -> tuple[str | None, int | None]:
     """The label of a concept, and a row that belongs to it: what is marked wrong for it is not of the label."""
     if concept is None:
         return None, None
