@@ -12,10 +12,13 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -24,10 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 import likewise
-from benchmarks.one_page import Measured, draw, markdown
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "stored"
+FELL = 0.1  # of a margin: smaller changes are the machine's
+_GOAL = re.compile(r"^\s*([<>≤≥])\s*(-?[\d,]*\.?\d+)")
 
 
 def main() -> None:
@@ -40,10 +44,10 @@ def main() -> None:
     lines = measured(names)
     write_page(ROOT / "build", lines, before)
     if words.store:
-        kept = {line.what: line for line in (*before, *lines)}
-        write_page(STORED, list(kept.values()), before)
-        found = json.dumps([line._asdict() for line in kept.values()], indent=1, ensure_ascii=False)
-        (STORED / "bench.json").write_text(found + "\n", "utf-8")
+        latest = {line.what: line for line in (*before, *lines)}
+        write_page(STORED, list(latest.values()), before)
+        text = json.dumps([line._asdict() for line in latest.values()], indent=1, ensure_ascii=False)
+        (STORED / "bench.json").write_text(text + "\n", "utf-8")
     print((ROOT / "build" / "bench.md").read_text("utf-8"))
 
 
@@ -55,7 +59,7 @@ def write_page(folder: Path, lines: list[Measured], before: list[Measured]) -> N
 
 
 def measured(names: list[str]) -> list[Measured]:
-    """All lines, each of them told on stderr as soon as it is there."""
+    """All lines, each printed on stderr as soon as it is measured."""
     lines = []
     for name in names:
         for row in import_module(f"benchmarks.bench_{name}").rows():
@@ -85,6 +89,97 @@ def machine() -> str:
         f"{model}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}, "
         f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, likewise {likewise.__version__}"
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The page: each ratio against its goal, and what fell since the last page that was stored
+
+
+class Measured(NamedTuple):
+    """A line of the page: what was measured, against what, as text; its ratio, if it is a number; the goal."""
+
+    what: str
+    ours: str
+    rival: str
+    ratio: float | str
+    goal: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Measured:
+        ratio = row["ratio"]
+        number = float(ratio) if isinstance(ratio, int | float) else str(ratio)
+        return cls(str(row["what"]), str(row["ours"]), str(row["rival"]), number, str(row["goal"]))
+
+    @property
+    def margin(self) -> float | None:
+        """How many times better than the goal: at least 1 if it is met; None without a goal that is a number."""
+        goal = _GOAL.match(self.goal)
+        if goal is None or isinstance(self.ratio, str):
+            return None
+        wanted = float(goal[2].replace(",", ""))
+        better, worse = (wanted, self.ratio) if goal[1] in "<≤" else (self.ratio, wanted)
+        return better / worse if worse > 0 else None
+
+    @property
+    def cells(self) -> list[str]:
+        """As a row of a table."""
+        ratio = f"{self.ratio:.3g}" if isinstance(self.ratio, float) else self.ratio
+        margin = self.margin
+        return [
+            self.what,
+            self.ours,
+            self.rival,
+            ratio,
+            self.goal,
+            "" if margin is None else "yes" if margin >= 1 else "**no**",
+        ]
+
+
+COLUMNS = ["what", "ours", "rival", "ratio", "goal", "met"]
+
+
+def fallen(now: Iterable[Measured], before: Iterable[Measured]) -> list[str]:
+    """What is further from its goal than it was, by more than a tenth, in words."""
+    known = {line.what: line.margin for line in before}
+    sentences = []
+    for line in now:
+        old, new = known.get(line.what), line.margin
+        if old is not None and new is not None and new < (1 - FELL) * old:
+            sentences.append(f"{line.what}: {new:.2f} times its goal, {old:.2f} before")
+    return sentences
+
+
+def markdown(lines: list[Measured], before: list[Measured], when: str, machine: str) -> str:
+    """The page."""
+    met = [line.margin >= 1 for line in lines if line.margin is not None]
+    text = ["# Benchmarks", "", f"{when}, {machine}", "", f"{sum(met)} of {len(met)} goals are met.", ""]
+    text += ["| " + " | ".join(cells) + " |" for cells in (COLUMNS, ["---"] * len(COLUMNS), *(x.cells for x in lines))]
+    fell = fallen(lines, before)
+    text += ["", f"Fell by more than {FELL:.0%} since the last page stored:", ""] if fell else []
+    text += [f"- {one}" for one in fell]
+    if before and not fell:
+        text += ["", f"Nothing fell by more than {FELL:.0%} since the last page stored."]
+    return "\n".join([*text, ""])
+
+
+def draw(lines: list[Measured], path: Path) -> None:
+    """How many times better than its goal each line is; what is left of the line at 1 is not met."""
+    from matplotlib.figure import Figure
+
+    shown = [(line.what, line.margin) for line in lines if line.margin is not None][::-1]
+    figure = Figure(figsize=(10, 0.28 * len(shown) + 1), layout="constrained")
+    axes = figure.add_subplot()
+    colours = ["tab:green" if margin >= 1 else "tab:red" for _, margin in shown]
+    axes.barh(
+        [what if len(what) <= 70 else what[:69] + "…" for what, _ in shown],
+        [margin - 1 for _, margin in shown],
+        left=1,
+        color=colours,
+    )
+    axes.set(xscale="log", xlabel="times better than the goal")
+    axes.axvline(1, color="black", linewidth=1)
+    axes.tick_params(axis="y", labelsize=7)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

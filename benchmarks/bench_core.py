@@ -56,8 +56,8 @@ def all_pairs_pass(n: int = 20_000, ranks: tuple[int, ...] = (64, 100, 128), rep
 def _given(model: SLR | SimilarityLearner) -> str:
     """Non-default parameters, and the kernel."""
     plain = type(model)().get_params()
-    given = {k: v for k, v in model.get_params().items() if k == "kernel" or v != plain[k]}
-    return ", ".join(f"{name}={value!r}" for name, value in given.items())
+    parameters = {k: v for k, v in model.get_params().items() if k == "kernel" or v != plain[k]}
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
 
 
 def fit_against_lda() -> Iterator[Row]:

@@ -52,17 +52,21 @@ def rows() -> Iterator[Row]:
     if not path.is_file():
         yield _row("20 newsgroups: set LIKEWISE_DATA to the folder of newsgroups20.npz", "", "", "", "")
         return
-    found = {name: _measured(name, path) for name in ("tf-idf", "LSA 100", "LSA 1000 + LDA", *_OURS)}
+    scores = {name: _measured(name, path) for name in ("tf-idf", "LSA 100", "LSA 1000 + LDA", *_OURS)}
     for name in ("tf-idf", "LSA 100", "LSA 1000 + LDA"):
-        yield _row(f"20 newsgroups, {name} cosine", _shown(found[name]), "", "", "")
+        yield _row(f"20 newsgroups, {name} cosine", _shown(scores[name]), "", "", "")
     for name in _OURS:
         for rival in ("tf-idf", "LSA 100", "LSA 1000 + LDA"):
-            ratio = found[name]["mAP"] / found[rival]["mAP"]
+            ratio = scores[name]["mAP"] / scores[rival]["mAP"]
             goal = "" if "LDA" in rival else "> 1.2"
             yield _row(
-                f"20 newsgroups, {name} against {rival} cosine", _shown(found[name]), _shown(found[rival]), ratio, goal
+                f"20 newsgroups, {name} against {rival} cosine",
+                _shown(scores[name]),
+                _shown(scores[rival]),
+                ratio,
+                goal,
             )
-        grown, dense = found[name]["grown"], found[name]["dense"]
+        grown, dense = scores[name]["grown"], scores[name]["dense"]
         sizes = f"{grown / 1e6:.0f} MB", f"dense X {dense / 1e6:.0f} MB"
         yield _row(f"20 newsgroups, {name}: memory that fit and score add", *sizes, grown / dense, "< 1")
 
@@ -77,8 +81,8 @@ def _measured(name: str, path: Path) -> dict[str, float]:
     return result
 
 
-def _shown(found: dict[str, float]) -> str:
-    return f"mAP {found['mAP']:.1f} %, {found['seconds']:.0f} s"
+def _shown(scores: dict[str, float]) -> str:
+    return f"mAP {scores['mAP']:.1f} %, {scores['seconds']:.0f} s"
 
 
 def _row(what: str, ours: str, rival: str, ratio: object, goal: str) -> Row:

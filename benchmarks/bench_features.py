@@ -18,7 +18,7 @@ def rows() -> list[dict[str, object]]:
     """Milliseconds per 300 × 300 image and images per second, compared with decoding alone."""
     from likewise.pictures import EfficientNetLite0, load_image
 
-    files = _photographs()
+    files = photographs()
     decoding, decoding_cpu = (
         _best(lambda: [load_image(file) for file in files], clock=clock) / _N
         for clock in (time.perf_counter, time.thread_time)
@@ -59,13 +59,13 @@ def _ready_llc() -> Any:
     from likewise.pictures import LLC, load_image
 
     coder = LLC(n_components=None)
-    D = np.concatenate([coder.descriptors(load_image(file))[0] for file in _photographs(4)])
+    D = np.concatenate([coder.descriptors(load_image(file))[0] for file in photographs(4)])
     coder.codebook_ = D[np.random.default_rng(0).permutation(len(D))[: coder.n_words]]
     coder.prepare()
     return coder
 
 
-def _photographs(n: int = _N) -> list[bytes]:
+def photographs(n: int = _N) -> list[bytes]:
     """JPEG files of 300 × 300 pixels with the spectrum of photographs (1/f)."""
     from PIL import Image
 

@@ -87,10 +87,10 @@ def _pairs(teacher: Any, y: np.ndarray) -> list[tuple[int, int]]:
 def _query(name: str, index: Any) -> dict[str, object]:
     """One query at a time, compared with the bare product of one vector with all others."""
     rng = np.random.default_rng(1)
-    asked = rng.integers(0, len(index), 100)
+    queries = rng.integers(0, len(index), 100)
     index.search(rows=[0], k=10)
-    ours = best_seconds(lambda: [index.search(rows=[row], k=10) for row in asked]) / len(asked)
-    bare = best_seconds(lambda: [index.vectors @ index.vectors[row] for row in asked]) / len(asked)
+    ours = best_seconds(lambda: [index.search(rows=[row], k=10) for row in queries]) / len(queries)
+    bare = best_seconds(lambda: [index.vectors @ index.vectors[row] for row in queries]) / len(queries)
     return {
         "what": name,
         "ours": f"{ours * 1e3:.2f} ms",

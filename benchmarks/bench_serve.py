@@ -67,23 +67,23 @@ def _served(index: Path) -> Iterator[int]:
 def _load(port: int, n: int, goal: float) -> Row:
     command = [sys.executable, "-m", "benchmarks.load", "127.0.0.1", str(port), str(n), str(CLIENTS), str(SECONDS)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout)
+    figures = json.loads(done.stdout)
     return {
         "what": f"search by row, {n:,} × 100, {CLIENTS} clients, {SECONDS:g} s",
-        "ours": f"p50 {found['p50_ms']:.1f} ms, p95 {found['p95_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms; "
-        f"{found['rate']:,.0f}/s, {found['errors']} errors",
+        "ours": f"p50 {figures['p50_ms']:.1f} ms, p95 {figures['p95_ms']:.1f} ms, p99 {figures['p99_ms']:.1f} ms; "
+        f"{figures['rate']:,.0f}/s, {figures['errors']} errors",
         "rival": "",
-        "ratio": found["p95_ms"] / goal,
+        "ratio": figures["p95_ms"] / goal,
         "goal": f"≤ 1 of {goal:g} ms at p95, no error",
     }
 
 
 def _upload(port: int) -> Row:
     """From the first byte of a 300 × 300 JPEG to the ranking, including EfficientNet-Lite0."""
-    from benchmarks.bench_features import _photographs
+    from benchmarks.bench_features import photographs
 
     times = []
-    for picture in _photographs(12):
+    for picture in photographs(12):
         began = time.perf_counter()
         name = _ask(port, "/api/uploads", picture, "image/jpeg")["upload"]
         _ask(port, "/api/search", json.dumps({"like": [{"upload": name}]}).encode())

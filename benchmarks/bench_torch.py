@@ -34,8 +34,8 @@ def rows(n: int = 12_000, r: int = 100) -> Iterator[Row]:
     yield _row(
         "torch pass, float32, against NumPy's", torch_rate, f"{numpy_rate / 1e9:.0f} GF/s", torch_rate / numpy_rate, ""
     )
-    own = _torch_gemm(torch)
-    yield _row("torch GEMM, float32, against NumPy's", own, f"{rate / 1e9:.0f} GF/s", own / rate, "")
+    gemm = _torch_gemm(torch)
+    yield _row("torch GEMM, float32, against NumPy's", gemm, f"{rate / 1e9:.0f} GF/s", gemm / rate, "")
 
 
 def _rate(engine: object, n: int, r: int) -> float:

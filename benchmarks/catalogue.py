@@ -28,10 +28,12 @@ def blocks(rows: int, width: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     centres = kinds[np.arange(GROUPS) % KINDS] + 0.7 * rng.standard_normal((GROUPS, INNER), dtype=np.float32)
     directions = np.linalg.qr(rng.standard_normal((width, min(INNER, width))))[0].T.astype(np.float32)
     for first in range(0, rows, BLOCK):
-        own = np.random.default_rng((1, first))  # so that no block depends on those before it
-        group = own.integers(0, GROUPS, BLOCK)
-        inner = centres[group] + 0.5 * own.standard_normal((BLOCK, INNER), dtype=np.float32)
-        X = inner[:, : len(directions)] @ directions + 0.05 * own.standard_normal((BLOCK, width), dtype=np.float32)
+        block_rng = np.random.default_rng((1, first))  # so that no block depends on those before it
+        group = block_rng.integers(0, GROUPS, BLOCK)
+        inner = centres[group] + 0.5 * block_rng.standard_normal((BLOCK, INNER), dtype=np.float32)
+        X = inner[:, : len(directions)] @ directions + 0.05 * block_rng.standard_normal(
+            (BLOCK, width), dtype=np.float32
+        )
         yield X[: rows - first], group[: rows - first]
 
 
@@ -78,8 +80,8 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--width", type=int, default=128)
-    asked = parser.parse_args()
-    write(asked.file, asked.rows, asked.width)
+    arguments = parser.parse_args()
+    write(arguments.file, arguments.rows, arguments.width)
 
 
 if __name__ == "__main__":

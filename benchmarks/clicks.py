@@ -21,7 +21,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.__main__ import show
 from benchmarks.bench_teaching import data
-from benchmarks.comparisons import _fashion, _newsgroups
+from benchmarks.comparisons import fashion, newsgroups
 from likewise import PairLDA
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
@@ -106,8 +106,8 @@ def measured(name: str, X: np.ndarray, y: np.ndarray, kind: str, seed: int) -> d
 def sets() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, unit rows and classes of each data set that is available."""
     makers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-        "newsgroups": _newsgroups,
-        "fashion-mnist": _fashion,
+        "newsgroups": newsgroups,
+        "fashion-mnist": fashion,
     }
     for name, make in makers.items():
         try:
@@ -122,6 +122,8 @@ def sets() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 def main() -> None:
     words = sys.argv[1:]
+    if "--help" in words:
+        sys.exit(__doc__)
     n_seeds = int(words.pop(words.index("--seeds") + 1)) if "--seeds" in words else 5
     table = Table(*COLUMNS)
     for name, X, y in sets():

@@ -34,8 +34,8 @@ def prepare(folder: Path) -> None:
     """Write all available data sets."""
     makers: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
         "digits": _digits,
-        "fashion-mnist": _fashion,
-        "newsgroups": _newsgroups,
+        "fashion-mnist": fashion,
+        "newsgroups": newsgroups,
         "wine": lambda: load_wine(return_X_y=True),
         "breast-cancer": lambda: load_breast_cancer(return_X_y=True),
     }
@@ -53,13 +53,13 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return data.X, data.y
 
 
-def _fashion() -> tuple[np.ndarray, np.ndarray]:
+def fashion() -> tuple[np.ndarray, np.ndarray]:
     data = load_dataset("fashion-mnist")
     rows = _drawn(len(data.y), 10_000)
     return PCA(200, random_state=0).fit_transform(data.X[rows]), data.y[rows]
 
 
-def _newsgroups() -> tuple[np.ndarray, np.ndarray]:
+def newsgroups() -> tuple[np.ndarray, np.ndarray]:
     data = load_dataset("newsgroups20", Path(os.environ.get("LIKEWISE_DATA", ".")) / "newsgroups20.npz")
     rows = _drawn(len(data.y), 9_000)
     return TruncatedSVD(300, random_state=0).fit_transform(data.X[rows]), data.y[rows]
@@ -102,8 +102,8 @@ _KINDS = ("linear", "kernel", "posterior")
 
 
 def _outcomes(path: Path, kind: str, neighbours: bool) -> dict[str, dict[str, Any]]:
-    found = json.loads(path.read_text())[kind]
-    methods = ((found.get("with_neighbours") or {}) if neighbours else found).get("methods", [])
+    scores = json.loads(path.read_text())[kind]
+    methods = ((scores.get("with_neighbours") or {}) if neighbours else scores).get("methods", [])
     return {method["label"]: method for method in methods if method.get("mAP") is not None}
 
 

@@ -51,33 +51,33 @@ def calibration(sources: list[str], picture: str | None = None) -> None:
     lines = [Line("as stated", (0.0, 1.0), (0.0, 1.0), style="--", markers=False)]
     for source in sources:
         X, y = read(source)
-        learned, asked = train_test_split(np.arange(len(X)), test_size=0.3, stratify=y, random_state=0)
+        learned, queries = train_test_split(np.arange(len(X)), test_size=0.3, stratify=y, random_state=0)
         model = SimilarityLearner(random_state=0).fit(X[learned], y[learned])
-        for rows, name in ((asked, "new"), (learned, "learned")):
-            S, same = ranked(model, X, y, asked, rows)
-            found = _curves(model.calibration, S, same, int(rows is learned))
-            figures = [f"{curve.error:.3f}" for curve in found]
+        for rows, name in ((queries, "new"), (learned, "learned")):
+            S, same = ranked(model, X, y, queries, rows)
+            curves = _curves(model.calibration, S, same, int(rows is learned))
+            figures = [f"{curve.error:.3f}" for curve in curves]
             grid.add_row(Path(source).stem, name, f"{len(rows):,}", f"{same.mean():.3f}", *figures)
-            if rows is asked:
-                lines.append(Line(Path(source).stem, found[1].stated, found[1].found))
+            if rows is queries:
+                lines.append(Line(Path(source).stem, curves[1].stated, curves[1].found))
     show("expected calibration error, 15 bins", grid)
     if picture is not None:
         print(chart(Path(picture), lines, "stated probability of a new pair, at even odds", "share that match"))
 
 
-def ranked(model: Any, X: np.ndarray, y: np.ndarray, asked: np.ndarray, gallery: np.ndarray) -> tuple[Any, Any]:
+def ranked(model: Any, X: np.ndarray, y: np.ndarray, queries: np.ndarray, gallery: np.ndarray) -> tuple[Any, Any]:
     """Scores of queries with a gallery, best first and themselves left out, and whether they match."""
-    S, same = model.similarity(X[asked], X[gallery]), y[asked][:, None] == y[gallery]
-    own = asked is gallery
-    if own:
+    S, same = model.similarity(X[queries], X[gallery]), y[queries][:, None] == y[gallery]
+    is_gallery = queries is gallery
+    if is_gallery:
         np.fill_diagonal(S, -np.inf)
-    order = np.argsort(-S, axis=1, kind="stable")[:, : len(gallery) - own]
+    order = np.argsort(-S, axis=1, kind="stable")[:, : len(gallery) - is_gallery]
     return np.take_along_axis(S, order, axis=1), np.take_along_axis(same, order, axis=1)
 
 
-def _curves(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int) -> tuple[Reliability, ...]:
+def _curves(calibration: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int) -> tuple[Reliability, ...]:
     """Of all pairs; of pairs at even odds; of the first 20 of each query."""
-    P, even = found.probability(S, n_learned), found.probability(S, n_learned, base_rate=0.5)
+    P, even = calibration.probability(S, n_learned), calibration.probability(S, n_learned, base_rate=0.5)
     first = reliability(P[:, :20], same[:, :20])
     return reliability(P, same), reliability(even, same, sample_weight=balanced(same)), first
 
@@ -88,13 +88,13 @@ def _curves(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int)
 def promise(sources: list[str], splits: int) -> None:
     """Learn from some rows of all classes, or of half of them; ask by others."""
     grid = Table("data", "classes", "gallery", "allowed", "wrong", "recall", "nothing returned")
-    kept = _Kept(Path("promise.jsonl"))
+    cache = _Kept(Path("promise.jsonl"))
     for source in sources:
         X, y = read(source)
         for kind, n in (("seen", splits), ("unseen", max(1, splits // 10))):
-            found = np.array([kept.of(source, kind, seed, X, y) for seed in range(n)])
-            for place, name in enumerate(("new", "learned")[: found.shape[1]]):
-                for cut, values in zip(CUTS, found[:, place].mean(axis=0), strict=True):
+            outcomes = np.array([cache.of(source, kind, seed, X, y) for seed in range(n)])
+            for place, name in enumerate(("new", "learned")[: outcomes.shape[1]]):
+                for cut, values in zip(CUTS, outcomes[:, place].mean(axis=0), strict=True):
                     grid.add_row(Path(source).stem, kind, name, f"{cut:.0%}", *(f"{value:.3f}" for value in values))
             print(f"{source}: {n} splits of {kind} classes", file=sys.stderr)
     show(f"mean over {splits} splits of {LEARNED:,} rows learned from and {ASKED:,} others", grid)
@@ -121,17 +121,19 @@ def _outcomes(X: np.ndarray, y: np.ndarray, seed: int, unseen: bool) -> Iterator
     is_known = np.isin(y, rng.permutation(np.unique(y))[::2]) if unseen else np.ones(len(y), bool)
     order = rng.permutation(np.flatnonzero(is_known))
     learned, rest = order[:LEARNED], np.flatnonzero(~is_known) if unseen else order[LEARNED:]
-    asked = rng.permutation(rest)[:ASKED]
+    queries = rng.permutation(rest)[:ASKED]
     model = SimilarityLearner(random_state=seed).fit(X[learned], y[learned])
-    for rows in (asked,) if unseen else (asked, learned):
-        S, same = ranked(model, X, y, asked, rows)
+    for rows in (queries,) if unseen else (queries, learned):
+        S, same = ranked(model, X, y, queries, rows)
         yield [_cut(model.calibration, S, same, int(rows is learned), cut) for cut in CUTS]
 
 
-def _cut(found: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cut: float) -> tuple[float, float, float]:
+def _cut(
+    calibration: Calibration, S: np.ndarray, same: np.ndarray, n_learned: int, cut: float
+) -> tuple[float, float, float]:
     """Mean share of wrong results, recall, and share of queries without a result; queries have something to find."""
     S, same = S[same.any(axis=1)], same[same.any(axis=1)]
-    n = found.n_results(found.probability(S, n_learned), cut, n_learned)
+    n = calibration.n_results(calibration.probability(S, n_learned), cut, n_learned)
     right = (same & (np.arange(same.shape[1]) < n[:, None])).sum(axis=1)
     wrong, recall = (n - right) / np.maximum(n, 1), right / same.sum(axis=1)
     return float(wrong.mean()), float(recall.mean()), float((n == 0).mean())
@@ -146,29 +148,29 @@ def unknown(sources: list[str], draws: int = 5) -> None:
     grid = Table("data", *heads, f"{TAUGHT} taught: AUROC", "lowest", "of them marked before", "after")
     for source in sources:
         X, y = read(source)
-        found = np.array([_told_apart(X, y, seed) for seed in range(draws)])
-        (auroc, *others, after), (lowest, lowest_after) = found.mean(axis=0), found[:, [0, 5]].min(axis=0)
+        shares = np.array([_separation(X, y, seed) for seed in range(draws)])
+        (auroc, *others, after), (lowest, lowest_after) = shares.mean(axis=0), shares[:, [0, 5]].min(axis=0)
         figures = (auroc, lowest, *others[:4], others[4], lowest_after, others[5], after)
         grid.add_row(Path(source).stem, *(f"{figure:.3f}" for figure in figures))
     show(f"known against unknown classes, the mean of {draws} draws of half of the classes", grid)
 
 
-def _told_apart(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
+def _separation(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[float, ...]:
     rng = np.random.default_rng(seed)
     is_known = np.isin(y, rng.permutation(np.unique(y))[::2])
     learned, held = train_test_split(np.flatnonzero(is_known), test_size=0.3, stratify=y[is_known], random_state=seed)
     model = SimilarityLearner(random_state=seed).fit(X[learned], y[learned])
     strange = rng.permutation(np.flatnonzero(~is_known))[: len(held)]
-    asked = np.concatenate([held, strange])
-    novelty, nearest = model.novelty(X[asked]), model.similarity(X[asked], X[learned]).max(axis=1)
-    marked, is_strange = novelty > 1, np.arange(len(asked)) >= len(held)
+    queries = np.concatenate([held, strange])
+    novelty, nearest = model.novelty(X[queries]), model.similarity(X[queries], X[learned]).max(axis=1)
+    marked, is_strange = novelty > 1, np.arange(len(queries)) >= len(held)
     return (
         roc_auc_score(is_strange, novelty),
         marked[~is_strange].mean(),
         marked[is_strange].mean(),
         model.score(X[held], y[held]),
         roc_auc_score(is_strange, -nearest),
-        *_taught(model, X[asked], y[asked], is_strange, rng),
+        *_taught(model, X[queries], y[queries], is_strange, rng),
     )
 
 
@@ -178,14 +180,14 @@ def _taught(
     """Some unknown classes are taught by ten labels each, and their other rows are known from then on."""
     classes, counts = np.unique(y[is_strange], return_counts=True)
     chosen = rng.permutation(classes[counts >= 2 * LABELS])[:TAUGHT]
-    teacher, given = Teacher(Index.build(model, X)), np.zeros(len(y), bool)
+    teacher, taught_rows = Teacher(Index.build(model, X)), np.zeros(len(y), bool)
     for name in chosen:
         rows = rng.permutation(np.flatnonzero(is_strange & (y == name)))[:LABELS]
         teacher.label(rows, f"set {name}")
-        given[rows] = True
-    taught, others = is_strange & np.isin(y, chosen), ~given
+        taught_rows[rows] = True
+    taught, others = is_strange & np.isin(y, chosen), ~taught_rows
     novelty = teacher.taught_by(teacher.state())[0].model.novelty(X)
-    before, after = ((found[taught & others] > 1).mean() for found in (model.novelty(X), novelty))
+    before, after = ((values[taught & others] > 1).mean() for values in (model.novelty(X), novelty))
     return roc_auc_score((is_strange & ~taught)[others], novelty[others]), before, after
 
 

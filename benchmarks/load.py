@@ -36,8 +36,8 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head, found, body = self._buffer.partition(b"\r\n\r\n")
-        if not found:
+        head, separator, body = self._buffer.partition(b"\r\n\r\n")
+        if not separator:
             return
         length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
         if len(body) < length:
@@ -60,14 +60,14 @@ async def run(host: str, port: int, n_items: int, clients: int, seconds: float) 
     """Latency percentiles, errors and rate of all requests."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + seconds
-    made = [Client(f"{host}:{port}", n_items, until, loop.create_future()) for _ in range(clients)]
-    for client in made:
+    connections = [Client(f"{host}:{port}", n_items, until, loop.create_future()) for _ in range(clients)]
+    for client in connections:
         await loop.create_connection(lambda c=client: c, host, port)
-    await asyncio.gather(*(client.done for client in made))
-    times = sorted(t for client in made for t in client.times)
+    await asyncio.gather(*(client.done for client in connections))
+    times = sorted(t for client in connections for t in client.times)
     return {
         "requests": len(times),
-        "errors": sum(client.errors for client in made),
+        "errors": sum(client.errors for client in connections),
         "p50_ms": 1e3 * times[len(times) // 2],
         "p95_ms": 1e3 * times[int(len(times) * 0.95)],
         "p99_ms": 1e3 * times[int(len(times) * 0.99)],
@@ -76,6 +76,8 @@ async def run(host: str, port: int, n_items: int, clients: int, seconds: float) 
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
     host, port, n_items, clients, seconds = sys.argv[1:]
     try:
         import uvloop

@@ -57,13 +57,13 @@ def originals_first(index: Index, features: np.ndarray, rows: np.ndarray) -> tup
 
 
 def places_after_a_mark(index: Index, rng: np.random.Generator) -> list[int]:
-    """Where the first result of a query stands after it was marked wrong, from 1."""
+    """The place of the first result of a query after it was marked wrong, from 1."""
     teacher, places = Teacher(index), []
     for query in rng.choice(len(index), QUERIES, replace=False):
         marked = int(index.search(rows=[query], k=1).rows[0, 0])
         teacher.mark(int(query), marked, False)
-        found = teacher.learn().index.search(rows=[query], k=len(index) - 1).rows[0]
-        places.append(int(np.flatnonzero(found == marked)[0]) + 1)
+        ranked = teacher.learn().index.search(rows=[query], k=len(index) - 1).rows[0]
+        places.append(int(np.flatnonzero(ranked == marked)[0]) + 1)
         teacher.undo()
     return places
 
@@ -83,7 +83,7 @@ def main() -> None:
         (raw, plain), (_, smoothed) = (originals_first(index, features, rows) for index in indexes.values())
         grid.add_row(f"{name}: original first", *(f"{100 * share:.1f} %" for share in (raw, plain, smoothed)))
     places = {n: places_after_a_mark(index, np.random.default_rng(1)) for n, index in indexes.items()}
-    grid.add_row("marked wrong: median place", "", *(f"{np.median(found):g}" for found in places.values()))
+    grid.add_row("marked wrong: median place", "", *(f"{np.median(ranks):g}" for ranks in places.values()))
     show(f"{len(store.items):,} pictures, model and index of the same rows: {model.setting_}", grid)
 
 

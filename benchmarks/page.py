@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.photo_story import CHROMIUM, FLAGS, asked, served
+from benchmarks.photo_story import CHROMIUM, FLAGS, fetch, served
 
 GOAL_SECONDS, GOAL_LASSO = 1.0, 500
 # Pictures whose card reaches into the window; all of them are drawn when the first page is there.
@@ -99,8 +99,8 @@ def lassoed(page: Any, label: str) -> tuple[int, float]:
 
 def together(pages: list[Any], address: str, seconds: float) -> tuple[int, int, list[str]]:
     """Marks that two browsers made at once, entries of the journal, and what each page says of their number."""
-    before, made, number = len(asked(address, "/api/feedback")), 0, 0
-    keys = [item["key"] for item in asked(address, "/api/items?limit=200")["items"]]
+    before, marked, number = len(fetch(address, "/api/feedback")), 0, 0
+    keys = [item["key"] for item in fetch(address, "/api/items?limit=200")["items"]]
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         for page in pages:
@@ -112,10 +112,10 @@ def together(pages: list[Any], address: str, seconds: float) -> tuple[int, int, 
             page = pages[place % 2]
             page.focus(f"#grid-right .card:nth-child({place}) .pic")
             page.keyboard.press("r")
-            made += 1
+            marked += 1
     for page in pages:
-        wait(page, f"{COUNT}.startsWith('{before + made} ')", 20)
-    return made, len(asked(address, "/api/feedback")) - before, [page.evaluate(COUNT) for page in pages]
+        wait(page, f"{COUNT}.startsWith('{before + marked} ')", 20)
+    return marked, len(fetch(address, "/api/feedback")) - before, [page.evaluate(COUNT) for page in pages]
 
 
 def main() -> None:
@@ -131,7 +131,7 @@ def main() -> None:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         began = time.perf_counter()
         with served("serve", str(copy)) as address:
-            n = asked(address, "/api/status")["items"]
+            n = fetch(address, "/api/status")["items"]
             print(f"{n:,} items; the server answers after {time.perf_counter() - began:.1f} s")
 
             def new_page() -> Any:
@@ -139,16 +139,18 @@ def main() -> None:
 
             for view in ("search", "browse"):
                 times = [first_page(new_page, address, view) for _ in range(words.starts)]
-                said = f"first {times[0]:.2f} s, then median {statistics.median(times[1:]):.2f} s"
-                print(f"first page, {view:>6}: {said} (goal {GOAL_SECONDS:g})", flush=True)
+                summary = f"first {times[0]:.2f} s, then median {statistics.median(times[1:]):.2f} s"
+                print(f"first page, {view:>6}: {summary} (goal {GOAL_SECONDS:g})", flush=True)
             page = new_page()
             page.goto(f"{address}/#browse")
             missing, seconds = scrolled(page, n)
             print(f"scrolled to the end in {seconds:.1f} s; {missing:,} items never shown (goal 0)", flush=True)
             count, seconds = lassoed(page, "from the middle")
             print(f"lasso: {count:,} items (goal {GOAL_LASSO}) labelled in {seconds:.2f} s")
-            made, kept, counts = together([page, new_page()], address, words.seconds)
-            print(f"two browsers: {made} marks in {words.seconds:g} s, {kept} in the journal; the pages say {counts}")
+            marked, stored, counts = together([page, new_page()], address, words.seconds)
+            print(
+                f"two browsers: {marked} marks in {words.seconds:g} s, {stored} in the journal; the pages say {counts}"
+            )
 
 
 if __name__ == "__main__":

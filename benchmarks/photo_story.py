@@ -67,8 +67,8 @@ def served(*words: str) -> Iterator[str]:
         lines = []
         for line in process.stderr:
             lines.append(line)
-            if found := re.search(r"http://[^ ]+", line):
-                yield found.group().rstrip("/")
+            if match := re.search(r"http://[^ ]+", line):
+                yield match.group().rstrip("/")
                 return
         raise RuntimeError("".join(lines))
     finally:
@@ -76,7 +76,7 @@ def served(*words: str) -> Iterator[str]:
         process.wait(20)
 
 
-def asked(address: str, path: str, body: Any = None) -> Any:
+def fetch(address: str, path: str, body: Any = None) -> Any:
     """JSON of the server."""
     data = None if body is None else json.dumps(body).encode()
     request = Request(address + path, data, {"Content-Type": "application/json"})
@@ -88,7 +88,7 @@ def ranking(address: str, row: int, side: str) -> list[dict[str, Any]]:
     """All pictures, most similar first."""
     hits: list[dict[str, Any]] = []
     while True:
-        page = asked(address, "/api/search", {"like": [{"row": row}], "k": 200, "offset": len(hits), "side": side})
+        page = fetch(address, "/api/search", {"like": [{"row": row}], "k": 200, "offset": len(hits), "side": side})
         hits += page["hits"]
         if len(page["hits"]) < 200:
             return hits
@@ -96,9 +96,9 @@ def ranking(address: str, row: int, side: str) -> list[dict[str, Any]]:
 
 def unmarked_precision(hits: list[dict[str, Any]], truth: dict[str, str], name: str, marked: set[str]) -> float:
     """Average precision over the pictures that nobody marked."""
-    kept = [hit for hit in hits if hit["name"] not in marked]
-    relevant = np.array([truth[hit["name"]] == name for hit in kept])
-    return float(average_precision(-np.arange(len(kept), dtype=float), relevant))
+    others = [hit for hit in hits if hit["name"] not in marked]
+    relevant = np.array([truth[hit["name"]] == name for hit in others])
+    return float(average_precision(-np.arange(len(others), dtype=float), relevant))
 
 
 class Story:
@@ -118,10 +118,10 @@ class Story:
         self._frame(page, 1400, recorded)
         for place in range(1, N_MARKS + 1):
             card = page.locator(f"#grid-right .card:nth-child({place})")
-            found = next(name for name in self.truth if name in card.inner_text())
+            label = next(name for name in self.truth if name in card.inner_text())
             card.hover()
-            card.locator(".marks .right" if self.truth[found] == name else ".marks .wrong").click()
-            self.marked.add(found)
+            card.locator(".marks .right" if self.truth[label] == name else ".marks .wrong").click()
+            self.marked.add(label)
             self.n_marks += 1
             self._wait(page, f"document.getElementById('count').textContent.startsWith('{self.n_marks} ')")
             self._frame(page, 350, recorded)
@@ -190,17 +190,17 @@ def worst_ranked(address: str, truth: dict[str, str], items: list[Any], rng: np.
     probes = [
         (name, rng.choice([i for i in items if truth[i["name"]] == name])) for name in sorted(set(truth.values()))
     ]
-    found = precisions(address, truth, probes, set(), "raw")
-    return [probes[place][0] for place in np.argsort(found)[:N_CONCEPTS][::-1]]  # the worst is taught last
+    before = precisions(address, truth, probes, set(), "raw")
+    return [probes[place][0] for place in np.argsort(before)[:N_CONCEPTS][::-1]]  # the worst is taught last
 
 
 def listed(address: str, offset: int) -> list[dict[str, Any]]:
-    return asked(address, f"/api/items?limit=200&offset={offset}")["items"]
+    return fetch(address, f"/api/items?limit=200&offset={offset}")["items"]
 
 
 def precisions(address: str, truth: dict[str, str], queries: list[Any], marked: set[str], side: str) -> np.ndarray:
-    found = [(ranking(address, item["row"], side), name) for name, item in queries]
-    return np.array([unmarked_precision(hits, truth, name, marked) for hits, name in found])
+    rankings = [(ranking(address, item["row"], side), name) for name, item in queries]
+    return np.array([unmarked_precision(hits, truth, name, marked) for hits, name in rankings])
 
 
 def order_on_the_command_line(index: Path, row: int, k: int) -> list[str]:
@@ -215,7 +215,7 @@ def taken_along(folder: Path, truth: dict[str, str], names: list[str], seed: int
     subprocess.run(run, check=True, capture_output=True)
     subprocess.run([*LIKEWISE, "features", str(folder / "others"), "-o", str(folder / "others.features"), "--labels",
                     "none", "--quiet"], check=True, capture_output=True)  # fmt: skip
-    found = []
+    lines = []
     for model in ([], [str(folder / "taught.likewise")]):
         index = folder / f"others{len(model)}.index"
         words = [*LIKEWISE, "index", *model, str(folder / "others.features"), "-o", str(index)]
@@ -224,10 +224,10 @@ def taken_along(folder: Path, truth: dict[str, str], names: list[str], seed: int
             items = [item for offset in range(0, N_PICTURES, 200) for item in listed(address, offset)]
             rng = np.random.default_rng(seed)
             queries = [(name, rng.choice([i for i in items if truth[i["name"]] == name])) for name in names * 5]
-            found.append(
+            lines.append(
                 float(precisions(address, truth, queries, {i["name"] for _, i in queries[:0]}, "learned").mean())
             )
-    return found[0], found[1]
+    return lines[0], lines[1]
 
 
 def main() -> None:
@@ -235,11 +235,11 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("--shots", type=Path, default=None)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    if given.shots is not None:
-        given.shots.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    if arguments.shots is not None:
+        arguments.shots.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        tell(Path(name), given.photos, given.seed, given.shots)
+        tell(Path(name), arguments.photos, arguments.seed, arguments.shots)
 
 
 def tell(folder: Path, photos: Path, seed: int, shots: Path | None) -> None:
@@ -249,7 +249,7 @@ def tell(folder: Path, photos: Path, seed: int, shots: Path | None) -> None:
         before = precisions(address, truth, queries, story.marked, "raw")
         after = precisions(address, truth, queries, story.marked, "learned")
         rankings = [[hit["name"] for hit in ranking(address, item["row"], "learned")] for _, item in queries]
-        card = asked(address, "/api/status")["lesson"]
+        card = fetch(address, "/api/status")["lesson"]
     for (name, _), one, two in zip(queries, before, after, strict=True):
         print(f"{name:>16}  AP {one:.3f} → {two:.3f}")
     gain = float((after - before).mean())

@@ -1,4 +1,4 @@
-"""SimilarityLearner on rows on disk, its kernel included, beside the linear map: time, memory, mAP; killed and resumed.
+"""SimilarityLearner on rows on disk, its kernel included, and the linear map: time, memory, mAP; killed and resumed.
 
 usage: python -m benchmarks.scale_anchored [--rows 1000000] [--features 512] [--classes 100] [--modes 3] [--folder DIR]
                                            [--fits "linear, 2GB, kill" "kernel, 2GB" …] [--store NAME]
@@ -67,38 +67,38 @@ if __name__ == "__main__":
 
 def main() -> None:
     arguments = _arguments()
-    found = []
+    results = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         files = generate(Path(folder), arguments.rows, arguments.features, arguments.classes, arguments.modes)
         for fit in arguments.fits:
             way, limit, *kill = (word.strip() for word in fit.split(","))
-            found.append({"way": way, "limit": limit, **_learned(files, way, limit, Path(folder), bool(kill))})
-            print(found[-1], file=sys.stderr, flush=True)
-    _show(arguments, found)
+            results.append({"way": way, "limit": limit, **_learned(files, way, limit, Path(folder), bool(kill))})
+            print(results[-1], file=sys.stderr, flush=True)
+    _show(arguments, results)
 
 
 def _learned(files: dict[str, str], way: str, limit: str, folder: Path, kill: bool) -> dict[str, Any]:
-    given = {**files, "kernel": WAYS[way], "limit": limit, "dask": "Dask" in way}
-    whole = {**given, "model": str(folder / "whole.likewise"), "checkpoint": str(folder / f"{way} {limit}")}
-    found: dict[str, Any] = json.loads(_run(whole).splitlines()[-1])
+    options = {**files, "kernel": WAYS[way], "limit": limit, "dask": "Dask" in way}
+    whole = {**options, "model": str(folder / "whole.likewise"), "checkpoint": str(folder / f"{way} {limit}")}
+    result: dict[str, Any] = json.loads(_run(whole).splitlines()[-1])
     if kill:
-        again = {**given, "model": str(folder / "again.likewise"), "checkpoint": str(folder / f"{way} {limit} again")}
-        found["killed"] = _killed(again, found["seconds"])
-        found["left"] = json.loads(_run(again).splitlines()[-1])["seconds"]
-        found["same"] = _digest(whole["model"]) == _digest(again["model"])
-    return found
+        again = {**options, "model": str(folder / "again.likewise"), "checkpoint": str(folder / f"{way} {limit} again")}
+        result["killed"] = _killed(again, result["seconds"])
+        result["left"] = json.loads(_run(again).splitlines()[-1])["seconds"]
+        result["same"] = _digest(whole["model"]) == _digest(again["model"])
+    return result
 
 
-def _run(given: dict[str, Any]) -> str:
-    command = [sys.executable, "-c", FIT, json.dumps(given)]
+def _run(options: dict[str, Any]) -> str:
+    command = [sys.executable, "-c", FIT, json.dumps(options)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _killed(given: dict[str, Any], seconds: float) -> float:
+def _killed(options: dict[str, Any], seconds: float) -> float:
     """Start a fit and kill it after its checkpoint was written, at a random moment of what is left."""
     began = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-c", FIT, json.dumps(given)], stdout=subprocess.DEVNULL) as process:
-        while not Path(given["checkpoint"]).exists() and process.poll() is None:
+    with subprocess.Popen([sys.executable, "-c", FIT, json.dumps(options)], stdout=subprocess.DEVNULL) as process:
+        while not Path(options["checkpoint"]).exists() and process.poll() is None:
             time.sleep(0.05)
         left = max(seconds - (time.perf_counter() - began), 0.0)
         time.sleep(random.Random(0).uniform(0.2, 0.8) * left)
@@ -116,7 +116,7 @@ def _digest(model: str) -> str:
     return digest.hexdigest()
 
 
-def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+def _show(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> None:
     title = (
         f"SimilarityLearner, {arguments.rows:,} rows on disk x {arguments.features} float32, {arguments.classes:,} "
         f"classes of {arguments.modes} centres"
@@ -125,7 +125,7 @@ def _show(arguments: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         "memory limit", "map", "landmarks", "seconds", "of processor", "peak memory", "mAP", "killed; the same model",
     ]  # fmt: skip
     command = "python -m benchmarks.scale_anchored"
-    show_table(title, command, columns, [_cells(row) for row in found], arguments.store)
+    show_table(title, command, columns, [_cells(row) for row in results], arguments.store)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -68,14 +68,14 @@ def taught(index: Any) -> tuple[float, float]:
     return seconds(teacher.prepare), seconds(teacher.learn)
 
 
-def draw(path: Path, found: dict[int, list[float | None]]) -> None:
+def draw(path: Path, times: dict[int, list[float | None]]) -> None:
     """One panel per step, on logarithmic axes: a line of slope one is in proportion to the first size."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6), layout="constrained")
     for place, name in enumerate(COLUMNS):
         axes = figure.add_subplot(2, 3, place + 1)
-        known = [(n, values[place]) for n, values in sorted(found.items()) if values[place] is not None]
+        known = [(n, values[place]) for n, values in sorted(times.items()) if values[place] is not None]
         n, cost = (list(part) for part in zip(*known, strict=True))
         axes.loglog(n, cost, "o-", label="measured")
         axes.loglog(n, [cost[0] * one / n[0] for one in n], "--", label="in proportion")
@@ -92,23 +92,23 @@ def main() -> None:
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--store", help="name of the file in docs/results")
     words = parser.parse_args()
-    found: dict[int, list[float | None]] = {}
+    times: dict[int, list[float | None]] = {}
     print("| " + " | ".join(["items", *COLUMNS]) + " |\n" + "|---" * (1 + len(COLUMNS)) + "|", flush=True)
     for rows in words.rows:
         with tempfile.TemporaryDirectory() as folder:
-            found[rows] = costs(Path(folder), rows, words.width)
-        print(_line(rows, found[rows]), flush=True)
+            times[rows] = costs(Path(folder), rows, words.width)
+        print(_line(rows, times[rows]), flush=True)
     if words.largest is not None:
         from likewise.search import Index
 
         opened = Index.load(words.largest, verify=False)
-        found[len(opened)] = [None, None, None, searched(opened), None, None]
-        print(_line(len(opened), found[len(opened)]), flush=True)
+        times[len(opened)] = [None, None, None, searched(opened), None, None]
+        print(_line(len(opened), times[len(opened)]), flush=True)
     if words.picture is not None:
-        draw(words.picture, found)
+        draw(words.picture, times)
     if words.store is not None:
         about = f"Cost against the number of items, {words.width} numbers each"
-        rows_of = [_cells(rows, values) for rows, values in found.items()]
+        rows_of = [_cells(rows, values) for rows, values in times.items()]
         store_table(words.store, about, "python -m benchmarks.scale_cost", ["items", *COLUMNS], rows_of)
 
 

@@ -40,8 +40,8 @@ def main() -> None:
         ) as cluster,
         Client(cluster) as client,
     ):
-        found = {name: _compared(rows, given, arguments, client) for name, (rows, given) in ways.items()}
-    _show(arguments, found)
+        results = {name: _compared(rows, labels, arguments, client) for name, (rows, labels) in ways.items()}
+    _show(arguments, results)
 
 
 def _compared(rows: int, options: dict[str, Any], arguments: argparse.Namespace, client: Any) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _processor(client: Any) -> float:
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
-def _show(arguments: argparse.Namespace, found: dict[str, dict[str, Any]]) -> None:
+def _show(arguments: argparse.Namespace, results: dict[str, dict[str, Any]]) -> None:
     title = (
         f"{arguments.features} features, {arguments.classes} classes, rank {arguments.rank}, "
         f"{arguments.iterations} iterations; {arguments.landmarks:,} landmarks; "
@@ -82,7 +82,7 @@ def _show(arguments: argparse.Namespace, found: dict[str, dict[str, Any]]) -> No
     columns = [
         "pairs", "rows", "memory engine", "Dask", "ratio (goal 1.15)", "of processor", "ratio", "difference",
     ]  # fmt: skip
-    cells = [_cells(name, row) for name, row in found.items()]
+    cells = [_cells(name, row) for name, row in results.items()]
     show_table(title, "python -m benchmarks.scale_dask", columns, cells, arguments.store)
 
 

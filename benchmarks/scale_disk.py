@@ -45,23 +45,23 @@ def main() -> None:
     """Generate, fit, print one table, draw one picture."""
     arguments = _arguments()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        found = [_grown(Path(folder), rows, arguments) for rows in sorted(arguments.rows)]
-    _show(arguments, found)
+        results = [_grown(Path(folder), rows, arguments) for rows in sorted(arguments.rows)]
+    _show(arguments, results)
     if arguments.picture:
-        _draw(Path(arguments.picture), found)
+        _draw(Path(arguments.picture), results)
 
 
 def _grown(folder: Path, rows: int, arguments: argparse.Namespace) -> dict[str, float]:
     """Landmarks at one size, and all pairs at the smallest."""
     files = generate(folder, rows, arguments.features, arguments.classes)
-    found = _fit(files, rows, arguments, arguments.landmarks)
-    found["rows"] = rows
+    result = _fit(files, rows, arguments, arguments.landmarks)
+    result["rows"] = rows
     if rows == min(arguments.rows) and not arguments.no_exact:
         exact = _fit(files, rows, arguments, 0)
-        found |= {"exact_mAP": exact["mAP"], "exact_seconds": exact["seconds"]}
+        result |= {"exact_mAP": exact["mAP"], "exact_seconds": exact["seconds"]}
     for path in files.values():
         Path(path).unlink()
-    return found
+    return result
 
 
 def generate(folder: Path, rows: int, features: int, classes: int, modes: int = 1) -> dict[str, str]:
@@ -87,22 +87,22 @@ def _noise(rng: np.random.Generator, rows: int, features: int) -> np.ndarray:
 
 
 def _fit(files: dict[str, str], rows: int, arguments: argparse.Namespace, landmarks: int) -> dict[str, float]:
-    given = {**files, "rows": rows, "landmarks": landmarks, "rank": arguments.rank}
-    given |= {"iterations": arguments.iterations, "limit": arguments.limit}
-    command = [sys.executable, "-c", FIT, json.dumps(given)]
+    options = {**files, "rows": rows, "landmarks": landmarks, "rank": arguments.rank}
+    options |= {"iterations": arguments.iterations, "limit": arguments.limit}
+    command = [sys.executable, "-c", FIT, json.dumps(options)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     result: dict[str, float] = json.loads(output.splitlines()[-1])
     return result
 
 
-def _show(arguments: argparse.Namespace, found: list[dict[str, float]]) -> None:
+def _show(arguments: argparse.Namespace, results: list[dict[str, float]]) -> None:
     title = (
         f"rows on disk x {arguments.features} float32, generated, {arguments.classes:,} classes; "
         f"{arguments.landmarks:,} landmarks, rank {arguments.rank}, {arguments.iterations} iterations, "
         f"memory_limit={arguments.limit!r}"
     )
     columns = ["rows", "file", "seconds", "µs per row", "peak memory of the process", "mAP"]
-    cells = [_cells(row, arguments.features) for row in found]
+    cells = [_cells(row, arguments.features) for row in results]
     show_table(title, "python -m benchmarks.scale_disk", columns, cells, arguments.store)
 
 
@@ -114,11 +114,11 @@ def _cells(row: dict[str, float], features: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _draw(path: Path, found: Iterable[dict[str, float]]) -> None:
+def _draw(path: Path, results: Iterable[dict[str, float]]) -> None:
     """Seconds against rows, on logarithmic axes: proportional growth is a line of slope one."""
     from matplotlib.figure import Figure
 
-    rows, seconds = zip(*((row["rows"], row["seconds"]) for row in found), strict=True)
+    rows, seconds = zip(*((row["rows"], row["seconds"]) for row in results), strict=True)
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     axes.loglog(rows, seconds, "o-", label="measured")

@@ -35,15 +35,15 @@ TENTHS = 10
 
 def copies(photos: Path, folder: Path, n: int) -> int:
     """Write n files, and return of how many pictures they are."""
-    found = sorted(path for path in photos.rglob("*") if path.suffix.lower() in ENDINGS)
-    if not found:
+    files = sorted(path for path in photos.rglob("*") if path.suffix.lower() in ENDINGS)
+    if not files:
         raise SystemExit(f"{photos} has no JPEG or PNG files")
-    for number, path in zip(range(n), itertools.cycle(found), strict=False):
+    for number, path in zip(range(n), itertools.cycle(files), strict=False):
         part = folder / f"{number // 1000:04d}"
         if number % 1000 == 0:
             part.mkdir(parents=True, exist_ok=True)
-        (part / f"{number % len(found):06d}-{number:07d}{path.suffix}").write_bytes(path.read_bytes() + b"%d" % number)
-    return min(n, len(found))
+        (part / f"{number % len(files):06d}-{number:07d}{path.suffix}").write_bytes(path.read_bytes() + b"%d" % number)
+    return min(n, len(files))
 
 
 class Run:
@@ -92,10 +92,10 @@ class Run:
                 held = self.megabytes("RssAnon"), self.megabytes("VmRSS")
                 seen.append((time.perf_counter() - began, self.bytes_done(), *held))
             time.sleep(0.5)
-        said = self.process.communicate()[0]
+        summary = self.process.communicate()[0]
         if self.process.returncode:
             raise SystemExit(f"likewise features ended with {self.process.returncode}")
-        return json.loads(said), seen
+        return json.loads(summary), seen
 
 
 def _resident(pid: int, what: str) -> float:
@@ -134,8 +134,8 @@ def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
         killed += run.kill_after(rng.uniform(10, 40))
         lost = max(lost, float(run.bytes_done()))
     began = time.perf_counter()
-    said, seen = Run(photos, output, words.extractor).followed()
-    width = 4 * said["n_features"]
+    summary, seen = Run(photos, output, words.extractor).followed()
+    width = 4 * summary["n_features"]
     rate = [(b[1] - a[1]) / width / (b[0] - a[0]) for a, b in itertools.pairwise(seen[:: max(1, len(seen) // TENTHS)])]
     yield Figure(f"images done before it was killed {killed} times", lost / width)
     yield Figure("the rest", time.perf_counter() - began, "s")
@@ -146,7 +146,7 @@ def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
         held = [line[column] for line in seen]
         yield Figure(f"{what} in the second tenth, at most", max(held[tenth : 2 * tenth] or held), "MB")
         yield Figure(f"{what} in the last tenth, at most", max(held[-tenth:]), "MB")
-    yield Figure("images in the store", float(said["n_items"]))
+    yield Figure("images in the store", float(summary["n_items"]))
     yield Figure("all copies of a picture have the same features (1) or not (0)", float(same_copies(output, pictures)))
 
 

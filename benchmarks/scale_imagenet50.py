@@ -79,15 +79,16 @@ def _show(arguments: argparse.Namespace, results: dict[str, dict[str, float]], r
     # The products of all pairs alone: 4 n² r operations per pass, two passes per iteration
     ideal = 8 * arguments.iterations * arguments.rows**2 * arguments.rank / rate
     columns = ["", "seconds", "of processor", "memory beyond X", "X", "mAP", "of the GEMM rate"]
-    cells = [_cells(name, found, ideal) for name, found in results.items()]
+    cells = [_cells(name, figures, ideal) for name, figures in results.items()]
     show_table(title, "python -m benchmarks.scale_imagenet50", columns, cells, arguments.store)
 
 
-def _cells(name: str, found: dict[str, float], ideal: float) -> list[str]:
+def _cells(name: str, figures: dict[str, float], ideal: float) -> list[str]:
     return [
-        "SLR, exact over all pairs" if name == "SLR" else name, f"{found['seconds']:.0f}",
-        f"{found['cpu_seconds']:.0f}", f"{found['memory_bytes'] / 1e6:.0f} MB", f"{found['data_bytes'] / 1e6:.0f} MB",
-        f"{found['mAP']:.3f}", f"{ideal / found['seconds']:.2f}" if name == "SLR" else "",
+        "SLR, exact over all pairs" if name == "SLR" else name, f"{figures['seconds']:.0f}",
+        f"{figures['cpu_seconds']:.0f}", f"{figures['memory_bytes'] / 1e6:.0f} MB",
+        f"{figures['data_bytes'] / 1e6:.0f} MB",
+        f"{figures['mAP']:.3f}", f"{ideal / figures['seconds']:.2f}" if name == "SLR" else "",
     ]  # fmt: skip
 
 

@@ -116,6 +116,8 @@ def measured(way: str, n: int) -> dict[str, float]:
 
 
 def main() -> None:
+    if "--help" in sys.argv:
+        sys.exit(__doc__)
     grid = Table("rows", *WAYS)
     for n in [int(word) for word in sys.argv[1:]] or ROWS:
         cells = []
@@ -127,8 +129,8 @@ def main() -> None:
                 f"import json; from benchmarks.scale_kernels import measured; print(json.dumps(measured({way!r}, {n})))"
             )
             done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            cells.append(f"{100 * found['mAP']:.1f}, {found['seconds']:.1f} s, {found['bytes'] / 1e6:,.0f} MB")
+            result = json.loads(done.stdout.splitlines()[-1])
+            cells.append(f"{100 * result['mAP']:.1f}, {result['seconds']:.1f} s, {result['bytes'] / 1e6:,.0f} MB")
             print(n, way, cells[-1], file=sys.stderr)
         grid.add_row(f"{n:,}", *cells)
     show("Fashion-MNIST, 784 pixels, 10 classes: mAP × 100, seconds of processor to fit, memory above the rows", grid)

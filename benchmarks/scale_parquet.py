@@ -67,17 +67,17 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--limit", default="300MB")
     parser.add_argument("--folder")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     grid = Table("rows", "file, MB", "imports, MB", "fit, s", "peak, MB", "index, s", "peak, MB", "its vectors, MB")
-    for rows in asked.rows:
-        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+    for rows in arguments.rows:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             path = Path(folder) / "rows.parquet"
-            write(path, rows, asked.width)
-            found = [step(name, path, asked.limit) for name in ("import", "fit", "index")]
+            write(path, rows, arguments.width)
+            lines = [step(name, path, arguments.limit) for name in ("import", "fit", "index")]
             held = np.load(next(path.with_suffix(".likewise.index").glob("**/vectors.npy")), mmap_mode="r").nbytes
-            cells = [path.stat().st_size / 2**20, found[0][1], *found[1], *found[2], held / 2**20]
+            cells = [path.stat().st_size / 2**20, lines[0][1], *lines[1], *lines[2], held / 2**20]
             grid.add_row(f"{rows:,}", *(f"{value:.0f}" for value in cells))
-    show(f"Vectors of {asked.width} numbers in Parquet, a memory limit of {asked.limit}", grid)
+    show(f"Vectors of {arguments.width} numbers in Parquet, a memory limit of {arguments.limit}", grid)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 from benchmarks import catalogue
 from benchmarks.page import READY, wait
-from benchmarks.photo_story import CHROMIUM, FLAGS, LIKEWISE, asked
+from benchmarks.photo_story import CHROMIUM, FLAGS, LIKEWISE, fetch
 from benchmarks.results import Figure, show_figures
 
 SCROLLED, MARKS, CLIENTS = 5_000, 20, 32
@@ -47,10 +47,10 @@ class Server:
         command = [*LIKEWISE, "serve", str(index), "--port", "0", "--no-browser"]
         self.process = subprocess.Popen([*command, "--log-level", "warning"], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        said = next(found for line in self.process.stderr if (found := re.search(r"http://[^ ]+", line)))
-        self.address = said.group().rstrip("/")
+        address = next(match for line in self.process.stderr if (match := re.search(r"http://[^ ]+", line)))
+        self.address = address.group().rstrip("/")
         threading.Thread(target=self.process.stderr.read, daemon=True).start()  # a full pipe would stop the server
-        asked(self.address, "/healthz")
+        fetch(self.address, "/healthz")
         self.seconds = time.perf_counter() - began
 
     def memory(self, what: str = "VmRSS") -> float:
@@ -74,15 +74,15 @@ def served(index: Path) -> Iterator[Server]:
 
 def built(folder: Path, words: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     """The index, and what `likewise index` said of it."""
-    index, said = folder / "catalogue.index", folder / "catalogue.json"
+    index, summary = folder / "catalogue.index", folder / "catalogue.json"
     if not index.exists():
         table = catalogue.write(folder / "catalogue.parquet", words.rows, words.width)
         options = ["--neighbors", words.neighbours]
         options += [] if words.approximate == "exact" else ["--approximate", words.approximate]
         command = [*LIKEWISE, "index", str(table), "-o", str(index), *options, "--json"]
-        said.write_text(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        summary.write_text(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         table.unlink()
-    return index, json.loads(said.read_text())
+    return index, json.loads(summary.read_text())
 
 
 def milliseconds(work: Callable[[int], object], times: int = 15) -> float:
@@ -99,9 +99,9 @@ def requests(server: Server, n: int) -> Iterator[Figure]:
     """Times of single requests: searches, filters, pages, facets."""
 
     def search(row: int, **more: Any) -> Any:
-        return asked(server.address, "/api/search", {"like": [{"row": row % n}], "k": 60, **more})
+        return fetch(server.address, "/api/search", {"like": [{"row": row % n}], "k": 60, **more})
 
-    asked(server.address, "/api/items?limit=24"), search(1), search(2, where=["price < 20"])
+    fetch(server.address, "/api/items?limit=24"), search(1), search(2, where=["price < 20"])
     yield Figure("search by an item", milliseconds(lambda i: search(7_919 * i + 3)), "ms", 50)
     yield Figure("search by raw features", milliseconds(lambda i: search(7_919 * i + 4, side="raw")), "ms")
     one = [f"kind = 'kind {i:02d}'" for i in range(15)]
@@ -112,7 +112,7 @@ def requests(server: Server, n: int) -> Iterator[Figure]:
     yield Figure("the same among 26 %, a known filter", low, "ms")
     deep = milliseconds(lambda i: search(11, offset=60 * i + 4_000))
     yield Figure("a page of 60 after 4,000 results", deep, "ms")
-    facets = milliseconds(lambda i: asked(server.address, f"/api/facets?where=price%20%3C%20{20 + i}"))
+    facets = milliseconds(lambda i: fetch(server.address, f"/api/facets?where=price%20%3C%20{20 + i}"))
     yield Figure("counts of all facets under a new filter", facets, "ms")
 
 
@@ -205,19 +205,19 @@ def load(server: Server, n: int, seconds: float) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-def figures(index: Path, said: dict[str, Any], words: argparse.Namespace) -> Iterator[Figure]:
+def figures(index: Path, summary: dict[str, Any], words: argparse.Namespace) -> Iterator[Figure]:
     """All of it, in order."""
-    kind = said["approximate"] or "exact"
-    recall = "" if said["recall"] is None else f", recall@10 {100 * said['recall']:.1f} %"
-    yield Figure(f"built: {kind}{recall}", said["seconds"], "s")
+    kind = summary["approximate"] or "exact"
+    recall = "" if summary["recall"] is None else f", recall@10 {100 * summary['recall']:.1f} %"
+    yield Figure(f"built: {kind}{recall}", summary["seconds"], "s")
     with served(index) as server:
         yield Figure("started, to the first answer", server.seconds, "s", 20)
         yield Figure("memory after the start", server.memory(), "GB", 2.5)
-        yield from requests(server, said["n_items"])
+        yield from requests(server, summary["n_items"])
         if words.seconds:
-            found = load(server, said["n_items"], words.seconds)
-            what = f"{CLIENTS} clients for {words.seconds:g} s, {kind}{recall}: p95 (p50 {found['p50_ms']:.0f} ms, "
-            yield Figure(f"{what}{found['rate']:.0f} per second, {found['errors']} errors)", found["p95_ms"], "ms")
+            result = load(server, summary["n_items"], words.seconds)
+            what = f"{CLIENTS} clients for {words.seconds:g} s, {kind}{recall}: p95 (p50 {result['p50_ms']:.0f} ms, "
+            yield Figure(f"{what}{result['rate']:.0f} per second, {result['errors']} errors)", result["p95_ms"], "ms")
         if not words.no_browser:
             yield from person(server, words.shots)
         yield Figure("memory at the end", server.memory(), "GB", 2.5)
@@ -240,10 +240,10 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # as somebody at a laptop has them
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as temporary:
-        index, said = built(words.folder or Path(temporary), words)
+        index, summary = built(words.folder or Path(temporary), words)
         copy = shutil.copytree(index, Path(temporary) / "served.index")  # which is taught
         about = f"A server of {words.rows:,} × {words.width}, generated"
-        show_figures(about, "python -m benchmarks.serve_million", figures(copy, said, words), words.store)
+        show_figures(about, "python -m benchmarks.serve_million", figures(copy, summary, words), words.store)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ which also draws several holdouts if there are few rows.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def measured(X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    if "--help" in sys.argv:
+        sys.exit(__doc__)
     grid = Table("set", *WAYS)
     for name, (X, y) in track(tables().items(), "fitting", transient=True):
         cells = (

@@ -1,4 +1,4 @@
-"""A real server for an hour: honest clients and a lesson a minute, with a hostile client beside them.
+"""A real server for an hour: honest clients and a lesson a minute, next to a hostile client.
 
 usage: python -m benchmarks.soak [--minutes 60] [--index INDEX]
 
@@ -86,10 +86,10 @@ def served(index: Path) -> Iterator[tuple[psutil.Process, int]]:
     command = [sys.executable, "-m", "likewise", "serve", str(index), "--no-browser", "--port", "0"]
     with subprocess.Popen([*command, "--log-level", "warning"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said = process.stderr.readline()
+        line = process.stderr.readline()
         threading.Thread(target=lambda: [None for _ in process.stderr or ()], daemon=True).start()
         try:
-            yield psutil.Process(process.pid), int(said.split("http://127.0.0.1:")[1].split("/")[0])
+            yield psutil.Process(process.pid), int(line.split("http://127.0.0.1:")[1].split("/")[0])
         finally:
             process.terminate()
 
@@ -113,7 +113,7 @@ def honest(url: str, seed: int, tally: Tally, stop: threading.Event) -> None:
     with httpx.Client(base_url=url, timeout=60) as client:
         while not stop.wait(0.1):
             row = rng.randrange(N_ITEMS)
-            asked: list[Callable[[], httpx.Response]] = [
+            requests: list[Callable[[], httpx.Response]] = [
                 lambda row=row: client.get(f"/api/search?row={row}&k=24"),
                 lambda row=row: client.get(f"/api/items/{row}/picture"),
                 lambda row=row: client.get(f"/api/items?limit=48&offset={row}"),
@@ -121,7 +121,7 @@ def honest(url: str, seed: int, tally: Tally, stop: threading.Event) -> None:
                 lambda: client.get("/api/status"),
                 lambda: client.get("/"),
             ]
-            _timed(rng.choice(asked), tally)
+            _timed(rng.choice(requests), tally)
 
 
 def teacher(url: str, tally: Tally, stop: threading.Event) -> None:
@@ -177,26 +177,26 @@ def _garbage(client: httpx.Client, port: int, rng: random.Random) -> None:
 
 
 def _slow_body(client: httpx.Client, port: int, rng: random.Random) -> None:
-    with _connected(port) as made:
-        made.sendall(b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n")
+    with _connected(port) as connection:
+        connection.sendall(b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n")
         for _ in range(10):
-            made.sendall(b" ")
+            connection.sendall(b" ")
             time.sleep(0.05)
 
 
 def _flood(client: httpx.Client, port: int, rng: random.Random) -> None:
-    with _connected(port) as made:
-        made.sendall(b"GET / HTTP/1.1\r\n")
+    with _connected(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
         for _ in range(200):
-            made.sendall(b"X: " + b"x" * 50_000 + b"\r\n")
+            connection.sendall(b"X: " + b"x" * 50_000 + b"\r\n")
 
 
 def _half_open(client: httpx.Client, port: int, rng: random.Random) -> None:
-    made = [_connected(port) for _ in range(50)]
-    for connection in made:
+    connections = [_connected(port) for _ in range(50)]
+    for connection in connections:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: 12")
     time.sleep(0.5)
-    for connection in made:
+    for connection in connections:
         connection.close()
 
 
@@ -217,7 +217,7 @@ def main(minutes: float, index: Path | None) -> int:
             (teacher, (url, tally, stop)),
             (hostile, (url, port, stop, attacks)),
         ]
-        threads = [threading.Thread(target=do, args=given, daemon=True) for do, given in work]
+        threads = [threading.Thread(target=do, args=arguments, daemon=True) for do, arguments in work]
         for thread in threads:
             thread.start()
         sizes = list(_watched(process, tally, minutes))
@@ -232,11 +232,11 @@ def _watched(process: psutil.Process, tally: Tally, minutes: float) -> Iterator[
     print("minute  server MB  decoders MB  requests   p50 ms   p95 ms  5xx and broken")
     for minute in range(1, max(1, round(minutes)) + 1):
         time.sleep(min(60.0, 60 * minutes))
-        own, decoders = memory(process)
+        resident, decoders = memory(process)
         p50, p95 = 1e3 * np.quantile(tally.take() or [0.0], [0.5, 0.95])
         counts = f"{sum(tally.codes.values()):>9} {p50:>8.1f} {p95:>8.1f} {tally.failures():>7}"
-        print(f"{minute:>6} {own / 2**20:>10.1f} {decoders / 2**20:>12.1f} {counts}", flush=True)
-        yield own
+        print(f"{minute:>6} {resident / 2**20:>10.1f} {decoders / 2**20:>12.1f} {counts}", flush=True)
+        yield resident
 
 
 def _verdict(sizes: list[int], tally: Tally, attacks: Counter[str], running: bool) -> int:

@@ -69,32 +69,32 @@ class Collection:
         items = [(row, 1.0) for row in right] + [(row, 0.0) for row in marks.wrong]
         feedback = [models.FeedbackItem(example=self.Z[row].tolist(), score=score) for row, score in items]
         strategy = models.NaiveFeedbackStrategy(naive=models.NaiveFeedbackStrategyParams(a=a, b=b, c=c))
-        asked = models.RelevanceFeedbackInput(target=self.Z[marks.query].tolist(), feedback=feedback, strategy=strategy)
-        found = self.client.query_points(
-            "items", query=models.RelevanceFeedbackQuery(relevance_feedback=asked), limit=len(self.Z)
+        query = models.RelevanceFeedbackInput(target=self.Z[marks.query].tolist(), feedback=feedback, strategy=strategy)
+        answer = self.client.query_points(
+            "items", query=models.RelevanceFeedbackQuery(relevance_feedback=query), limit=len(self.Z)
         )
         S = np.full(len(self.Z), -np.inf)
-        for point in found.points:
+        for point in answer.points:
             S[point.id] = point.score
         return S
 
 
-def vectors(index: Index, own: bool) -> np.ndarray:
-    return index.vectors if own else normalize(index.raw)
+def vectors(index: Index, learned: bool) -> np.ndarray:
+    return index.vectors if learned else normalize(index.raw)
 
 
-def by_qdrant(t: Task, own: bool, c: float, with_query: bool) -> float:
-    return untouched_ap(t, partial(collection(t.index, own).scores, c=c, with_query=with_query))
+def by_qdrant(t: Task, learned: bool, c: float, with_query: bool) -> float:
+    return untouched_ap(t, partial(collection(t.index, learned).scores, c=c, with_query=with_query))
 
 
 @cache
-def collection(index: Index, own: bool) -> Collection:
+def collection(index: Index, learned: bool) -> Collection:
     """Filled once for all settings."""
-    return Collection(vectors(index, own))
+    return Collection(vectors(index, learned))
 
 
-def by_rocchio(t: Task, own: bool) -> float:
-    Z = vectors(t.index, own)
+def by_rocchio(t: Task, learned: bool) -> float:
+    Z = vectors(t.index, learned)
     return untouched_ap(t, lambda marks: rocchio(marks, Z))
 
 
@@ -121,12 +121,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     grid = Table("task", "method", "mean AP", "± over draws", "draws where the lesson wins")
-    for (name, X, y), worst in product(data(asked.stores), (True, False)):
-        found = compared(X, y, worst, asked.seeds)
-        for method, aps in found.items():
-            wins = "" if method == "lesson" else f"{sum(np.array(found['lesson']) > aps)} of {len(aps)}"
+    for (name, X, y), worst in product(data(arguments.stores), (True, False)):
+        results = compared(X, y, worst, arguments.seeds)
+        for method, aps in results.items():
+            wins = "" if method == "lesson" else f"{sum(np.array(results['lesson']) > aps)} of {len(aps)}"
             cells = f"{100 * np.mean(aps):.1f}", f"{100 * np.std(aps, ddof=1):.1f}", wins
             grid.add_row(f"{name}, {'worst' if worst else 'any'} four", method, *cells)
     show("Average precision of items nobody marked, after ten marks for each of four concepts", grid)

@@ -49,13 +49,13 @@ def trained_weights(Z: np.ndarray, y: np.ndarray, queries: np.ndarray) -> tuple[
 
     signals = []
     for query in queries:
-        found = results(Z, query, JUDGED)
-        judged = (y[found] == y[query]).astype(float)
+        hits = results(Z, query, JUDGED)
+        judged = (y[hits] == y[query]).astype(float)
         pairs = get_context_pairs(judged[:CONTEXT].tolist())
         if pairs:
             wrong, right, confidence = pairs[0]
-            R, rest = Z[found[CONTEXT:]], judged[CONTEXT:] - judged[:CONTEXT].max()
-            delta = R @ Z[found[right]] - R @ Z[found[wrong]]
+            R, rest = Z[hits[CONTEXT:]], judged[CONTEXT:] - judged[:CONTEXT].max()
+            delta = R @ Z[hits[right]] - R @ Z[hits[wrong]]
             signals.append([R @ Z[query], np.full(len(R), confidence), delta, rest])
     T = torch.tensor(np.array(signals)).transpose(0, 1)
     cut = int(0.8 * T.shape[1])
@@ -66,9 +66,9 @@ def trained_weights(Z: np.ndarray, y: np.ndarray, queries: np.ndarray) -> tuple[
 
 def learned(Z: np.ndarray, y: np.ndarray, queries: np.ndarray, seed: int) -> PairLDA:
     """A map from the same judgements."""
-    found = np.array([results(Z, query, JUDGED) for query in queries])
-    pairs = np.repeat(np.arange(len(queries)), JUDGED), found.ravel()
-    grades = (y[found] == y[queries][:, None]).ravel().astype(float)
+    hits = np.array([results(Z, query, JUDGED) for query in queries])
+    pairs = np.repeat(np.arange(len(queries)), JUDGED), hits.ravel()
+    grades = (y[hits] == y[queries][:, None]).ravel().astype(float)
     relevance = Relevance.from_triples(*pairs, grades, shape=(len(queries), len(Z)))
     return PairLDA(random_state=seed).fit(Z[queries], relevance, gallery=Z)
 
@@ -93,13 +93,13 @@ def compared(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, tuple[float, 
     Z = normalize(X[one])
     model = learned(Z, y[one], queries, seed)
     sides = {"raw": lambda X: normalize(X), "learned": lambda X: normalize(model.transform(normalize(X)))}
-    found: dict[str, tuple[float, float]] = {}
+    scores: dict[str, tuple[float, float]] = {}
     for name, side in sides.items():
         a, b, c = trained_weights(side(X[one]), y[one], queries)
         for rows in (one, two):
             for method, share in measured(normalize(X[rows]), side(X[rows]), y[rows], tests, (a, b, c)).items():
-                found[f"{name}: {method}"] = (*found.get(f"{name}: {method}", ()), share)
-    return found
+                scores[f"{name}: {method}"] = (*scores.get(f"{name}: {method}", ()), share)
+    return scores
 
 
 def measured(
@@ -119,10 +119,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     grid = Table("data", "vectors and search", "same collection, %", "by draw", "other rows, %", "by draw")
-    for name, X, y in data(asked.stores):
-        runs = [compared(X, y, seed) for seed in range(asked.seeds)]
+    for name, X, y in data(arguments.stores):
+        runs = [compared(X, y, seed) for seed in range(arguments.seeds)]
         for method in runs[0]:
             shares = 100 * np.array([run[method] for run in runs]).T
             cells = [cell for by in shares for cell in (f"{by.mean():.1f}", " ".join(f"{one:.1f}" for one in by))]

@@ -87,7 +87,7 @@ def _messages(file: Path, rows: int) -> tuple[np.ndarray, np.ndarray, list[str]]
     parts = [slice(*X.indptr[row : row + 2]) for row in range(len(order))]
     words = [data["vocab"][X.indices[part][np.argsort(-X.data[part])[:8]]] for part in parts]
     Z = TruncatedSVD(300, random_state=0).fit_transform(X)
-    return Z.astype(np.float32), data["classes"][data["y"][order]], [" ".join(found) for found in words]
+    return Z.astype(np.float32), data["classes"][data["y"][order]], [" ".join(parts) for parts in words]
 
 
 def _random(rows: int, width: int, centres: int = 20) -> tuple[np.ndarray, np.ndarray]:
@@ -158,11 +158,11 @@ def compared(index: Index, Q: np.ndarray, address: str) -> dict[str, object]:
     with open_store(address, "items") as store:
         ids = [name for rows in store.scan() for name in rows.ids]
         began = time.perf_counter()
-        found, scores = store.search(index.space().embed(Q), K)
+        result_ids, scores = store.search(index.space().embed(Q), K)
         took = (time.perf_counter() - began) / len(Q)
     hits = index.search(Q, k=K)
     expected, exact = hits.ids, hits.scores
-    same = [set(a) == set(b) for a, b in zip(found, expected, strict=True)]
+    same = [set(a) == set(b) for a, b in zip(result_ids, expected, strict=True)]
     tied = np.abs(scores - exact).max(axis=1) < TIE
     return {
         "rows": len(ids),
@@ -205,9 +205,9 @@ def _measure(rows: int, width: int, store: Store) -> None:
     exact = index.space().rank(Q, K)[0].tolist()
     for effort in EFFORTS:
         began = time.perf_counter()
-        found = store.search(Q, effort)[0][:, :K].tolist()
+        ids = store.search(Q, effort)[0][:, :K].tolist()
         took = (time.perf_counter() - began) / QUERIES
-        recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(found, exact, strict=True)])
+        recall = np.mean([len(set(a) & set(b)) / K for a, b in zip(ids, exact, strict=True)])
         print(f"ef_search {effort}: recall@{K} {100 * recall:.1f} %, {1000 * took:.1f} ms a query", flush=True)
 
 
@@ -251,17 +251,17 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--server", metavar="ADDRESS")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep the Parquet file and the index there")
-    asked = parser.parse_args()
-    if asked.million:
-        return million(asked.rows or 1_000_000, asked.width, asked.server)
+    arguments = parser.parse_args()
+    if arguments.million:
+        return million(arguments.rows or 1_000_000, arguments.width, arguments.server)
     with tempfile.TemporaryDirectory(prefix="stores-") as scratch:
-        folder = asked.folder or Path(scratch)
+        folder = arguments.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "items.parquet").exists():
-            parquet_of_messages(folder / "items.parquet", asked.rows or 20_000)
+            parquet_of_messages(folder / "items.parquet", arguments.rows or 20_000)
         index, Q = learned(folder / "items.parquet", folder / "items.index")
-        if not asked.learn:
-            _export(asked.stores, folder, index, Q, asked.kills)
+        if not arguments.learn:
+            _export(arguments.stores, folder, index, Q, arguments.kills)
 
 
 def _export(stores: list[str], folder: Path, index: Index, Q: np.ndarray, kills: int) -> None:

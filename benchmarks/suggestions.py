@@ -55,7 +55,7 @@ Choice = Callable[[Teacher, Index, int, np.ndarray, np.random.Generator], list[i
 
 
 def suggested(teacher: Teacher, now: Index, query: int, free: np.ndarray, rng: np.random.Generator) -> list[int]:
-    return [found.row for found in teacher.suggest(PER_ROUND, query=query, among=free)]
+    return [suggestion.row for suggestion in teacher.suggest(PER_ROUND, query=query, among=free)]
 
 
 def top(teacher: Teacher, now: Index, query: int, free: np.ndarray, rng: np.random.Generator) -> list[int]:
@@ -74,7 +74,7 @@ def oracle(y: np.ndarray) -> Choice:
 
     def choice(teacher: Teacher, now: Index, query: int, free: np.ndarray, rng: np.random.Generator) -> list[int]:
         right = y[free] == y[query]
-        telling = [found.row for found in teacher.suggest(PER_ROUND // 2, query=query, among=free[right])]
+        telling = [suggestion.row for suggestion in teacher.suggest(PER_ROUND // 2, query=query, among=free[right])]
         return [*telling, *top(teacher, now, query, free[~right], rng)[: PER_ROUND - len(telling)]]
 
     return choice
@@ -124,8 +124,8 @@ def curves(runs: dict[str, list[Run]]) -> Table:
     goals = [mean_curve(runs["top results"])[place] for place in range(2, rounds, 2)]
     heads = [f"{PER_ROUND * place} marks" for place in range(rounds)]
     table = Table("", *heads, *(f"marks to {goal:.3f}" for goal in goals))
-    for name, found in runs.items():
-        curve = mean_curve(found)
+    for name, outcome in runs.items():
+        curve = mean_curve(outcome)
         needed = [marks_needed(curve, goal) for goal in goals]
         table.add_row(name, *(f"{ap:.3f}" for ap in curve), *(f"{n:.0f}" if n else "more" for n in needed))
     return table
@@ -147,8 +147,8 @@ def marks_needed(curve: np.ndarray, goal: float) -> float | None:
 def query_by_query(runs: dict[str, list[Run]]) -> Table:
     """AP per query before and after, and how many queries got worse (SeeSaw's protocol)."""
     table = Table("", "before", f"after {SEESAW} marks", "worst change", "worse", "worse by .02")
-    for name, found in runs.items():
-        before, after = (np.array([run.aps[place] for run in found]) for place in (0, SEESAW // PER_ROUND))
+    for name, outcome in runs.items():
+        before, after = (np.array([run.aps[place] for run in outcome]) for place in (0, SEESAW // PER_ROUND))
         change = after - before
         cells = [before.mean(), after.mean(), change.min(), (change < 0).mean(), (change < -0.02).mean()]
         table.add_row(name, *(f"{cell:.3f}" for cell in cells))
@@ -165,16 +165,16 @@ def main() -> None:
     parser.add_argument("--concepts", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=6, help=f"at least {SEESAW // PER_ROUND}")
     parser.add_argument("--oracle", action="store_true", help="and a user who knows the answers, as a bound")
-    asked = parser.parse_args()
-    X, y = stored(asked.store)
+    arguments = parser.parse_args()
+    X, y = stored(arguments.store)
     index = Index.build(Cosine().fit(X), X)
     library = Library(index, y, Teacher(index)._learner)
-    if asked.oracle:
+    if arguments.oracle:
         CHOICES["oracle"] = oracle(y)
     with single_threaded_blas():
         library.learner.prepare()
-        for kind, names in concepts(library, asked.concepts).items():
-            report(kind, names, library, asked.seeds, asked.rounds)
+        for kind, names in concepts(library, arguments.concepts).items():
+            report(kind, names, library, arguments.seeds, arguments.rounds)
 
 
 def report(kind: str, names: list[str], library: Library, seeds: int, rounds: int) -> None:

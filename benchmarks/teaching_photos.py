@@ -241,7 +241,8 @@ def concepts(store: str, seeds: int) -> Iterator[list[str]]:
         raw = [untouched_ap(t, lambda m, t=t: searched(t.index, m)) for t in tasks]
         ours = [untouched_ap(t, lambda m, a=a: searched(a, m)) for t, a in zip(tasks, after, strict=True)]
         best = [
-            np.max([_rival(tasks, how, own) for how in some for own in (True, False)]) for some in rivals().values()
+            np.max([_rival(tasks, how, learned) for how in some for learned in (True, False)])
+            for some in rivals().values()
         ]
         noisy = [_noisy(t, seed) for seed, t in enumerate(tasks)]
         other = [(other_ap(t, t.index), other_ap(t, a)) for t, a in zip(tasks, after, strict=True)]
@@ -249,8 +250,8 @@ def concepts(store: str, seeds: int) -> Iterator[list[str]]:
         yield [f"{name}, {'worst' if worst else 'any'} four", *map(_shown, cells)]
 
 
-def _rival(tasks: list[Task], scores: Callable[[Marks, np.ndarray], np.ndarray], own: bool) -> float:
-    Zs = [t.index.vectors if own else normalize(t.index.raw) for t in tasks]
+def _rival(tasks: list[Task], scores: Callable[[Marks, np.ndarray], np.ndarray], learned: bool) -> float:
+    Zs = [t.index.vectors if learned else normalize(t.index.raw) for t in tasks]
     return float(np.mean([untouched_ap(t, lambda m, Z=Z: scores(m, Z)) for t, Z in zip(tasks, Zs, strict=True)]))
 
 
@@ -301,8 +302,8 @@ def _split(X: np.ndarray, y: np.ndarray, most: int) -> tuple[np.ndarray, np.ndar
     rng = np.random.default_rng(FIRST_SEED)
     names, counts = np.unique(y, return_counts=True)
     order = rng.permutation(len(names))
-    kept = names[order[np.cumsum(counts[order]) <= (most or len(y))]]
-    rows = rng.permutation(np.flatnonzero(np.isin(y, kept)))
+    chosen = names[order[np.cumsum(counts[order]) <= (most or len(y))]]
+    rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))
     learned, held = np.sort(rows[len(rows) // 5 :]), rows[: len(rows) // 5]
     return X[learned], y[learned], X[held], y[held]
 
@@ -410,16 +411,16 @@ def main() -> None:
     parser.add_argument("part", nargs="*", help=", ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=2500)
-    asked = parser.parse_args()
-    found = {
-        "concepts": lambda: concepts(asked.store, asked.seeds),
-        "few": lambda: few(asked.store, asked.seeds),
-        "fitted": lambda: fitted(asked.store, asked.rows),
-        "cost": lambda: cost(asked.store),
+    arguments = parser.parse_args()
+    parts = {
+        "concepts": lambda: concepts(arguments.store, arguments.seeds),
+        "few": lambda: few(arguments.store, arguments.seeds),
+        "fitted": lambda: fitted(arguments.store, arguments.rows),
+        "cost": lambda: cost(arguments.store),
     }
-    for part in asked.part or PARTS:
+    for part in arguments.part or PARTS:
         table = Table(*HEADS[part].split("|"))
-        for row in found[part]():
+        for row in parts[part]():
             table.add_row(*row)
         show(part, table)
 

@@ -53,16 +53,16 @@ def killed(words: list[str], times: int, seconds: float) -> int:
 def finished(words: list[str]) -> tuple[dict[str, Any], float, float]:
     """What a build says, its seconds, and the gigabytes it took at most."""
     began, before = time.perf_counter(), peak_of_children()
-    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(said), time.perf_counter() - began, max(before, peak_of_children())
+    summary = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(summary), time.perf_counter() - began, max(before, peak_of_children())
 
 
-def once(kept: Path, words: list[str]) -> tuple[dict[str, Any], float, float]:
+def once(cache: Path, words: list[str]) -> tuple[dict[str, Any], float, float]:
     """As `finished`, or what it found the last time in this folder."""
-    if not kept.exists():
-        kept.write_text(json.dumps(finished(words)))
-    said, seconds, peak = json.loads(kept.read_text())
-    return said, seconds, peak
+    if not cache.exists():
+        cache.write_text(json.dumps(finished(words)))
+    summary, seconds, peak = json.loads(cache.read_text())
+    return summary, seconds, peak
 
 
 def peak_of_children() -> float:
@@ -72,23 +72,23 @@ def peak_of_children() -> float:
 
 
 def digests(index: Path) -> list[str]:
-    found = []
+    values = []
     for name in CHECKED:
         with open(next(index.glob(f"*/{name}")), "rb") as file:
-            found.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return found
+            values.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return values
 
 
 def figures(folder: Path, words: argparse.Namespace) -> Iterator[Figure]:
     rows, whole, resumed = folder / "rows.npy", folder / "whole.index", folder / "resumed.index"
     if not rows.exists():
         catalogue.write(rows, words.rows, words.width)
-    said, seconds, peak = once(folder / "whole.json", command(rows, whole, words.kind))
-    yield Figure(f"built ({said['approximate']})", seconds, "s")
+    summary, seconds, peak = once(folder / "whole.json", command(rows, whole, words.kind))
+    yield Figure(f"built ({summary['approximate']})", seconds, "s")
     yield Figure("memory of the build at most, mapped files included", peak, "GB")
-    yield Figure("lists and codes, per item", said["bytes_per_item"], "bytes")
+    yield Figure("lists and codes, per item", summary["bytes_per_item"], "bytes")
     yield Figure("a vector itself, per item", 4 * words.width, "bytes")
-    yield Figure("recall@10, against exact search by a sample of the rows", 100 * said["recall"], "%")
+    yield Figure("recall@10, against exact search by a sample of the rows", 100 * summary["recall"], "%")
     times = searched(whole, words.rows)
     yield Figure("likewise search by a row, checksums and all", times[0], "s")
     yield Figure("a search in an index that is open", times[1], "ms")
@@ -128,8 +128,8 @@ def main() -> None:
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as temporary:
         about = f"{words.rows:,} × {words.width} from the command line, generated"
-        found = figures(words.folder or Path(temporary), words)
-        show_figures(about, "python -m benchmarks.ten_million", found, words.store)
+        measured = figures(words.folder or Path(temporary), words)
+        show_figures(about, "python -m benchmarks.ten_million", measured, words.store)
 
 
 if __name__ == "__main__":

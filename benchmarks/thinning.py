@@ -26,7 +26,7 @@ REPEATS = 50
 
 
 def main() -> None:
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or "--help" in sys.argv:
         sys.exit(__doc__)
     table = read_table(sys.argv[1]).labelled()
     X = np.asarray(table.X, dtype=np.float32)

@@ -26,7 +26,7 @@ __all__ = ["main"]
 
 
 class Person:
-    """Teaches until told to stop, now at one server, now at the other, and remembers what was confirmed."""
+    """Teaches until it is stopped, now at one server, now at the other, and remembers what was confirmed."""
 
     def __init__(self, name: str, urls: list[str]) -> None:
         self.name, self.urls, self.answers = name, urls, Counter[str]()
@@ -60,28 +60,28 @@ class Person:
             self.undone += 1
 
 
-def _stands(folder: Path, who: str) -> Counter[str]:
-    """What stands in the journal, by kind; lessons end by themselves, after they were asked for."""
+def _in_force(folder: Path, who: str) -> Counter[str]:
+    """What is in force in the journal, by kind; lessons end by themselves, after they were asked for."""
     return Counter(event.kind for event in Feedback(folder).steps() if event.who == who)
 
 
 def _undone(folder: Path, who: str) -> Counter[str]:
     feedback = Feedback(folder)
     standing = {event.id for event in feedback.steps()}
-    given = [event for event in feedback._history if event.kind != "undo" and event.who == who]
-    return Counter(event.kind for event in given if event.id not in standing)
+    events = [event for event in feedback._history if event.kind != "undo" and event.who == who]
+    return Counter(event.kind for event in events if event.id not in standing)
 
 
 def _lost(folder: Path, person: Person) -> int:
     """Confirmed marks and labels that neither stand nor were undone; those beyond count too."""
-    stands, undone, given = _stands(folder, person.name), _undone(folder, person.name), Counter(person.steps)
-    return sum(abs(given[kind] - stands[kind] - undone[kind]) for kind in ("mark", "label")) + abs(
+    in_force, undone, confirmed = _in_force(folder, person.name), _undone(folder, person.name), Counter(person.steps)
+    return sum(abs(confirmed[kind] - in_force[kind] - undone[kind]) for kind in ("mark", "label")) + abs(
         sum(undone.values()) - person.undone
     )
 
 
 def main(seconds: float) -> int:
-    """Run and print what was confirmed, what stands and what each server counts; exit code 1 for FAIL."""
+    """Run and print what was confirmed, what is in force and what each server counts; exit code 1 for FAIL."""
     with tempfile.TemporaryDirectory() as scratch:
         index = made_index(Path(scratch))
         with served(index) as (_, one), served(index) as (_, other):
@@ -115,11 +115,13 @@ def _settled(url: str) -> int:
 def _verdict(index: Path, people: list[Person], counts: list[int]) -> int:
     answers = sum((person.answers for person in people), Counter[str]())
     confirmed, undone = sum(len(person.steps) for person in people), sum(person.undone for person in people)
-    lost, stands = sum(_lost(index, person) for person in people), len(Feedback(index).events())
+    lost, in_force = sum(_lost(index, person) for person in people), len(Feedback(index).events())
     print(f"answers: {dict(sorted(answers.items()))}")
-    print(f"{confirmed} confirmed marks and labels, {undone} steps undone, {stands} stand, the servers count {counts}")
+    print(
+        f"{confirmed} confirmed marks and labels, {undone} steps undone, {in_force} stand, the servers count {counts}"
+    )
     failed = sum(n for words, n in answers.items() if words.split()[1] >= "5")
-    passed = lost == 0 and failed == 0 and counts == [stands, stands]
+    passed = lost == 0 and failed == 0 and counts == [in_force, in_force]
     print(f"{lost} lost, {failed} answers of 5xx: {'PASS' if passed else 'FAIL'}")
     return 0 if passed else 1
 

@@ -3,7 +3,7 @@
     python -m benchmarks.words STORE [--stamps FOLDER]      # STORE: features of Caltech101 by efficientnet-lite0
     python -m benchmarks.words STORE --settings --stamps FOLDER
 
-FOLDER is /usr/share/tuxpaint/stamps of Debian's tuxpaint-stamps-default (pictures with .txt captions beside them). With
+FOLDER is /usr/share/tuxpaint/stamps of Debian's tuxpaint-stamps-default (pictures with captions in .txt files). With
 --settings it prints what the settings of the start were chosen by: one half of the stamps, which no other figure uses.
 
 Of Caltech101 half of the pictures of each class may be labelled, and the other half is searched: nothing learned; half
@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.words_names import FRENCH, GERMAN
 from likewise.evaluate import average_precision
 from likewise.rivals import Cosine
 from likewise.rows.store import FeatureStore
@@ -79,24 +78,26 @@ def measured(words: Words, texts: list[str], relevant: np.ndarray, rows: np.ndar
 def caltech(store: FeatureStore) -> dict[str, np.ndarray]:
     """mAP and P@1 by setting and language, (seeds, 2)."""
     X, y = np.asarray(store.features, np.float32), np.array([str(item.label) for item in store.items])
-    found: dict[str, list[tuple[float, float]]] = {}
+    results: dict[str, list[tuple[float, float]]] = {}
     nothing = words_of(X)
     for seed in range(SEEDS):
         for key, value in one_seed(nothing, y, seed).items():
-            found.setdefault(key, []).append(value)
+            results.setdefault(key, []).append(value)
         print(f"seed {seed} of {SEEDS}", flush=True)
-    return {key: np.array(values) for key, values in found.items()}
+    return {key: np.array(values) for key, values in results.items()}
 
 
 def one_seed(nothing: Words, y: np.ndarray, seed: int) -> dict[str, tuple[float, float]]:
     rng, classes = np.random.default_rng(seed), np.unique(y)
-    given = np.concatenate([rng.permutation(np.flatnonzero(y == name))[: (y == name).sum() // 2] for name in classes])
-    rows = np.setdiff1d(np.arange(len(y)), given)
+    learned_rows = np.concatenate(
+        [rng.permutation(np.flatnonzero(y == name))[: (y == name).sum() // 2] for name in classes]
+    )
+    rows = np.setdiff1d(np.arange(len(y)), learned_rows)
     half = rng.permutation(classes)[: len(classes) // 2]
     others, labels = np.setdiff1d(classes, half), np.full(len(y), None, dtype=object)
-    labels[given] = y[given]
+    labels[learned_rows] = y[learned_rows]
     part, whole = taught(nothing, np.where(np.isin(y, half), labels, None)), taught(nothing, labels)
-    found = {}
+    results = {}
     for language, spelled in (("English", {}), ("German", GERMAN), ("French", FRENCH)):
         tried = (
             ("nothing learned, all names", nothing, classes),
@@ -105,18 +106,20 @@ def one_seed(nothing: Words, y: np.ndarray, seed: int) -> dict[str, tuple[float,
             ("half taught, its own names", part, half),
             ("all taught, all names", whole, classes),
         )
-        for name, words, asked in tried:
-            texts = [spelled.get(one, one) for one in asked]
-            found[f"{name}, {language}"] = measured(words, texts, asked[:, None] == y[rows], rows)
-    found["chance, all names"] = chance(classes[:, None] == y[rows], rng)
-    return found
+        for name, words, queries in tried:
+            texts = [spelled.get(one, one) for one in queries]
+            results[f"{name}, {language}"] = measured(words, texts, queries[:, None] == y[rows], rows)
+    results["chance, all names"] = chance(classes[:, None] == y[rows], rng)
+    return results
 
 
 def chance(relevant: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """mAP and P@1 of a random order."""
     orders = [rng.permutation(relevant.shape[1]) for _ in relevant]
-    found = [average_precision(-order.astype(float), own) for order, own in zip(orders, relevant, strict=True)]
-    return float(np.mean(found)), float(relevant.mean())
+    results = [
+        average_precision(-order.astype(float), relevance) for order, relevance in zip(orders, relevant, strict=True)
+    ]
+    return float(np.mean(results)), float(relevant.mean())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -129,7 +132,7 @@ def stamps(folder: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
     files = [path for path in sorted(folder.rglob("*.png")) if _captions(path.with_suffix(".txt"))]
     captions = [_captions(path.with_suffix(".txt")) for path in files]
-    texts = {code: np.array([own.get(code, "") for own in captions]) for code in ("en", "de", "fr")}
+    texts = {code: np.array([texts_of.get(code, "") for texts_of in captions]) for code in ("en", "de", "fr")}
     return EfficientNetLite0().transform([str(path) for path in files]), texts
 
 
@@ -150,26 +153,26 @@ def halves(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def stamp_recall(X: np.ndarray, texts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """recall@1 and @10 of captions that were not taught among stamps that were not, before and after, (seeds, 4)."""
-    found: dict[str, list[list[float]]] = {}
+    results: dict[str, list[list[float]]] = {}
     before = words_of(X)
     for seed in range(SEEDS):
         names = np.random.default_rng(seed).permutation(np.unique(texts["en"]))
-        given = np.isin(texts["en"], names[: int(0.7 * len(names))])
-        after = taught(before, np.where(given, texts["en"], None))
-        rows = np.flatnonzero(~given)
+        is_taught = np.isin(texts["en"], names[: int(0.7 * len(names))])
+        after = taught(before, np.where(is_taught, texts["en"], None))
+        rows = np.flatnonzero(~is_taught)
         for code, captions in texts.items():
-            asked = rows[captions[rows] != ""]
-            both = [_first_right(words, captions, texts["en"], asked, rows) for words in (before, after)]
-            found.setdefault(code, []).append([float((place < k).mean()) for place in both for k in (1, 10)])
-    return {code: np.array(values) for code, values in found.items()}
+            queries = rows[captions[rows] != ""]
+            both = [_first_right(words, captions, texts["en"], queries, rows) for words in (before, after)]
+            results.setdefault(code, []).append([float((place < k).mean()) for place in both for k in (1, 10)])
+    return {code: np.array(values) for code, values in results.items()}
 
 
 def _first_right(
-    words: Words, captions: np.ndarray, english: np.ndarray, asked: np.ndarray, rows: np.ndarray
+    words: Words, captions: np.ndarray, english: np.ndarray, queries: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
     """The place of the first stamp with the caption, for each stamp that is asked for."""
-    order = np.argsort(-scores(words, captions[asked].tolist())[:, rows], axis=1, kind="stable")
-    return np.asarray((english[rows][order] == english[asked][:, None]).argmax(axis=1))
+    order = np.argsort(-scores(words, captions[queries].tolist())[:, rows], axis=1, kind="stable")
+    return np.asarray((english[rows][order] == english[queries][:, None]).argmax(axis=1))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -234,8 +237,8 @@ def costs(store: FeatureStore) -> None:
     print(f"index of {len(index):,}: a phrase {wall:.1f} ms, {processor:.1f} ms of processor (medians of {len(times)})")
     taught = 0 if bridge is None else len(bridge.sentences)
     print(f"learned from {taught} texts in {learned:.1f} s of processor, read back in {read:.2f} s")
-    made = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True)
-    print(f"the encoder adds {float(made.stdout):.0f} MB of resident memory")
+    process = subprocess.run([sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True)
+    print(f"the encoder adds {float(process.stdout):.0f} MB of resident memory")
 
 
 def _taken(words: Words, phrase: str) -> tuple[float, float]:
@@ -258,7 +261,7 @@ def main() -> None:
         if options.settings:
             settings(X[choosing], texts["en"][choosing])
             return
-        for code, values in stamp_recall(X[testing], {key: own[testing] for key, own in texts.items()}).items():
+        for code, values in stamp_recall(X[testing], {key: part[testing] for key, part in texts.items()}).items():
             mean, spread = 100 * values.mean(axis=0), 100 * values.std(axis=0)
             shown = " ".join(f"{m:.1f} ± {s:.1f}" for m, s in zip(mean, spread, strict=True))
             print(f"stamps, {code}: recall@1 @10 before, @1 @10 after: {shown}", flush=True)
@@ -266,6 +269,118 @@ def main() -> None:
     for name, values in caltech(store).items():
         mean, spread = 100 * values.mean(axis=0), 100 * values.std(axis=0)
         print(f"{name}: mAP {mean[0]:.1f} ± {spread[0]:.1f}, P@1 {mean[1]:.1f} ± {spread[1]:.1f}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The names of the classes of Caltech101 in German and French
+
+_NAMES = """
+Faces|Gesichter|visages
+Faces_easy|Gesicht von vorn|visage de face
+Leopards|Leoparden|léopards
+Motorbikes|Motorräder|motos
+accordion|Akkordeon|accordéon
+airplanes|Flugzeuge|avions
+anchor|Anker|ancre
+ant|Ameise|fourmi
+barrel|Fass|tonneau
+bass|Barsch|bar (poisson)
+beaver|Biber|castor
+binocular|Fernglas|jumelles
+bonsai|Bonsai|bonsaï
+brain|Gehirn|cerveau
+brontosaurus|Brontosaurus|brontosaure
+buddha|Buddha|bouddha
+butterfly|Schmetterling|papillon
+camera|Kamera|appareil photo
+cannon|Kanone|canon
+car_side|Auto von der Seite|voiture de côté
+ceiling_fan|Deckenventilator|ventilateur de plafond
+cellphone|Handy|téléphone portable
+chair|Stuhl|chaise
+chandelier|Kronleuchter|lustre
+cougar_body|Körper eines Pumas|corps de puma
+cougar_face|Gesicht eines Pumas|tête de puma
+crab|Krabbe|crabe
+crayfish|Flusskrebs|écrevisse
+crocodile|Krokodil|crocodile
+crocodile_head|Kopf eines Krokodils|tête de crocodile
+cup|Tasse|tasse
+dalmatian|Dalmatiner|dalmatien
+dollar_bill|Dollarschein|billet d'un dollar
+dolphin|Delfin|dauphin
+dragonfly|Libelle|libellule
+electric_guitar|E-Gitarre|guitare électrique
+elephant|Elefant|éléphant
+emu|Emu|émeu
+euphonium|Euphonium|euphonium
+ewer|Wasserkrug|aiguière
+ferry|Fähre|ferry
+flamingo|Flamingo|flamant rose
+flamingo_head|Kopf eines Flamingos|tête de flamant rose
+garfield|Garfield|Garfield
+gerenuk|Giraffengazelle|gazelle de Waller
+gramophone|Grammophon|gramophone
+grand_piano|Konzertflügel|piano à queue
+hawksbill|Karettschildkröte|tortue imbriquée
+headphone|Kopfhörer|casque audio
+hedgehog|Igel|hérisson
+helicopter|Hubschrauber|hélicoptère
+ibis|Ibis|ibis
+inline_skate|Inlineskate|patin en ligne
+joshua_tree|Josuabaum|arbre de Josué
+kangaroo|Känguru|kangourou
+ketch|Ketsch|ketch
+lamp|Lampe|lampe
+laptop|Laptop|ordinateur portable
+llama|Lama|lama
+lobster|Hummer|homard
+lotus|Lotusblume|lotus
+mandolin|Mandoline|mandoline
+mayfly|Eintagsfliege|éphémère (insecte)
+menorah|Menora|menorah
+metronome|Metronom|métronome
+minaret|Minarett|minaret
+nautilus|Nautilus|nautile
+octopus|Krake|pieuvre
+okapi|Okapi|okapi
+pagoda|Pagode|pagode
+panda|Panda|panda
+pigeon|Taube|pigeon
+pizza|Pizza|pizza
+platypus|Schnabeltier|ornithorynque
+pyramid|Pyramide|pyramide
+revolver|Revolver|revolver
+rhino|Nashorn|rhinocéros
+rooster|Hahn|coq
+saxophone|Saxofon|saxophone
+schooner|Schoner|goélette
+scissors|Schere|ciseaux
+scorpion|Skorpion|scorpion
+sea_horse|Seepferdchen|hippocampe
+snoopy|Snoopy|Snoopy
+soccer_ball|Fußball|ballon de football
+stapler|Hefter|agrafeuse
+starfish|Seestern|étoile de mer
+stegosaurus|Stegosaurus|stégosaure
+stop_sign|Stoppschild|panneau stop
+strawberry|Erdbeere|fraise
+sunflower|Sonnenblume|tournesol
+tick|Zecke|tique
+trilobite|Trilobit|trilobite
+umbrella|Regenschirm|parapluie
+watch|Armbanduhr|montre
+water_lilly|Seerose|nénuphar
+wheelchair|Rollstuhl|fauteuil roulant
+wild_cat|Wildkatze|chat sauvage
+windsor_chair|Windsor-Stuhl|chaise Windsor
+wrench|Schraubenschlüssel|clé à molette
+yin_yang|Yin und Yang|yin et yang
+"""
+
+_LINES = [line.split("|") for line in _NAMES.strip().splitlines()]
+GERMAN = {name: german for name, german, _ in _LINES}
+FRENCH = {name: french for name, _, french in _LINES}
 
 
 if __name__ == "__main__":

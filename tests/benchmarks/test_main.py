@@ -6,8 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from benchmarks.__main__ import main
-from benchmarks.one_page import Measured, draw, fallen, markdown
+from benchmarks.__main__ import Measured, draw, fallen, main, markdown
 
 
 def line(what: str, ratio: float | str, goal: str) -> Measured:
