@@ -69,11 +69,11 @@ def read_every_model(folder: Path) -> None:
         assert np.isfinite(model.transform(X[:2]) if path.stem == "map" else model.similarity(X[:2])).all()
 
 
-def write_index(folder: Path, approximate: Any = False, neighbours: int = 2) -> None:
+def write_index(folder: Path, approximate: Any = False, n_neighbors: int = 2) -> None:
     items = {"id": [f"i{n}" for n in range(24)], "label": Y, "path": [f"p/{n}.png" for n in range(24)]}
     beside = {"price": [None, *range(23)], "text": [f"text {n}" for n in range(24)], "sold": [True, False] * 12}
     items |= {} if approximate else beside
-    Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, n_neighbors=neighbours).save(folder)
+    Index.build(Cosine(centre=True).fit(X), X, items, approximate=approximate, n_neighbors=n_neighbors).save(folder)
 
 
 def read_index(folder: Path) -> None:

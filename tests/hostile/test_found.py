@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,18 @@ def test_a_mark_whose_item_is_gone_can_be_taken_back(tmp_path: Path) -> None:
     assert [event.items[0].id for event in teacher.feedback.events()] == ["i1"]
 
 
-@pytest.mark.parametrize("why", [errno.EROFS, errno.ENOSPC])
+@pytest.mark.parametrize("why", ["attempt to write a readonly database", "database or disk is full"])
 def test_a_journal_that_cannot_be_written_is_said_by_the_server(
     client: Any,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
-    why: int,
+    why: str,
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(why, os.strerror(why))
+    class Refusing(sqlite3.Connection):
+        def executemany(self, *_: object) -> sqlite3.Cursor:
+            raise sqlite3.OperationalError(why)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", refuse)
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Refusing))
         answer = client.post("/api/marks", json={"query": [{"row": 1}], "items": [2, 3], "right": True})
     assert answer.status_code == 422
     assert "nothing was saved" in answer.json()["detail"]

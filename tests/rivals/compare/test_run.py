@@ -138,7 +138,7 @@ def test_settings_chosen_are_told_those_behind_a_kernel_too(rows: tuple[np.ndarr
     assert told
     settings = {outcome.name: outcome.runs[0].setting for outcome in told.outcomes}
     assert set(settings["nystroem-ridge"]) == {"width", "alpha"}
-    assert {"ridge", "pull"} <= set(settings["anchored-linear"])
+    assert {"ridge", "adaptation"} <= set(settings["anchored-linear"])
 
 
 def test_cosines_are_ranked_with_neighbours_in_a_block_of_their_own(
