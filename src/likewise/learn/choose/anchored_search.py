@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
 RAW_WEIGHTS = (0.3, 0.1, 0.05, 0.02)
 COSTS_NOTHING = 0.001  # of mAP
 CLEARLY = 0.003  # of mAP
-FAR_BELOW = 0.1  # of mAP: a plain cosine so far behind is not tried
+FAR_BELOW = 0.1  # of mAP: a plain cosine or a kind of map so far behind is not tried further
 
 MOST_TRAIN, MOST_HELD = 3_000, 1_000  # rows that adapt an anchored map, weigh the raw part, and say what it is worth
 MOST_CALIBRATING = 3_000  # rows that say what its scores mean: a cut-off holds for galleries of about so many or fewer
@@ -285,21 +285,18 @@ def choose_kernel(
     """Ridge, then γ, of a kernel at full resolution; None if the linear map, where it may compete, is better."""
     start = Setting(**{**fixed, "adaptation": 0.0, "temperature": 0.0})
     first, *others = (gamma for gamma in gammas if gamma)
-    kernel = search.best(
-        replace(start, gamma=first, ridge=ridge) for ridge in _candidates(fixed, "ridge", KERNEL_RIDGES)
-    )
+    kernel, linear = search.best(_kernels(start, first, fixed, KERNEL_RIDGES)), None
+    if 0.0 in gammas:
+        linear = search.best(unadapted(0.0, {"geometry": "one-hot", **fixed}, FEW_RIDGES[1:]))
+        if search.score(kernel) < search.score(linear) - FAR_BELOW:
+            return None  # a narrower or wider one of these is noise too, or as good as linear, but without adapting
     for other in others:  # the middle is best for many rows, unless another clearly is for few
         further = replace(kernel, gamma=other)
         while search.score(further) > search.score(kernel) + CLEARLY:
             kernel, further = further, replace(further, gamma=further.gamma * other / first)
-    if 0.0 not in gammas:
+    if linear is None or search.score(linear) < search.score(kernel) - FAR_BELOW:
         return kernel
-    first_linear = search.best(
-        setting for setting in unadapted(0.0, fixed, FEW_RIDGES[1:]) if setting.geometry == "one-hot"
-    )
-    if search.score(first_linear) < search.score(kernel) - FAR_BELOW:
-        return kernel
-    best = [kernel, search.best(unadapted(0.0, fixed, FEW_RIDGES), first=first_linear)]
+    best = [kernel, search.best(unadapted(0.0, fixed, FEW_RIDGES), first=linear)]
     if space.posterior:
         best = [search.best(_heated(setting, fixed)) for setting in best]
     return kernel if search.score(best[0]) >= search.score(best[1]) else None
@@ -342,6 +339,10 @@ def unadapted(gamma: float, fixed: dict[str, Any], ridges: tuple[float, ...] = R
             yield replace(
                 Setting(**fixed), gamma=gamma, ridge=ridge, geometry=geometry, adaptation=0.0, temperature=0.0
             )
+
+
+def _kernels(start: Setting, gamma: float, fixed: dict[str, Any], ridges: tuple[float, ...]) -> Iterator[Setting]:
+    return (replace(start, gamma=gamma, ridge=ridge) for ridge in _candidates(fixed, "ridge", ridges))
 
 
 def _adapting(fixed: dict[str, Any]) -> list[tuple[float, float]]:
@@ -453,14 +454,15 @@ class Subsample:
         return np.concatenate(search.average_precisions(best))
 
     def _settings(self, fixed: dict[str, Any]) -> Iterator[Setting]:
-        """One kernel at full resolution, if there may be one; else linear maps, and some of few landmarks."""
+        """Linear maps, and one kernel at full resolution, if there may be one, else some of few landmarks.
+
+        A kernel alone would not do: where a few directions that say nothing dominate, all of its scores are noise.
+        """
+        linear = {"geometry": "one-hot", **fixed}
         if not self.kernels:
-            fixed = {"geometry": "one-hot", **fixed}
-            return (setting for gamma in self.gammas for setting in unadapted(gamma, fixed, FEW_RIDGES))
-        ridges = _candidates(fixed, "ridge", KERNEL_RIDGES[:2])
-        return (
-            replace(Setting(**{**fixed, "adaptation": 0.0}), gamma=self.kernels[0], ridge=ridge) for ridge in ridges
-        )
+            return (setting for gamma in self.gammas for setting in unadapted(gamma, linear, FEW_RIDGES))
+        kernels = _kernels(Setting(**{**fixed, "adaptation": 0.0}), self.kernels[0], fixed, KERNEL_RIDGES[:2])
+        return chain(unadapted(0.0, linear, FEW_RIDGES[1:]) if 0.0 in self.gammas else (), kernels)
 
 
 def _standard_errors(gain: np.ndarray) -> float:
@@ -475,7 +477,7 @@ def scaling_for(X: Any, codes: np.ndarray, n_classes: int, seed: int) -> Scaling
     if not splits:
         return Scaling()
     return scaling_of(
-        engine, Subsample(engine, splits, (2.0,), RegressionFactory(seed=seed), CVResults()).best_scaling({})
+        engine, Subsample(engine, splits, (0.0, 2.0), RegressionFactory(seed=seed), CVResults()).best_scaling({})
     )
 
 
