@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.search.conftest import MODELS, Digits
 
-from likewise.errors import LikewiseError
-from likewise.search import Index, approximate
-from likewise.search.approximate import Approximate, measured_recall
+from likewise.search import Index
 from likewise.search.rank import Exact, best_rows, without
 
 
@@ -73,47 +70,6 @@ def test_the_cosine_of_raw_rows_is_brute_force_too(seed: int, k: int) -> None:
     unit_q, unit_x = (A.astype(float) / np.linalg.norm(A.astype(float), axis=1, keepdims=True) for A in (Q, X))
     np.testing.assert_allclose(scores, -np.sort(-(unit_q @ unit_x.T), axis=1)[:, :k], atol=1e-6)
     np.testing.assert_allclose(np.take_along_axis(unit_q @ unit_x.T, rows, axis=1), scores, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["hnsw", "ivf", "ivfpq", True])
-def test_the_recall_of_an_approximate_index_is_measured(index: Index, kind: Any) -> None:
-    made = Approximate(index.vectors, kind)
-    recall = measured_recall(made, index.vectors[:100])
-    exact, found = (best_rows(engine, index.vectors[:100], 10)[0] for engine in (Exact(index.vectors), made))
-    assert recall == np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
-    assert 0.5 < recall <= 1
-    assert made.kind == ("hnsw" if kind is True else kind)
-
-
-def test_auto_is_exact_unless_a_search_takes_too_long(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
-    assert (made.approximate, made.recall) == (False, None)
-    monkeypatch.setattr(approximate, "EXACT_SECONDS", 0)
-    made = Index.build(index.model, index.raw, approximate="auto", n_neighbors=0)
-    assert made.approximate == "hnsw"
-    assert made.recall is not None
-
-
-def test_lists_are_looked_into_until_nearly_all_is_found(index: Index) -> None:
-    made = Approximate(index.vectors, "ivf")
-    assert measured_recall(made, index.vectors[::3]) > approximate.GOOD - 0.05
-    assert made.index.nprobe < made.index.nlist
-
-
-@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
-def test_lists_that_are_mapped_from_a_file_can_be_saved_again(index: Index, kind: str, tmp_path: Path) -> None:
-    made = Index.build(index.model, index.raw, approximate=kind, n_neighbors=0)
-    made.save(tmp_path / "a.index")
-    loaded = Index.load(tmp_path / "a.index")
-    assert not loaded.vectors.flags.writeable  # mapped
-    loaded.save(tmp_path / "b.index")
-    found = [each.search(rows=[3], k=10).rows.tolist() for each in (made, loaded, Index.load(tmp_path / "b.index"))]
-    assert found[0] == found[1] == found[2]
-
-
-def test_an_unknown_kind_of_index_is_named() -> None:
-    with pytest.raises(LikewiseError, match="approximate='tree': expected False, True, 'auto', 'hnsw'"):
-        Approximate(np.ones((3, 2), np.float32), "tree")
 
 
 def test_a_query_is_left_out_of_its_own_results_or_the_last_place_is() -> None:
