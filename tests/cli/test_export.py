@@ -88,7 +88,7 @@ def test_what_was_pulled_can_be_learned_from(run: Any, files: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("place", "output", "message"),
     [
-        ("redis://me:secret@host", "rows.npz", "redis://me:***@host is no store; expected postgresql://…"),
+        ("redis://me:secret@host", "rows.npz", "redis://me:***@host is not a store; expected postgresql://…"),
         ("lancedb:folder", "no/rows.npz", "the folder no of --output does not exist"),
         ("lancedb:folder", "rows.npz", "there is no table 'likewise'"),
     ],

@@ -112,9 +112,9 @@ def _telling(items: Items, columns: Columns, names: Sequence[str]) -> list[str]:
     sample = range(min(_SAMPLE, len(items)))
     rows = columns.rows(sample, names)
     known = [[None if c is None else str(c[row]) for row in sample] for c in (items.labels, items.ids)]
-    found = []
+    telling = []
     for name in names:
         values = [None if row[name] is None else str(row[name]) for row in rows]
         if values not in known and max((len(value) for value in values if value), default=0) <= _SHORT:
-            found.append(name)
-    return found
+            telling.append(name)
+    return telling

@@ -58,7 +58,8 @@ def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows:
         reader = FeatureStore.open if is_store(path) else streamed_parquet if is_parquet(path) else read_table
         source = reader(path)
     if isinstance(source, FeatureStore):
-        return _from_store(source)
+        extractor = source.meta.get("extractor")
+        return GalleryRows(source.features, items_of_store(source), source.root, extractor, source.extractor_file)
     if isinstance(source, Table):
         items = as_items(source, source.X.shape[0])
         return GalleryRows(_rows_of(source.X, probe), items, _root(items, Path(source.source)))
@@ -78,11 +79,6 @@ def _rows_of(X: Any, probe: Callable[[np.ndarray], object]) -> np.ndarray:
     if isinstance(X, ParquetRows):
         return spooled(lambda: (rows for _, rows in X.blocks(_BLOCK)), probe)
     return _checked(X)
-
-
-def _from_store(store: FeatureStore) -> GalleryRows:
-    items = items_of_store(store)
-    return GalleryRows(store.features, items, store.root, store.meta.get("extractor"), store.extractor_file)
 
 
 def items_of_store(store: FeatureStore) -> Items:

@@ -104,8 +104,8 @@ class Items:
     def labels_from(self, other: Items) -> list[Any]:
         """Labels of these items as `other` has them, own ones where it has not the item."""
         known = {} if other.labels is None else dict(zip(other.ids.tolist(), other.labels, strict=True))
-        own = [None] * len(self) if self.labels is None else self.labels
-        return [known.get(name, label) for name, label in zip(self.ids.tolist(), own, strict=True)]
+        labels = [None] * len(self) if self.labels is None else self.labels
+        return [known.get(name, label) for name, label in zip(self.ids.tolist(), labels, strict=True)]
 
     def to_json(self) -> bytes:
         """One JSON object; integers, strings and missing labels are restored as they were.
@@ -260,8 +260,8 @@ def _columns(items: Any) -> dict[str, Any]:
     if hasattr(items, "to_pydict"):  # an Arrow table, whose `columns` are not their names
         return _columns(dict(zip(items.column_names, map(list, items.to_pydict().values()), strict=True)))
     if isinstance(items, Mapping) or hasattr(items, "columns"):
-        found = {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
-        return {**{ours: column for ours, (column, _) in found.items()}, "rest": _rest(items, found)}
+        built_in = {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
+        return {**{ours: column for ours, (column, _) in built_in.items()}, "rest": _rest(items, built_in)}
     if isinstance(items, str | bytes) or not isinstance(items, Sequence | np.ndarray):
         raise LikewiseError(f"items is {type(items).__name__}; expected ids, a table, or columns id, label and path")
     first = items[0] if len(items) else None
@@ -314,9 +314,9 @@ def _column(values: Any) -> np.ndarray | None:
 
 
 def _objects(values: Any) -> np.ndarray:
-    made = _filled(_plain(values))
-    assert made is not None
-    return made
+    array = _filled(_plain(values))
+    assert array is not None
+    return array
 
 
 def _filled(values: list[Any] | None) -> np.ndarray | None:
@@ -459,11 +459,11 @@ class Identities:
 
     @cached_property
     def _file_rows(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        rows: dict[str, list[int]] = {}
         for row, content in enumerate([] if self.items.hashes is None else self.items.hashes):
             if content:
-                found.setdefault(content, []).append(row)
-        return found
+                rows.setdefault(content, []).append(row)
+        return rows
 
 
 def edited(

@@ -33,7 +33,7 @@ def test_a_file_is_no_store() -> None:
 @pytest.mark.parametrize("address", ["redis://me:secret@host", "qdrant:", "lancedb", "a.parquet"])
 def test_another_address_is_refused(address: str) -> None:
     with pytest.raises(
-        LikewiseError, match=r"is no store; expected postgresql://…, qdrant:, lancedb: or milvus:"
+        LikewiseError, match=r"is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"
     ) as said:
         open_store(address)
     assert "secret" not in str(said.value)

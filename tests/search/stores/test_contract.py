@@ -149,8 +149,13 @@ def test_another_width_and_other_ids_are_refused(filled: Store) -> None:
         (["a"], np.zeros((2, WIDTH)), {}, r"vectors has shape \(2, 5\); expected one row for each of 1 ids"),
         (["a"], np.full((1, WIDTH), np.nan), {}, "vectors has NaN or infinity"),
         (["a"], np.zeros((1, WIDTH)), {"label": []}, "metadata has 0 values of 'label'; expected 1, one per id"),
-        (["a\0b"], np.zeros((1, WIDTH)), {}, r"'a\\x00b' holds a character that databases do not"),
-        (["a\udc80"], np.zeros((1, WIDTH)), {}, r"holds a character that databases do not"),
+        (["a\0b"], np.zeros((1, WIDTH)), {}, r"'a\\x00b' contains a NUL or an unpaired surrogate"),
+        (
+            ["a\udc80"],
+            np.zeros((1, WIDTH)),
+            {},
+            r"contains a NUL or an unpaired surrogate, which databases do not hold",
+        ),
     ],
 )
 def test_rows_that_cannot_be_written_are_said(

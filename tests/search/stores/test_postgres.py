@@ -77,10 +77,10 @@ def test_rows_too_wide_for_a_graph_are_said(server: str) -> None:
             "postgresql://me:secret@127.0.0.1:9/db",
             "cannot reach PostgreSQL at postgresql://me:\\*\\*\\*@127.0.0.1:9/db",
         ),
-        ("postgresql://me:secret@host:port/db", "cannot reach PostgreSQL|is no address of PostgreSQL"),
+        ("postgresql://me:secret@host:port/db", "cannot reach PostgreSQL|is not a PostgreSQL address"),
         (
             "postgresql://me@host/db?nonsense=1&password=secret",
-            "is no address of PostgreSQL; expected postgresql://user",
+            "is not a PostgreSQL address; expected postgresql://user",
         ),
     ],
 )

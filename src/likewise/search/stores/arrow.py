@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import optional
-from likewise.search.stores.base import Kind, Layout, Rows
+from likewise.search.stores.base import Kind, Layout, Rows, of_kind
 
 
 def schema(layout: Layout, id_column: str = "id", vector_column: str = "vector", *extra: str) -> Any:
@@ -37,19 +37,15 @@ def rows_of(batch: Any, layout: Layout, id_column: str = "id", vector_column: st
     flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
     names = {name: batch.schema.get_field_index(name) for name in (id_column, *layout.metadata)}
     values = {
-        name: _listed(batch.column(number), layout.metadata.get(name, layout.ids)) for name, number in names.items()
+        name: of_kind(batch.column(number).to_pylist(), layout.metadata.get(name, layout.ids))
+        for name, number in names.items()
     }
     ids = values.pop(id_column)
     return Rows(ids, flat.reshape(len(ids), layout.width), values)
 
 
 def kind_of_type(type_: Any) -> Kind:
-    """The kind of an Arrow type; what is no number is text."""
+    """The kind of an Arrow type; all but numbers is text."""
     import pyarrow as pa
 
     return "int" if pa.types.is_integer(type_) else "float" if pa.types.is_floating(type_) else "text"
-
-
-def _listed(column: Any, kind: Kind) -> list[Any]:
-    values = column.to_pylist()
-    return [v if v is None or isinstance(v, str) else str(v) for v in values] if kind == "text" else values

@@ -5,6 +5,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -99,15 +100,15 @@ class Store(ABC):
     def close(self) -> None:
         """Close the connection, or the files."""
 
-    # -- what all stores do alike -------------------------------------------------------------------------------------
+    # -- common to all stores -----------------------------------------------------------------------------------------
 
     def create(self, layout: Layout) -> None:
         """Create the table, or check that rows of this layout fit into the one that exists."""
-        found = self.layout()
-        if found is None:
+        existing = self.layout()
+        if existing is None:
             self._create(layout)
         else:
-            check_fits(self.table, found, layout)
+            check_fits(self.table, existing, layout)
 
     def upsert(
         self,
@@ -129,17 +130,17 @@ class Store(ABC):
         """Ids and inner products, both (n, k), best first, for query vectors; fewer where there are fewer rows."""
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
-        found = [list(hits) for hits in self._search(np.atleast_2d(np.asarray(Q, np.float32)), int(k))]
-        least = min(map(len, found), default=0)
-        ids = as_ids([[name for name, _ in hits[:least]] for hits in found])
-        return ids, np.array([[score for _, score in hits[:least]] for hits in found], np.float32)
+        results = [list(hits) for hits in self._search(np.atleast_2d(np.asarray(Q, np.float32)), int(k))]
+        least = min(map(len, results), default=0)
+        ids = as_ids([[name for name, _ in hits[:least]] for hits in results])
+        return ids, np.array([[score for _, score in hits[:least]] for hits in results], np.float32)
 
     def existing_layout(self) -> Layout:
         """The columns of a table that must exist."""
-        found = self.layout()
-        if found is None:
+        layout = self.layout()
+        if layout is None:
             raise LikewiseError(f"there is no table {self.table!r}")
-        return found
+        return layout
 
     def __len__(self) -> int:
         return self.count()
@@ -165,6 +166,16 @@ def kind_of_values(values: Iterable[Any]) -> Kind:
     return "float" if kinds and kinds <= {int, float} else "text"
 
 
+def of_kind(values: list[Any], kind: Kind) -> list[Any]:
+    """Values of a column; those of a text column as text."""
+    return [v if v is None or isinstance(v, str) else str(v) for v in values] if kind == "text" else values
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error's text, or its class."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def _plain(values: Any) -> list[Any]:
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
@@ -177,29 +188,19 @@ def _check_rows(rows: Rows) -> None:
     for name, column in rows.metadata.items():
         if len(column) != len(rows):
             raise LikewiseError(f"metadata has {len(column)} values of {name!r}; expected {len(rows)}, one per id")
-    for column in (rows.ids, *rows.metadata.values()):
-        _check_text(column)
+    for value in chain(rows.ids, *rows.metadata.values()):  # databases hold text in UTF-8, most of them without NUL
+        if isinstance(value, str) and not value.isprintable() and re.search("[\0\ud800-\udfff]", value):
+            raise LikewiseError(f"{value!r} contains a NUL or an unpaired surrogate, which databases do not hold")
 
 
-def _check_text(column: list[Any]) -> None:
-    """Databases hold text in UTF-8, most of them without NUL."""
-    for value in column:
-        if isinstance(value, str) and ("\0" in value or (not value.isprintable() and _is_broken(value))):
-            raise LikewiseError(f"{value!r} holds a character that databases do not: a NUL, or half of a pair")
-
-
-def _is_broken(text: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def check_fits(table: str, found: Layout, wanted: Layout) -> None:
+def check_fits(table: str, held: Layout, wanted: Layout) -> None:
     """Raise if rows of one layout do not fit into a table of another."""
-    if found.width != wanted.width:
-        raise LikewiseError(f"the table {table!r} holds vectors of width {found.width}; the rows have {wanted.width}")
-    if found.ids != wanted.ids:
+    if held.width != wanted.width:
+        raise LikewiseError(f"the table {table!r} holds vectors of width {held.width}; the rows have {wanted.width}")
+    if held.ids != wanted.ids:
         words = {"int": "integers", "float": "numbers", "text": "words"}
-        raise LikewiseError(f"the ids of the table {table!r} are {words[found.ids]}; the rows have {words[wanted.ids]}")
-    missing = [name for name in wanted.metadata if name not in found.metadata]
+        raise LikewiseError(f"the ids of the table {table!r} are {words[held.ids]}; the rows have {words[wanted.ids]}")
+    missing = [name for name in wanted.metadata if name not in held.metadata]
     if missing:
         raise LikewiseError(f"the table {table!r} has no column {missing[0]!r}: add it, or choose another table")
 
@@ -220,7 +221,7 @@ def scheme_of(address: str) -> str | None:
 
 def without_password(address: str) -> str:
     """An address to print: its password is replaced by stars."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}:***@" if found[2] is None else f"{found[2]}***", address)
+    return _PASSWORD.sub(lambda match: f"{match[1]}:***@" if match[2] is None else f"{match[2]}***", address)
 
 
 def open_store(address: str, table: str = "likewise", *, id_column: str = "id", vector_column: str = "vector") -> Store:
@@ -235,7 +236,7 @@ def open_store(address: str, table: str = "likewise", *, id_column: str = "id", 
         raise LikewiseError("table is empty; expected the name of a table or collection")
     if scheme is None or not place:
         raise LikewiseError(
-            f"{without_password(address)} is no store; expected postgresql://…, qdrant:, lancedb: or milvus:"
+            f"{without_password(address)} is not a store; expected postgresql://…, qdrant:, lancedb: or milvus:"
         )
     if scheme == "postgresql":
         from likewise.search.stores.postgres import PostgresStore

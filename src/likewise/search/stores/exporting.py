@@ -57,7 +57,7 @@ def own_columns(index: BaseIndex) -> dict[str, Any]:
 
 
 def metadata_of(index: BaseIndex) -> dict[str, Any]:
-    """The columns of an index that are exported beside ids and vectors; one whose name is taken gets a _ behind it."""
+    """The columns of an index that are exported next to ids and vectors; a name that is taken gets a _ appended."""
     columns, taken = own_columns(index), {"id", "vector", "label", "path", EXPORT}
     for name in () if index.metadata is None else index.metadata.names:
         columns[f"{name}_" if name.lower() in taken else name] = index.metadata.column(name)  # type: ignore[union-attr]
@@ -65,7 +65,7 @@ def metadata_of(index: BaseIndex) -> dict[str, Any]:
 
 
 def layout_of(index: BaseIndex, columns: dict[str, Any]) -> Layout:
-    """A table of these columns beside ids and vectors."""
+    """A table of these columns next to ids and vectors."""
     kinds = {name: _kind(column) for name, column in columns.items()}
     return Layout(index.vectors.shape[1], "int" if index.ids.dtype.kind == "i" else "text", kinds)
 
@@ -81,13 +81,13 @@ def batches(index: BaseIndex, columns: dict[str, Any], size: int) -> Iterator[Ro
 
 def fingerprint(index: BaseIndex) -> str:
     """A name for what an index holds: another model, other rows or other labels have another one."""
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     for start in range(0, len(index), _BLOCK):
         part = slice(start, start + _BLOCK)
-        found.update(np.ascontiguousarray(index.vectors[part], np.float32).tobytes())
+        digest.update(np.ascontiguousarray(index.vectors[part], np.float32).tobytes())
         columns = [index.ids[part].tolist(), *({n: _values(c, part)} for n, c in metadata_of(index).items())]
-        found.update(json.dumps(columns, default=str).encode())
-    return found.hexdigest()
+        digest.update(json.dumps(columns, default=str).encode())
+    return digest.hexdigest()
 
 
 def _kind(column: Any) -> Kind:
@@ -159,13 +159,13 @@ def _as_batch(rows: Rows, columns: Any) -> Any:
 
 def _write_npz(file: Any, batches: Iterator[Rows], layout: Layout) -> None:
     """`X`, `ids` and a key for each column; the whole table is in memory."""
-    found = list(batches)
+    parts = list(batches)
     arrays = {
-        "X": np.concatenate([rows.vectors for rows in found]),
-        "ids": _array([n for rows in found for n in rows.ids]),
+        "X": np.concatenate([rows.vectors for rows in parts]),
+        "ids": _array([n for rows in parts for n in rows.ids]),
     }
     for name in layout.metadata:
-        arrays[name] = _array([value for rows in found for value in rows.metadata.get(name, [None] * len(rows))])
+        arrays[name] = _array([value for rows in parts for value in rows.metadata.get(name, [None] * len(rows))])
     np.savez(file, **arrays)  # type: ignore[arg-type]
 
 

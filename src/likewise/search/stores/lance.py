@@ -7,7 +7,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError, optional
 from likewise.search.stores import arrow
-from likewise.search.stores.base import EXPORT, Layout, Rows, Store
+from likewise.search.stores.base import EXPORT, Layout, Rows, Store, reason_of
 
 
 class LanceStore(Store):
@@ -31,9 +31,9 @@ class LanceStore(Store):
         for name in (self.id_column, self.vector_column):
             if name not in fields:
                 raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(fields)}")
-        own = (self.id_column, self.vector_column, EXPORT)
+        reserved = (self.id_column, self.vector_column, EXPORT)
         kinds = {name: arrow.kind_of_type(kind) for name, kind in fields.items()}
-        metadata = {name: kind for name, kind in kinds.items() if name not in own}
+        metadata = {name: kind for name, kind in kinds.items() if name not in reserved}
         return Layout(fields[self.vector_column].list_size, kinds[self.id_column], metadata)
 
     def create(self, layout: Layout) -> None:
@@ -59,17 +59,17 @@ class LanceStore(Store):
 
     def written(self, ids: Sequence[Any], export: str) -> set[Any]:
         """Those of the ids whose rows this export has written already."""
-        found = self._selected([self.id_column], f"{self._one_of(ids)} AND {EXPORT} = {_literal(export)}")
-        return set(found.column(0).to_pylist())
+        table = self._selected([self.id_column], f"{self._one_of(ids)} AND {EXPORT} = {_literal(export)}")
+        return set(table.column(0).to_pylist())
 
     def prune(self, export: str) -> int:
         """Remove the rows of other exports, then join the small files that batches leave."""
         other = f"{EXPORT} <> {_literal(export)}"
-        found = int(self._explained(lambda: self._table.count_rows(other)))
-        if found:
+        n_removed = int(self._explained(lambda: self._table.count_rows(other)))
+        if n_removed:
             self._explained(lambda: self._table.delete(other))
         self._explained(lambda: self._table.optimize())
-        return found
+        return n_removed
 
     def count(self) -> int:
         """Number of rows."""
@@ -89,16 +89,16 @@ class LanceStore(Store):
     def fetch(self, ids: Sequence[Any]) -> Rows:
         """The rows with these ids, those that exist, in no particular order."""
         layout = self.existing_layout()
-        found = self._selected([self.id_column, self.vector_column, *layout.metadata], self._one_of(ids))
-        return arrow.rows_of(found, layout, self.id_column, self.vector_column)
+        table = self._selected([self.id_column, self.vector_column, *layout.metadata], self._one_of(ids))
+        return arrow.rows_of(table, layout, self.id_column, self.vector_column)
 
     def scan(self, batch: int | None = None) -> Iterator[Rows]:
         """All rows, in batches."""
         layout = self.existing_layout()
         query = self._table.search().select([self.id_column, self.vector_column, *layout.metadata])
-        for found in self._explained(lambda: query.to_batches(batch_size=batch or self.batch)):
-            if found.num_rows:
-                yield arrow.rows_of(found, layout, self.id_column, self.vector_column)
+        for part in self._explained(lambda: query.to_batches(batch_size=batch or self.batch)):
+            if part.num_rows:
+                yield arrow.rows_of(part, layout, self.id_column, self.vector_column)
 
     def build_index(self) -> None:
         """An HNSW graph for inner products."""
@@ -115,9 +115,9 @@ class LanceStore(Store):
 
     def _check_metric(self) -> None:
         """Raise for an index by another metric, which would not be used."""
-        for found in self._table.list_indices():
-            metric = getattr(self._table.index_stats(found.name), "distance_type", None)
-            if self.vector_column in found.columns and metric not in (None, "dot"):
+        for index in self._table.list_indices():
+            metric = getattr(self._table.index_stats(index.name), "distance_type", None)
+            if self.vector_column in index.columns and metric not in (None, "dot"):
                 raise LikewiseError(
                     f"the table {self.table!r} has an index by {metric}, which would change the length of vectors; "
                     "expected dot"
@@ -134,8 +134,7 @@ class LanceStore(Store):
         try:
             return work()
         except (ValueError, RuntimeError, OSError) as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LikewiseError(f"LanceDB, table {self.table!r}: {said}") from error
+            raise LikewiseError(f"LanceDB, table {self.table!r}: {reason_of(error)}") from error
 
 
 def _literal(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, without_password
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, of_kind, reason_of, without_password
 
 _PATIENCE = 600.0  # seconds to wait for an index to be built
 _ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have
@@ -38,8 +38,8 @@ class MilvusStore(Store):
             if name not in fields:
                 raise LikewiseError(f"the collection {self.table!r} has no field {name!r}; it has {', '.join(fields)}")
         self._check_metric()
-        own = (self.id_column, self.vector_column, EXPORT)
-        metadata = {name: _kind(field) for name, field in fields.items() if name not in own}
+        reserved = (self.id_column, self.vector_column, EXPORT)
+        metadata = {name: _kind(field) for name, field in fields.items() if name not in reserved}
         width = int(fields[self.vector_column]["params"]["dim"])
         return Layout(width, _kind(fields[self.id_column]), metadata)
 
@@ -58,24 +58,24 @@ class MilvusStore(Store):
     def _upsert(self, rows: Rows, export: str | None) -> None:
         layout = self.existing_layout()
         columns = {self.id_column: rows.ids, self.vector_column: rows.vectors.tolist(), **rows.metadata}
-        columns = {name: _fitting(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
-        if self._has_export():
+        columns = {name: of_kind(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
+        if any(field["name"] == EXPORT for field in self._call("describe_collection", self.table)["fields"]):
             columns[EXPORT] = [export] * len(rows)
         data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         self._call("upsert", self.table, data=data)
 
     def written(self, ids: Sequence[Any], export: str) -> set[Any]:
         """Those of the ids whose rows this export has written already."""
-        found = self._query(f"{self._one_of(ids)} and {EXPORT} == {json.dumps(export)}", [self.id_column])
-        return {row[self.id_column] for row in found}
+        records = self._query(f"{self._one_of(ids)} and {EXPORT} == {json.dumps(export)}", [self.id_column])
+        return {row[self.id_column] for row in records}
 
     def prune(self, export: str) -> int:
         """Remove the rows of other exports and wait for the index."""
-        found = self._query(f"{EXPORT} != {json.dumps(export)} and {EXPORT} is not null", [self.id_column])
-        for start in range(0, len(found), self.batch):
-            self.remove([row[self.id_column] for row in found[start : start + self.batch]])
+        records = self._query(f"{EXPORT} != {json.dumps(export)} and {EXPORT} is not null", [self.id_column])
+        for start in range(0, len(records), self.batch):
+            self.remove([row[self.id_column] for row in records[start : start + self.batch]])
         self.wait()
-        return len(found)
+        return len(records)
 
     def remove(self, ids: Sequence[Any]) -> None:
         """Remove the rows with these ids."""
@@ -93,18 +93,18 @@ class MilvusStore(Store):
     def search_where(self, Q: np.ndarray, k: int, condition: str) -> list[list[tuple[Any, float]]]:
         """The k best of each query among the rows that satisfy an expression of Milvus."""
         options = {"search_params": {"metric_type": "IP"}, "consistency_level": "Strong", "limit": k}
-        found = self._call(
+        results = self._call(
             "search", self.table, data=list(Q), anns_field=self.vector_column, filter=condition, **options
         )
-        return [[(hit[self.id_column], hit["distance"]) for hit in hits] for hits in found]
+        return [[(hit[self.id_column], hit["distance"]) for hit in hits] for hits in results]
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
         """The rows with these ids, those that exist, in no particular order."""
         layout = self.existing_layout()
-        found = self._query(self._one_of(ids), [self.id_column, self.vector_column, *layout.metadata]) if ids else []
-        metadata = {name: [row.get(name) for row in found] for name in layout.metadata}
-        V = np.array([row[self.vector_column] for row in found], np.float32).reshape(len(found), layout.width)
-        return Rows([row[self.id_column] for row in found], V, metadata)
+        records = self._query(self._one_of(ids), [self.id_column, self.vector_column, *layout.metadata]) if ids else []
+        metadata = {name: [row.get(name) for row in records] for name in layout.metadata}
+        V = np.array([row[self.vector_column] for row in records], np.float32).reshape(len(records), layout.width)
+        return Rows([row[self.id_column] for row in records], V, metadata)
 
     def scan(self, batch: int | None = None) -> Iterator[Rows]:
         """All rows, in batches: first their ids, because milvus-lite does not list rows in the order of ids."""
@@ -157,24 +157,20 @@ class MilvusStore(Store):
                 "expected IP"
             )
 
-    def _has_export(self) -> bool:
-        return any(field["name"] == EXPORT for field in self._call("describe_collection", self.table)["fields"])
-
     def _query(self, condition: str, fields: list[str]) -> Any:
         return self._call("query", self.table, filter=condition, output_fields=fields, consistency_level="Strong")
 
     def _one_of(self, ids: Sequence[Any]) -> str:
         return f"{self.id_column} in {json.dumps(list(ids), ensure_ascii=False)}"
 
-    def _call(self, name: str, *given: Any, **options: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         """A call of the client; its errors become one sentence."""
         from pymilvus.exceptions import MilvusException
 
         try:
-            return getattr(self.client, name)(*given, **options)
+            return getattr(self.client, name)(*arguments, **options)
         except MilvusException as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LikewiseError(f"Milvus, collection {self.table!r}: {said}") from error
+            raise LikewiseError(f"Milvus, collection {self.table!r}: {reason_of(error)}") from error
 
 
 def _connected(place: str, token: str) -> Any:
@@ -186,17 +182,12 @@ def _connected(place: str, token: str) -> Any:
     try:
         return MilvusClient(uri=place, token=token)
     except (MilvusException, OSError) as error:
-        said = without_password(str(error).splitlines()[0])
-        raise LikewiseError(f"cannot reach Milvus at {without_password(place)}: {said}") from error
+        reason = without_password(reason_of(error))
+        raise LikewiseError(f"cannot reach Milvus at {without_password(place)}: {reason}") from error
 
 
 def _limit(kind: Kind, most: int) -> dict[str, int]:
     return {"max_length": most} if kind == "text" else {}
-
-
-def _fitting(column: list[Any], kind: Kind) -> list[Any]:
-    """Text fields of older collections take no other values."""
-    return [v if v is None or isinstance(v, str) else str(v) for v in column] if kind == "text" else column
 
 
 def _kind(field: Any) -> Kind:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, without_password
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, reason_of, without_password
 
 _TYPES = {"int": "bigint", "float": "double precision", "text": "text"}
 _COPIED = {"int": "int8", "float": "float8", "text": "text"}
@@ -39,8 +39,8 @@ class PostgresStore(Store):
         for name in (self.id_column, self.vector_column):
             if name not in columns:
                 raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(columns)}")
-        own = (self.id_column, self.vector_column, EXPORT)
-        metadata = {name: _kind(kind) for name, kind in columns.items() if name not in own}
+        reserved = (self.id_column, self.vector_column, EXPORT)
+        metadata = {name: _kind(kind) for name, kind in columns.items() if name not in reserved}
         return Layout(self._width(columns[self.vector_column]), _kind(columns[self.id_column]), metadata)
 
     def create(self, layout: Layout) -> None:
@@ -66,7 +66,7 @@ class PostgresStore(Store):
         names = self.sql.SQL(", ").join(map(self.sql.Identifier, columns))
         kinds = self._kinds(columns)
         with self._cursor() as cursor:
-            self._stage(cursor)
+            cursor.execute(self._query(_STAGE))
             with cursor.copy(self._query("COPY {incoming} ({names}) FROM STDIN (FORMAT BINARY)", names=names)) as copy:
                 copy.set_types(kinds)
                 for row in zip(*columns.values(), strict=True):
@@ -91,7 +91,9 @@ class PostgresStore(Store):
             return int(cursor.execute(self._query("SELECT count(*) FROM {table}")).fetchone()[0])
 
     def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
-        query = self._query(_SEARCH, id=self._read_id(), vector=self._vector)
+        has_whole_ids = self.existing_layout().ids == "int"
+        id_ = self._id if has_whole_ids else self._column(self.id_column, "::text")
+        query = self._query(_SEARCH, id=id_, vector=self._vector)
         with self._cursor(binary=True) as cursor:
             if k > _MOST_EF:  # more than a graph gives: all rows are scored
                 cursor.execute("SET LOCAL enable_indexscan = off")
@@ -112,8 +114,8 @@ class PostgresStore(Store):
         with self._cursor(name="likewise", binary=True) as cursor:
             cursor.itersize = size
             rows = iter(cursor.execute(self._selection(layout)))
-            while found := list(islice(rows, size)):
-                yield _received(found, layout)
+            while part := list(islice(rows, size)):
+                yield _received(part, layout)
 
     def build_index(self) -> None:
         """An HNSW graph for inner products."""
@@ -138,14 +140,11 @@ class PostgresStore(Store):
         return self.sql.Identifier(self.vector_column)
 
     def _query(self, text: str, **parts: Any) -> Any:
-        own = {"table": self._name, "export": self.sql.Identifier(EXPORT), "incoming": self.sql.Identifier(_INCOMING)}
-        return self.sql.SQL(text).format(**own, **parts)
+        names = {"table": self._name, "export": self.sql.Identifier(EXPORT), "incoming": self.sql.Identifier(_INCOMING)}
+        return self.sql.SQL(text).format(**names, **parts)
 
     def _column(self, name: str, kind: str) -> Any:
         return self.sql.SQL("{} " + kind).format(self.sql.Identifier(name))
-
-    def _read_id(self) -> Any:
-        return self._id if self.existing_layout().ids == "int" else self._column(self.id_column, "::text")
 
     def _selection(self, layout: Layout) -> Any:
         """All columns that are read; what is neither a number nor text is read as text."""
@@ -161,16 +160,11 @@ class PostgresStore(Store):
 
     def _kinds(self, columns: Iterable[str]) -> list[str]:
         """Types as they are copied: a vector as its bytes."""
-        found = self.existing_layout()
-        known = {self.id_column: found.ids, **found.metadata, EXPORT: "text"}
+        layout = self.existing_layout()
+        known = {self.id_column: layout.ids, **layout.metadata, EXPORT: "text"}
         return ["bytea" if name == self.vector_column else _COPIED[known[name]] for name in columns]
 
     # -- the connection -----------------------------------------------------------------------------------------------
-
-    def _stage(self, cursor: Any) -> None:
-        """A temporary table that a batch is copied into; it is empty again after each transaction."""
-        statement = "CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} (LIKE {table}) ON COMMIT DELETE ROWS"
-        cursor.execute(self._query(statement))
 
     def _columns(self) -> dict[str, str]:
         """The type of each column as PostgreSQL spells it; nothing if there is no such table."""
@@ -179,15 +173,14 @@ class PostgresStore(Store):
 
     def _width(self, kind: str) -> int:
         """The width of the vectors: by the type of their column, or by a row where the type does not say."""
-        said = re.search(r"\((\d+)\)", kind)
-        if said is not None:
-            return int(said[1])
+        if (match := re.search(r"\((\d+)\)", kind)) is not None:
+            return int(match[1])
         query = self._query(
             "SELECT vector_dims({v}::vector) FROM {table} WHERE {v} IS NOT NULL LIMIT 1", v=self._vector
         )
         with self._cursor() as cursor:
-            found = cursor.execute(query).fetchone()
-        return 0 if found is None else int(found[0])
+            row = cursor.execute(query).fetchone()
+        return 0 if row is None else int(row[0])
 
     @contextmanager
     def _cursor(self, **options: Any) -> Iterator[Any]:
@@ -198,12 +191,13 @@ class PostgresStore(Store):
             with self._connection.transaction(), self._connection.cursor(**options) as cursor:
                 yield cursor
         except psycopg.Error as error:
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LikewiseError(f"PostgreSQL, table {self.table!r}: {said}") from error
+            raise LikewiseError(f"PostgreSQL, table {self.table!r}: {reason_of(error)}") from error
 
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+# A temporary table that a batch is copied into; it is empty again after each transaction.
+_STAGE = "CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} (LIKE {table}) ON COMMIT DELETE ROWS"
 _MERGE = """INSERT INTO {table} ({names}) SELECT {names} FROM {incoming}
 ON CONFLICT ({id}) DO UPDATE SET {changes}"""
 _SEARCH = """SELECT {id}, -({vector} <#> %(q)s::vector) FROM {table}
@@ -216,14 +210,14 @@ def _connected(address: str, shown: str) -> Any:
     try:
         return psycopg.connect(address, autocommit=True)
     except psycopg.OperationalError as error:
-        said = (str(error).strip().splitlines() or [""])[-1]
-        raise LikewiseError(f"cannot reach PostgreSQL at {shown}: {without_password(said)}") from error
+        reason = (str(error).strip().splitlines() or [""])[-1]
+        raise LikewiseError(f"cannot reach PostgreSQL at {shown}: {without_password(reason)}") from error
     except psycopg.Error:  # its text may quote the address, and with it the password
-        raise LikewiseError(f"{shown} is no address of PostgreSQL; expected postgresql://user@host/database") from None
+        raise LikewiseError(f"{shown} is not a PostgreSQL address; expected postgresql://user@host/database") from None
 
 
-def _kind(said: str) -> Kind:
-    return "int" if said in _INTEGERS else "float" if said in _NUMBERS else "text"
+def _kind(spelling: str) -> Kind:
+    return "int" if spelling in _INTEGERS else "float" if spelling in _NUMBERS else "text"
 
 
 def _literal(q: np.ndarray) -> str:

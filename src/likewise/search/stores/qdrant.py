@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.base import EXPORT, Layout, Rows, Store, check_fits, kind_of_values, without_password
+from likewise.search.stores.base import (
+    EXPORT,
+    Layout,
+    Rows,
+    Store,
+    check_fits,
+    kind_of_values,
+    reason_of,
+    without_password,
+)
 
 _NAMESPACE = uuid.UUID("5f1c1f0e-3f0b-5c6e-9a53-6c1b7f6a2d11")  # any, but always the same
 _SAMPLE = 1000  # points whose payloads say what the columns are: a collection has no schema
@@ -29,23 +38,23 @@ class QdrantStore(Store):
         if not self._call("collection_exists", self.table):
             return None
         vectors = self._call("get_collection", self.table).config.params.vectors
-        found = vectors.get(self.vector_column) if isinstance(vectors, dict) else vectors
-        if found is None:
+        vector = vectors.get(self.vector_column) if isinstance(vectors, dict) else vectors
+        if vector is None:
             raise LikewiseError(f"the collection {self.table!r} has no dense vector {self.vector_column!r}")
-        if found.distance != self._models.Distance.DOT:
+        if vector.distance != self._models.Distance.DOT:
             raise LikewiseError(
-                f"the collection {self.table!r} ranks by {found.distance.value}, which would change the length of "
+                f"the collection {self.table!r} ranks by {vector.distance.value}, which would change the length of "
                 "vectors; expected Dot"
             )
-        return self._sampled(int(found.size))
+        return self._sampled(int(vector.size))
 
     def create(self, layout: Layout) -> None:
         """Create the collection, or check that rows of this layout fit; payloads take any column."""
-        found = self.layout()
-        if found is None:
+        existing = self.layout()
+        if existing is None:
             self._create(layout)
         else:
-            check_fits(self.table, found, Layout(layout.width, layout.ids if self.count() else found.ids))
+            check_fits(self.table, existing, Layout(layout.width, layout.ids if self.count() else existing.ids))
 
     def _create(self, layout: Layout) -> None:
         vectors = self._models.VectorParams(size=layout.width, distance=self._models.Distance.DOT)
@@ -63,18 +72,18 @@ class QdrantStore(Store):
     def written(self, ids: Sequence[Any], export: str) -> set[Any]:
         """Those of the ids whose rows this export has written already."""
         points = [_point(name) for name in ids]
-        found = self._call("retrieve", self.table, ids=points, with_payload=[self.id_column, EXPORT])
-        return {point.payload[self.id_column] for point in found if point.payload.get(EXPORT) == export}
+        stored = self._call("retrieve", self.table, ids=points, with_payload=[self.id_column, EXPORT])
+        return {point.payload[self.id_column] for point in stored if point.payload.get(EXPORT) == export}
 
     def prune(self, export: str) -> int:
         """Remove the rows of other exports and return their number; rows of no export stay."""
         m = self._models
         ours = m.IsEmptyCondition(is_empty=m.PayloadField(key=EXPORT))
         other = m.Filter(must_not=[ours, m.FieldCondition(key=EXPORT, match=m.MatchValue(value=export))])
-        found = int(self._call("count", self.table, count_filter=other, exact=True).count)
-        if found:
+        n_removed = int(self._call("count", self.table, count_filter=other, exact=True).count)
+        if n_removed:
             self._call("delete", self.table, points_selector=m.FilterSelector(filter=other), wait=True)
-        return found
+        return n_removed
 
     def count(self) -> int:
         """Number of points."""
@@ -82,10 +91,12 @@ class QdrantStore(Store):
 
     def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
         self.existing_layout()
+        vectors = self._call("get_collection", self.table).config.params.vectors
+        options = {"limit": k, "with_payload": [self.id_column]}
+        options["using"] = self.vector_column if isinstance(vectors, dict) else None  # a dict: several named vectors
         for q in Q:
-            asked = {"query": q.tolist(), "limit": k, "with_payload": [self.id_column], "using": self._using()}
-            found = self._call("query_points", self.table, **asked).points
-            yield [(self._id(point), point.score) for point in found]
+            points = self._call("query_points", self.table, query=q.tolist(), **options).points
+            yield [(self._id(point), point.score) for point in points]
 
     def fetch(self, ids: Sequence[Any]) -> Rows:
         """The rows with these ids, those that exist, in no particular order."""
@@ -97,10 +108,10 @@ class QdrantStore(Store):
         """All rows, in batches."""
         width, after = self.existing_layout().width, None
         while True:
-            asked = {"limit": batch or self.batch, "offset": after, "with_payload": True, "with_vectors": True}
-            found, after = self._call("scroll", self.table, **asked)
-            if found:
-                yield self._rows(found, width)
+            options = {"limit": batch or self.batch, "offset": after, "with_payload": True, "with_vectors": True}
+            points, after = self._call("scroll", self.table, **options)
+            if points:
+                yield self._rows(points, width)
             if after is None:
                 return
 
@@ -136,18 +147,12 @@ class QdrantStore(Store):
         """The id in the payload; the point's own where somebody else wrote it."""
         return point.payload.get(self.id_column, point.id)
 
-    def _using(self) -> str | None:
-        """The name of the vector, where a collection has several."""
-        vectors = self._call("get_collection", self.table).config.params.vectors
-        return self.vector_column if isinstance(vectors, dict) else None
-
-    def _call(self, name: str, *given: Any, **options: Any) -> Any:
+    def _call(self, name: str, *arguments: Any, **options: Any) -> Any:
         """A call of the client; its errors become one sentence."""
         try:
-            return getattr(self._client, name)(*given, **options)
+            return getattr(self._client, name)(*arguments, **options)
         except Exception as error:  # the client's errors have no common class but this one
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise LikewiseError(f"Qdrant, collection {self.table!r}: {said}") from error
+            raise LikewiseError(f"Qdrant, collection {self.table!r}: {reason_of(error)}") from error
 
 
 def _point(name: Any) -> int | str:
@@ -163,5 +168,5 @@ def _connected(place: str, api_key: str | None) -> Any:
             return QdrantClient(url=place, api_key=api_key)
         return QdrantClient(path=os.fspath(place))
     except Exception as error:  # as above; a folder in use by another process is a RuntimeError
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LikewiseError(f"cannot open Qdrant at {without_password(place)}: {without_password(said)}") from error
+        reason = without_password(reason_of(error))
+        raise LikewiseError(f"cannot open Qdrant at {without_password(place)}: {reason}") from error
