@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
+import resource
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,22 +54,20 @@ def test_a_mark_whose_item_is_gone_can_be_taken_back(tmp_path: Path) -> None:
     assert [event.items[0].id for event in teacher.feedback.events()] == ["i1"]
 
 
-@pytest.mark.parametrize("why", ["attempt to write a readonly database", "database or disk is full"])
-def test_a_journal_that_cannot_be_written_is_said_by_the_server(
-    client: Any,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    why: str,
-) -> None:
-    class Refusing(sqlite3.Connection):
-        def executemany(self, *_: object) -> sqlite3.Cursor:
-            raise sqlite3.OperationalError(why)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Refusing))
-        answer = client.post("/api/marks", json={"query": [{"row": 1}], "items": [2, 3], "right": True})
+@pytest.mark.parametrize("room", [0, 600, 5000])  # bytes a file may have: none, less than a page, less than two
+def test_a_journal_that_cannot_be_written_is_said_by_the_server(client: Any, room: int) -> None:  # noqa: F811
+    mark = {"query": [{"row": 1}], "items": [2, 3], "right": True}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        answer = client.post("/api/marks", json=mark)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert answer.status_code == 422
     assert "nothing was saved" in answer.json()["detail"]
     assert client.get("/api/feedback").json() == []
+    assert client.post("/api/marks", json=mark).status_code == 201
+    assert len(client.get("/api/feedback").json()) == 1
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ Card = dict[str, Any]
 FORMAT = 2
 _KEY = "likewise"
 _MARK = "__ndarray__"
+_MOST_BYTES = 1 << 28  # of an array in a card
 _DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
 
 
@@ -157,7 +158,7 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
     if kind is None:
         raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
     try:
-        model = _unpacked(kind, tensors, card, Allowance())
+        model = _unpacked(kind, tensors, card)
         if hasattr(model, "_check_loaded"):
             model._check_loaded()
     except KeyError as error:
@@ -188,23 +189,23 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
     return tensors, card
 
 
-def _unpacked(kind: type, tensors: Tensors, card: Card, allowance: "Allowance") -> Any:
+def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
     for field in ("parameters", "state", "models"):
         if not isinstance(card.get(field, {}), dict):
             raise FileFormatError(f"the field {field!r} is {str(card[field])[:60]!r}: expected an object")
-    inner = {name: _inner(name, tensors, part, allowance) for name, part in card.get("models", {}).items()}
+    inner = {name: _inner(name, tensors, part) for name, part in card.get("models", {}).items()}
     parameters = {name: value for name, value in inner.items() if not name.endswith("_")}
-    model = kind(**_from_json(card["parameters"], allowance), **parameters)
+    model = kind(**_from_json(card["parameters"]), **parameters)
     arrays = {name: value for name, value in tensors.items() if "." not in name}
     fitted = {name: value for name, value in inner.items() if name.endswith("_")}
-    for name, value in {**arrays, **_from_json(card["state"], allowance), **fitted}.items():
+    for name, value in {**arrays, **_from_json(card["state"]), **fitted}.items():
         if not name.endswith("_") or name.startswith("_"):
             raise FileFormatError(f"unexpected attribute {name!r} in the model file")
         setattr(model, name, value)
     return model
 
 
-def _inner(name: str, tensors: Tensors, card: Any, allowance: "Allowance") -> Any:
+def _inner(name: str, tensors: Tensors, card: Any) -> Any:
     """The model that the attribute `name` holds."""
     known = isinstance(card, dict) and str(card.get("class")).isidentifier()
     kind = model_class(card["class"]) if known else None
@@ -213,7 +214,7 @@ def _inner(name: str, tensors: Tensors, card: Any, allowance: "Allowance") -> An
         raise FileFormatError(f"the model in {name} is of class {kind_name}, which is not known")
     start = f"{name}."
     inner = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
-    return _unpacked(kind, inner, card, allowance)
+    return _unpacked(kind, inner, card)
 
 
 def read_card(path: StrPath) -> dict[str, Any]:
@@ -249,33 +250,22 @@ def _to_json(value: Any) -> Any:
     raise LikewiseError(f"cannot save a value of type {type(value).__name__}: a model file holds arrays and plain JSON")
 
 
-class Allowance:
-    """Bytes that the arrays of a card may take: NumPy gives every text the room that the type claims."""
-
-    def __init__(self, n_bytes: int = 1 << 28) -> None:
-        self.left = n_bytes
-
-    def take(self, values: list[Any], dtype: np.dtype[Any]) -> None:
-        self.left -= len(values) * dtype.itemsize
-        if self.left < 0:
-            raise FileFormatError(f"an array of {len(values):,} values of type {dtype} is more than a card may hold")
-
-
-def _from_json(value: Any, allowance: Allowance) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, dict) and _MARK in value:
-        return _array(value, allowance)
+        return _array(value)
     if isinstance(value, dict):
-        return {key: _from_json(item, allowance) for key, item in value.items()}
-    return [_from_json(item, allowance) for item in value] if isinstance(value, list) else value
+        return {key: _from_json(item) for key, item in value.items()}
+    return [_from_json(item) for item in value] if isinstance(value, list) else value
 
 
-def _array(value: dict[str, Any], allowance: Allowance) -> np.ndarray:
+def _array(value: dict[str, Any]) -> np.ndarray:
     """An array of a card: text, numbers, dates or plain objects, one value per place."""
     name, values = value[_MARK], value["values"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
         raise FileFormatError(f"unexpected array type {str(name)[:40]!r} in the card")
     dtype = np.dtype(name)
-    allowance.take(values, dtype)
+    if len(values) * dtype.itemsize > _MOST_BYTES:  # NumPy gives every text the size that the type claims
+        raise FileFormatError(f"an array of {len(values):,} values of type {dtype} is too large for a card")
     return np.array([str(text).encode("latin-1", "replace") for text in values] if dtype.kind == "S" else values, dtype)
 
 

@@ -1,4 +1,4 @@
-"""NumPy's `.npy` and `.npz` files with their claims checked: nothing is allocated that a file cannot hold."""
+"""NumPy's `.npy` and `.npz` files with sizes checked before anything is allocated."""
 
 import io
 import math
@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -15,7 +15,6 @@ from numpy.lib import format as npy
 from likewise.errors import FileFormatError, LikewiseError
 
 _MOST_HEADER = 12_000  # bytes; NumPy reads headers of up to 10,000
-_BLOCK = 1 << 22
 _MOST_RATIO = 1032  # no deflated data is larger than this many times its compressed size
 
 
@@ -85,14 +84,18 @@ def _refuse_objects(header: NpyHeader, path: Path) -> None:
 
 
 class Archive:
-    """The arrays of a `.npz` file by their keys; what they claim is compared with the size of the file."""
+    """The arrays of a `.npz` file by their keys; sizes are compared with that of the file before anything is read."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.size = path, path.stat().st_size
         self._zip = zipfile.ZipFile(path)
-        entries = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
-        self._headers = {key: self._checked(key, info) for key, info in entries.items()}
-        self._entries = entries
+        self._headers: dict[str, NpyHeader] = {}
+        for info in self._zip.infolist():
+            name = f"{path}[{info.filename.removesuffix('.npy')}]"
+            if info.file_size > self.size * _MOST_RATIO:
+                raise FileFormatError(f"{name} claims {info.file_size:,} bytes in a file of {self.size:,}: damaged")
+            with self._zip.open(info) as file:
+                self._headers[info.filename] = read_header(file, info.file_size, name)
 
     def __enter__(self) -> Self:
         return self
@@ -102,36 +105,15 @@ class Archive:
 
     @property
     def keys(self) -> list[str]:
-        return list(self._headers)
+        return [name.removesuffix(".npy") for name in self._headers]
 
     def header(self, key: str) -> NpyHeader:
-        return self._headers[key]
+        return self._headers[key if key in self._headers else f"{key}.npy"]
 
     def read(self, key: str) -> np.ndarray:
         """One array, as `np.load` gives it."""
-        header = self._headers[key]
-        _refuse_objects(header, self.path)
-        array = np.empty(header.shape[::-1] if header.fortran else header.shape, header.dtype)
-        with self._zip.open(self._entries[key]) as file:
-            file.read(header.offset)
-            _fill(array.reshape(-1).view(np.uint8) if array.nbytes else array, file)
-            file.read(1)  # at the end the checksum is compared
-        return array.T if header.fortran else array
-
-    def _checked(self, key: str, info: zipfile.ZipInfo) -> NpyHeader:
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise FileFormatError(f"{self.path}[{key}] is compressed in a way that NumPy does not write")
-        if info.compress_size > self.size or info.file_size > max(1, info.compress_size) * _MOST_RATIO:
-            raise FileFormatError(
-                f"{self.path}[{key}] claims {info.file_size:,} bytes in {info.compress_size:,}, "
-                f"and the file has {self.size:,}: it is damaged"
-            )
-        with self._zip.open(info) as file:
-            return read_header(file, info.file_size, f"{self.path}[{key}]")
-
-
-def _fill(array: np.ndarray, file: IO[bytes]) -> None:
-    """Read an array of bytes block by block."""
-    for first in range(0, array.nbytes, _BLOCK):
-        block = file.read(min(_BLOCK, array.nbytes - first))
-        array[first : first + _BLOCK] = np.frombuffer(block, np.uint8)
+        _refuse_objects(self.header(key), self.path)
+        with self._zip.open(key if key in self._headers else f"{key}.npy") as file:
+            array: np.ndarray = npy.read_array(file, allow_pickle=False)
+            file.read(1)  # at the end of the file its checksum is compared
+        return array

@@ -8,7 +8,6 @@ four. Names are bytes on most systems, and a CSV is text: a byte that is not UTF
 """
 
 import csv
-import io
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from likewise.errors import FileFormatError, LikewiseError
 from likewise.rows.npy import mapped
 from likewise.utils.files import StrPath, atomic_write, locked
 from likewise.utils.versions import META, Versions
+from likewise.utils.wording import csv_text
 
 FEATURES, ITEMS, SKIPPED, EXTRACTOR = "features.npy", "items.csv", "skipped.csv", "extractor.safetensors"
 WORK = ".work"  # folder of a run that is not finished
@@ -246,11 +246,7 @@ def items_to_csv(items: Iterable[Item]) -> bytes:
 
 def table_to_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """A header and rows as CSV in UTF-8 with plain newlines."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace")
+    return csv_text(columns, rows, guard=False).encode("utf-8", "backslashreplace")
 
 
 def _iterate_items(path: Path) -> Iterator[Item]:

@@ -1,10 +1,9 @@
 """Results as files: a CSV of the results, and a ZIP of the pictures."""
 
-import csv
 import io
 import secrets
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from cachetools import LRUCache
 
 from likewise.search.rank import NotFoundError
 from likewise.serve.session import Session
+from likewise.utils.wording import csv_text
 
 MOST_FILES = 500
 MOST_BYTES = 2**30
@@ -65,19 +65,6 @@ class Exports:
             lines.append((place + 1, index.ids[row], path, session.labels[row], score, *fields.values()))
         names = [f"item {name}" if name in _HEAD else name for name in (columns.names if columns is not None else ())]
         return csv_text((*_HEAD, *names), lines)
-
-
-def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """A table as CSV; text that a spreadsheet would evaluate as a formula gets an apostrophe."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([_harmless(value) for value in line] for line in lines)
-    return buffer.getvalue()
-
-
-def _harmless(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _within_limits(paths: list[Path]) -> list[Path]:

@@ -3,13 +3,10 @@
 Which rows are in a set is an argument everywhere, with the probability of each where one is known.
 """
 
-import csv
 import difflib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +18,7 @@ from likewise.search.rank import mean_query, row_numbers
 from likewise.teach.feedback import Event
 from likewise.teach.teacher import Teacher
 from likewise.utils.files import StrPath, atomic_write
-
-_FORMULA = ("=", "+", "-", "@")
+from likewise.utils.wording import csv_text
 
 
 @dataclass(frozen=True)
@@ -173,16 +169,9 @@ def csv_of(index: BaseIndex, concept: Concept) -> str:
 
     The first two columns are what `--labels FILE` reads; a name that begins like a formula has a ' in front.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    known = concept.probabilities
-    writer.writerow(["path" if index.paths is not None else "id", "label", *([] if known is None else ["probability"])])
+    probabilities, lines = concept.probabilities, []
     for number, row in enumerate(concept.rows.tolist()):
         name = index.ids[row] if index.paths is None or index.paths[row] is None else escape(index.paths[row])
-        writer.writerow([_cell(name), _cell(concept.name), *([] if known is None else [f"{known[number]:.4f}"])])
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+        lines.append([name, concept.name, *([] if probabilities is None else [f"{probabilities[number]:.4f}"])])
+    head = ["path" if index.paths is not None else "id", "label", *([] if probabilities is None else ["probability"])]
+    return csv_text(head, lines)

@@ -23,6 +23,7 @@ from likewise.errors import LikewiseError
 from likewise.search.index import BaseIndex
 from likewise.search.items import ItemRef
 from likewise.utils.journal import Journal, Record
+from likewise.utils.wording import FORMULA, csv_text
 
 NAME = "marks.sqlite"  # in the folder of the index
 OUTSIDE = "query:"  # prefix of the name of a query that is not an item
@@ -264,21 +265,18 @@ def _reference(value: Any) -> Any:
 # CSV: for spreadsheets, and to teach another index that has the same items
 
 COLUMNS = ("time", "who", "kind", "query", "item", "right", "label")
-_FORMULA = ("=", "+", "-", "@")
 _RIGHT = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": None}
 
 
 def feedback_to_csv(events: Iterable[Event]) -> str:
     """One line per item of a label, and per query and item of a mark."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for event in events:
-        for query in event.queries or (None,):
-            for item in event.items:
-                cells = (event.time, event.who, event.kind, query, item, event.right, event.label)
-                writer.writerow([_cell(value) for value in cells])
-    return text.getvalue()
+    lines = (
+        [_cell(value) for value in (event.time, event.who, event.kind, query, item, event.right, event.label)]
+        for event in events
+        for query in event.queries or (None,)
+        for item in event.items
+    )
+    return csv_text(COLUMNS, lines)
 
 
 def feedback_from_csv(path: Path, index: BaseIndex) -> tuple[list[Event], int]:
@@ -310,7 +308,7 @@ def feedback_from_csv(path: Path, index: BaseIndex) -> tuple[list[Event], int]:
 
 
 def _uncell(cell: str) -> str:
-    return cell[1:] if cell.startswith(tuple(f"'{sign}" for sign in _FORMULA)) else cell
+    return cell[1:] if cell.startswith(tuple(f"'{sign}" for sign in FORMULA)) else cell
 
 
 def _cell(value: Any) -> Any:
@@ -318,6 +316,4 @@ def _cell(value: Any) -> Any:
         value = value.id
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str) and value[:1] in _FORMULA:
-        return "'" + value  # or a spreadsheet would take it for a formula
     return "" if value is None else value

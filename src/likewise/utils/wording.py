@@ -1,6 +1,8 @@
-"""Values, numbers and lists as text."""
+"""Values, numbers, lists and tables as text."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,3 +45,16 @@ def short(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadsheet evaluates
+
+
+def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]], *, guard: bool = True) -> str:
+    """A table as CSV; `guard` puts an apostrophe in front of text that a spreadsheet would evaluate as a formula."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for line in lines:
+        writer.writerow([f"'{v}" if guard and isinstance(v, str) and v.startswith(FORMULA) else v for v in line])
+    return text.getvalue()

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigvalsh
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from likewise.rows.table import is_missing
 from likewise.utils.arrays import dense
@@ -115,7 +117,7 @@ class _Figures:
         self.row_hashes = np.zeros(n, dtype=np.uint64)
         self.bad_columns = np.zeros(d, dtype=bool)
         self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
-        self.count, self.mean, self.scatter = 0, np.zeros(d), np.zeros(d)
+        self.count, self.variance, self._scaler = 0, np.zeros(d), StandardScaler()
         self.column_hashes = [blake2b(digest_size=8) for _ in range(d)]
         self.codes, self.k = codes, k
         self.by_class = 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE
@@ -135,19 +137,13 @@ class _Figures:
         self.row_hashes[where] = [_hash(row) for row in block]
         for digest, column in zip(self.column_hashes, np.ascontiguousarray(block.T), strict=True):
             digest.update(column)
-        self._spread(block)
-        if self.by_class:
-            self._spread_by_class(block, self.codes[where])
-
-    def _spread(self, block: np.ndarray) -> None:
-        """Means and scatter, merged by Chan's formula, which avoids cancellation."""
         self.low = np.minimum(self.low, block.min(axis=0))
         self.high = np.maximum(self.high, block.max(axis=0))
-        mean, total = block.mean(axis=0), self.count + len(block)
-        shift = mean - self.mean
-        self.scatter += ((block - mean) ** 2).sum(axis=0) + shift**2 * (self.count * len(block) / total)
-        self.mean += shift * (len(block) / total)
-        self.count = total
+        self._scaler.partial_fit(block)
+        self.count += len(block)
+        self.variance = self._scaler.var_
+        if self.by_class:
+            self._spread_by_class(block, self.codes[where])
 
     def _spread_by_class(self, block: np.ndarray, codes: np.ndarray) -> None:
         order = np.argsort(codes, kind="stable")
@@ -165,8 +161,7 @@ class _Figures:
         if not self.count:
             return
         self.low, self.high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-        self.mean = X.sum(axis=0) / self.count
-        self.scatter = np.maximum(X.multiply(X).sum(axis=0) - self.count * self.mean**2, 0.0)
+        self.variance = mean_variance_axis(X, axis=0)[1]
         by_column = X.tocsc()
         for column, digest in enumerate(self.column_hashes):
             digest.update(_stored(by_column, column))
@@ -182,11 +177,8 @@ class _Figures:
 
     def deviation_range(self) -> tuple[float, float]:
         """Smallest and largest deviation of the columns that vary."""
-        varied = self.scatter[~self.constant()] if self.count else np.zeros(0)
-        varied = varied[varied > 0]
-        if not len(varied):
-            return 0.0, 0.0
-        return float(np.sqrt(varied.min() / self.count)), float(np.sqrt(varied.max() / self.count))
+        varied = self.variance[~self.constant() & (self.variance > 0)]
+        return (float(np.sqrt(varied.min())), float(np.sqrt(varied.max()))) if len(varied) else (0.0, 0.0)
 
     def duplicate_columns(self) -> int:
         """Columns that repeat an earlier one; constant columns are counted elsewhere."""

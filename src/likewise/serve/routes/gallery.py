@@ -9,11 +9,12 @@ from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.duplicates import LOWEST, Duplicates
-from likewise.serve.exporting import Exports, csv_text, zipped
+from likewise.serve.exporting import Exports, zipped
 from likewise.serve.map import DEEPEST, GalleryMap
 from likewise.serve.routes.common import NO_STORE, CurrentSession, item_response, state
 from likewise.serve.schemas import ERRORS, LassoRequest, LassoResponse, MapResponse, MapTile
 from likewise.serve.teaching import MOST_LABELLED
+from likewise.utils.wording import csv_text
 
 # -- the map -----------------------------------------------------------------------------------------------------------
 
