@@ -26,7 +26,7 @@ from tests.pictures.conftest import picture  # noqa: E402
 from likewise.errors import LikewiseError  # noqa: E402
 from likewise.evaluate import mean_average_precision  # noqa: E402
 from likewise.pictures import EfficientNetLite0, efficientnet, load_extractor  # noqa: E402
-from likewise.utils.cached import cache_folder  # noqa: E402
+from likewise.utils.files import cache_folder  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import LikewiseError
-from likewise.rows.relevance import Relevance, assembled, places
+from likewise.rows.relevance import Relevance, SharedLabels, assembled, places
 
 
 def test_a_stored_zero_is_known_and_an_unstored_one_is_not():
@@ -169,3 +169,41 @@ def test_a_pair_has_one_entry_and_two_values_are_a_conflict():
     assert assembled(rows, columns, [1, 0, 0], (2, 2), conflicts="drop").nnz == 1
     with pytest.raises(LikewiseError, match=r"relevance has 1 conflicting pair: \(0, 1\) is 1 and 0"):
         assembled(rows, columns, [1, 0, 0], (2, 2))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Several labels per item, as tiles of targets
+
+
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6))
+def test_a_tile_is_that_of_the_sets_of_labels(n, c, seed):
+    Z = np.random.default_rng(seed).random((n, c)) < 0.4
+    Z[0, 0] = True
+    sets = [set(np.flatnonzero(row)) for row in Z]
+    shared = [[float(bool(a & b)) for b in sets] for a in sets]
+    jaccard = [[len(a & b) / len(a | b) if a | b else 0.0 for b in sets] for a in sets]
+    everything = slice(0, n), slice(0, n)
+    np.testing.assert_array_equal(SharedLabels(Z).tile(*everything).toarray(), shared)
+    np.testing.assert_allclose(SharedLabels(sp.csr_matrix(Z), "jaccard").tile(*everything).toarray(), jaccard)
+    part = SharedLabels(Z, "jaccard").tile(slice(n // 2, n), slice(0, n // 2 + 1)).toarray()
+    np.testing.assert_allclose(part, np.array(jaccard)[n // 2 :, : n // 2 + 1])
+
+
+def test_one_label_a_row_is_recognised():
+    assert SharedLabels([[0, 1], [1, 0], [0, 0]]).single().tolist() == [1, 0, -1]
+    assert SharedLabels([[1, 1], [1, 0]]).single() is None
+
+
+@pytest.mark.parametrize(
+    ("Z", "message"),
+    [
+        (np.array([[0, 2], [1, 0]]), "y is a matrix with the value 2: expected an indicator of zeros and ones"),
+        (np.zeros((3, 2)), "y is an indicator of zeros: no item has a label"),
+        (np.array([["a", "b"]]), "expected labels, or an indicator (n, c)"),
+    ],
+)
+def test_what_is_no_indicator_gets_a_sentence(Z, message):
+    with pytest.raises(LikewiseError, match=re.escape(message)):
+        SharedLabels(Z)
+    with pytest.raises(LikewiseError, match="grade='dice': expected 'jaccard' or None"):
+        SharedLabels([[1]], "dice")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import atomic_write, locked, sweep
+from likewise.utils.files import atomic_write, cached_bytes, cached_file, locked, sweep
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -87,3 +87,27 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
         locked(tmp_path / "file" / "store"),
     ):
         pass
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cached files: made again if damaged, and without a folder to store them in
+
+
+def test_a_file_is_made_once_and_again_only_if_damaged(tmp_path: Path) -> None:
+    made: list[bytes] = []
+
+    def make() -> bytes:
+        made.append(b"content")
+        return made[-1]
+
+    assert [cached_bytes("a.bin", make, tmp_path) for _ in range(3)] == [b"content"] * 3
+    assert len(made) == 1
+    (tmp_path / "a.bin").write_bytes(b"contend")
+    assert cached_file("a.bin", make, tmp_path) == tmp_path / "a.bin"
+    assert (len(made), (tmp_path / "a.bin").read_bytes()) == (2, b"content")
+
+
+def test_where_nothing_can_be_kept_there_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert cached_file("a.bin", lambda: b"content", tmp_path / "file") is None
+    assert cached_bytes("a.bin", lambda: b"content", tmp_path / "file") == b"content"

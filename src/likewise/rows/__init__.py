@@ -1,9 +1,8 @@
 """What comes in: tables in every format, feature stores, and files of labels, relevance and pairs."""
 
 from likewise.rows.reading import read_labels, read_table
-from likewise.rows.relevance import Relevance
+from likewise.rows.relevance import Relevance, SharedLabels
 from likewise.rows.relevance_files import read_relevance
-from likewise.rows.shared_labels import SharedLabels
 from likewise.rows.store import FeatureStore, Item
 from likewise.rows.table import Table
 

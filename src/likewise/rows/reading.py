@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.rows.arrays import read_npy, read_npz, read_parquet
+from likewise.rows.arrays import read_npy, read_npz
 from likewise.rows.npy import mapped
+from likewise.rows.parquet import read_parquet
 from likewise.rows.store import FeatureStore, is_store, read_rows
 from likewise.rows.table import Table, check_width, checked_rows, named_column, tidy_labels
 from likewise.rows.text import CsvOptions, opened, read_csv, rows_of

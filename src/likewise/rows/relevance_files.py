@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import LikewiseError
-from likewise.rows.arrays import parquet_frame
 from likewise.rows.npy import explained
+from likewise.rows.parquet import parquet_frame
 from likewise.rows.relevance import Relevance
 from likewise.rows.text import is_number, opened, rows_of
 

@@ -1,6 +1,6 @@
-"""Files that are either old or new, never in between; and folders with one writer at a time."""
+"""Files that are either old or new, never in between; folders with one writer at a time; cached files."""
 
-import json
+import hashlib
 import os
 import re
 import shutil
@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -20,7 +20,7 @@ _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp", re.DOTALL)  # as mkstemp n
 
 
 def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None], mode: int | None = None) -> Path:
-    """Write `content` (bytes, or a function that writes to a file) beside `path`, sync it, then rename it there.
+    """Write `content` (bytes, or a function that writes to a file) next to `path`, sync it, then rename it there.
 
     `mode` is what the file permits; by default what the system gives to a new one.
     """
@@ -34,7 +34,10 @@ def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None], mod
             file.write(content) if isinstance(content, bytes) else content(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask() if mode is None else mode)
+        if mode is None:
+            os.umask(umask := os.umask(0))
+            mode = 0o666 & ~umask
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
         with suppress(OSError):  # makes the rename itself durable, where the system allows it
             sync(path.parent)
@@ -47,7 +50,7 @@ def atomic_write(path: StrPath, content: bytes | Callable[[BinaryIO], None], mod
 
 
 def sweep(paths: Iterable[Path]) -> None:
-    """Delete what `atomic_write` left beside these files if its process was killed; each folder is listed once."""
+    """Delete what `atomic_write` left next to these files if its process was killed; each folder is listed once."""
     folders: dict[Path, set[str]] = {}
     for path in paths:
         folders.setdefault(path.parent, set()).add(path.name)
@@ -65,20 +68,6 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LikewiseError(f"cannot create the folder {path}: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def parsed_json(line: bytes) -> Any:
-    """A line of JSON, or None if it is damaged."""
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def append_synced(path: Path, data: bytes) -> None:
@@ -136,3 +125,41 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files that are made once and stored in the user's cache folder, each next to its checksum
+
+
+def cache_folder() -> Path:
+    """Folder of cached files: $LIKEWISE_CACHE, or `likewise` in the cache folder of the user."""
+    folder = os.environ.get("LIKEWISE_CACHE")
+    return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "likewise"
+
+
+def cached_file(name: str, make: Callable[[], bytes], folder: Path | None = None) -> Path | None:
+    """The file of that name with a matching checksum, made if need be; None if the folder cannot be written."""
+    file = (folder or cache_folder()) / name
+    checksum = file.with_suffix(".sha256")
+    with suppress(OSError, UnicodeDecodeError), open(file, "rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() == checksum.read_text().strip():
+            return file
+    data = make()
+    with suppress(OSError, LikewiseError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, data)
+        atomic_write(checksum, hashlib.sha256(data).hexdigest().encode() + b"\n")
+        return file
+    return None
+
+
+def cached_bytes(name: str, make: Callable[[], bytes], folder: Path | None = None) -> bytes:
+    """The content of `cached_file`; where it cannot be stored, it is made again next time."""
+    results: list[bytes] = []
+
+    def once() -> bytes:
+        results.append(make())
+        return results[0]
+
+    file = cached_file(name, once, folder)
+    return results[0] if results or file is None else file.read_bytes()

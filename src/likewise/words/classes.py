@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from likewise.errors import LikewiseError
-from likewise.utils.cached import cached_bytes
+from likewise.utils.files import cached_bytes
 from likewise.words.base import TextSide, tidy
 from likewise.words.sentences import VERSION, encoder
 

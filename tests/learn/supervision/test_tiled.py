@@ -12,7 +12,7 @@ from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.supervision import tiled as tiled_pairs
 from likewise.learn.supervision.pairs import intervals
 from likewise.learn.supervision.tiled import LabelClamp, StoredClamp, TiledPairs
-from likewise.rows.shared_labels import SharedLabels
+from likewise.rows.relevance import SharedLabels
 
 
 @given(SIZES, st.sampled_from(["binary", "graded"]), st.booleans(), st.booleans(), st.booleans())

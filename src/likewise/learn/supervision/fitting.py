@@ -17,8 +17,7 @@ from likewise.learn.maths.labels import LabelTarget, generator
 from likewise.learn.maths.solvers import Solution
 from likewise.learn.supervision.learning import PairOptions, Prepared, learn, learn_from_prior
 from likewise.learn.supervision.reading import Supervision, read_supervision
-from likewise.rows.relevance import Relevance
-from likewise.rows.shared_labels import SharedLabels
+from likewise.rows.relevance import Relevance, SharedLabels
 from likewise.utils.arrays import dense, to_host
 
 

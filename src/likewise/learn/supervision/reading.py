@@ -14,8 +14,7 @@ from likewise.learn.maths.labels import LabelTarget, check_weights, encode_label
 from likewise.learn.supervision.pairs import KnownPairs, intervals
 from likewise.learn.supervision.regression import Pairs
 from likewise.learn.supervision.tiled import LabelClamp, StoredClamp, TileClamp, TiledPairs
-from likewise.rows.relevance import Relevance
-from likewise.rows.shared_labels import SharedLabels
+from likewise.rows.relevance import Relevance, SharedLabels
 from likewise.utils.arrays import check_magnitude
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_sample_weight, validate_data
 

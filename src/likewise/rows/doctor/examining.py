@@ -1,7 +1,7 @@
 """Find problems in the data, the most severe first."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.rows.doctor.choosing import MANY_BYTES, Line, lines_for
 from likewise.rows.doctor.survey import Survey, survey
 
 Severity = Literal["serious", "warning", "note"]
@@ -18,10 +17,31 @@ Problem = tuple[str, Severity, str]  # code, severity, and what it is
 # What each problem does to a model and what to do about it, by code; in the order of findings of one severity.
 _ADVICE = tomllib.loads((Path(__file__).parent / "advice.toml").read_text("utf-8"))
 
+MANY_BYTES = 1 << 30  # of dense float32 rows: the memory limit of a fit
 _NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
 _COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
 _CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
 _IMBALANCE = 20.0  # largest over smallest class
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of docs/choosing.md: what someone has, what to use, and when not to."""
+
+    number: int
+    have: str
+    use: str
+    unless: str
+
+
+def lines_for(facts: Set[str]) -> list[Line]:
+    """The lines that any of the facts makes worth reading; facts are codes of findings and words of choosing.toml."""
+    stored = tomllib.loads((Path(__file__).parent / "choosing.toml").read_text("utf-8"))["line"]
+    return [
+        Line(number, line["have"], line["use"], line["not"])
+        for number, line in enumerate(stored, 1)
+        if facts & set(line["when"])
+    ]
 
 
 @dataclass(frozen=True)
