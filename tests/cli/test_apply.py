@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """Pictures in two folders and their index beside them."""
+    """Pictures in two folders and their index next to them."""
     for name in ("cats", "dogs"):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for number in range(5):

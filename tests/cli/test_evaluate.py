@@ -1,4 +1,4 @@
-"""`likewise evaluate`: the figures are those of the library, with raw cosine beside them."""
+"""`likewise evaluate`: the figures are those of the library, next to those of raw cosine."""
 
 from __future__ import annotations
 

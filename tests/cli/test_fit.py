@@ -107,7 +107,7 @@ def test_the_recommended_method_is_the_default_and_tells_what_it_chose(run: Any,
     summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", "--kernel", "linear", "--posterior")
     assert summary["method"] == "anchored"
     assert summary["setting"]["temperature"] > 0
-    assert load(tmp_path / "m").class_means_.shape[0] == 10  # one probability per class, the raw part beside them
+    assert load(tmp_path / "m").class_means_.shape[0] == 10  # one probability per class, and the raw part appended
 
 
 def test_people_are_told_what_was_chosen_in_words_too(run: Any, files: Path, tmp_path: Path) -> None:

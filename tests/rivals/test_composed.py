@@ -1,4 +1,4 @@
-"""The baselines behind a kernel, and with their input beside them."""
+"""The baselines behind a kernel, and with their input appended."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def apply(
 
     --at-most-wrong 10% adds the pictures without a label that belong to it too, as far as no more of them are wrong on
     average. It needs a calibrated index: one that was fitted by labels, or taught with at least 8 right and 8 wrong
-    marks. The least sure are listed; those that were marked wrong on the page, or have another label, never come.
+    marks. The least sure are listed; those that were marked wrong on the page, or have another label, are left out.
 
     --xmp adds the label to the sidecar of each picture ([bold]photo.jpg.xmp[/bold], or an existing
     [bold]photo.xmp[/bold]), where digiKam, darktable, Immich and PhotoPrism read it. Pictures are never changed, and of

@@ -70,7 +70,7 @@ def index(
     gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
     only once the new one is complete.
 
-    Of a .csv or .parquet file, the column id (or --id) holds the ids, and all columns that are no features are kept as
+    Of a .csv or .parquet file, the column id (or --id) holds the ids, and the columns that are not features are kept as
     metadata: likewise search --where and the page filter by them, and the page shows them.
 
     A gallery in a folder of features or a .npy file may be larger than memory: it is read in blocks, and only the

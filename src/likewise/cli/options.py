@@ -37,7 +37,7 @@ FeatureName = Annotated[
 IdColumn = Annotated[str | None, Option("--id", metavar="COLUMN", help="Column of the ids. [dim]Default: id.[/]")]
 MetadataColumns = Annotated[
     str | None,
-    Option("--metadata", metavar="A,B,…", help="Columns of numbers that are no features; text never is one."),
+    Option("--metadata", metavar="A,B,…", help="Numeric columns that are metadata; text columns always are."),
 ]
 Where = Annotated[
     str | None, Option("--where", metavar="CONDITION", help="Only items that pass, such as 'price < 20'.")

@@ -51,8 +51,10 @@ def search(
         list[str] | None, Option(metavar="NUMBERS", help="Search by raw features, such as [0.1, 0.5, …].")
     ] = None,
     where: Where = None,
-    but: Annotated[list[str] | None, Option(metavar="WORDS", help="Words that shall fit too.")] = None,
-    not_: Annotated[list[str] | None, Option("--not", metavar="WORDS", help="Words that shall not fit.")] = None,
+    but: Annotated[list[str] | None, Option(metavar="WORDS", help="Words that results should match too.")] = None,
+    not_: Annotated[
+        list[str] | None, Option("--not", metavar="WORDS", help="Words that results should not match.")
+    ] = None,
     weight: Annotated[float, Option(metavar="W", help="Weight of words against a picture.")] = 1.0,
     text: TextModel = None,
     tokenizer: TokenizerFile = None,
@@ -74,13 +76,13 @@ def search(
     [...], is null, contains, startswith, endswith, and, or, not. A column name that is not a plain word is put in
     backticks.
 
-    What is no file is words: likewise search photos.index "a dog on a beach" (extra words; features of
+    An argument that is not a file is words: likewise search photos.index "a dog on a beach" (extra words; features of
     efficientnet-lite0, or --text onnx:FILE with --tokenizer FILE, the text tower of the features' model). --but and
     --not add words to a query, a picture's too. An item that has the words in its label or file name comes first.
 
     Where the model was calibrated, each result says how likely it matches. --at-most-wrong 10% keeps the share of wrong
     results below 10 % on average over queries of the classes it learned from, and shows none rather than guess. A
-    picture unlike everything the model learned from is said to be.
+    picture unlike everything the model learned from is reported as such.
 
     [bold]Examples[/bold]
 
@@ -304,7 +306,7 @@ def _metadata_columns(index: Any) -> list[str]:
 
 
 def _percent(probability: float) -> str:
-    """No result is said to be certain."""
+    """No result is called certain."""
     return "> 99 %" if probability > 0.995 else "< 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
 
 

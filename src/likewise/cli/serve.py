@@ -46,7 +46,7 @@ def serve(
     allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
     proxy: Annotated[
         list[str] | None,
-        Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are believed."),
+        Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are trusted."),
     ] = None,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
     log_level: Annotated[
@@ -89,7 +89,7 @@ def serve(
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
     shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
     settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown)
-    listening(host, port).close()  # a port in use is said before minutes of work
+    listening(host, port).close()  # a port in use is reported before minutes of work
     index = _index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):
         loaded = open_index(index, root)

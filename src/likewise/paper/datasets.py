@@ -77,7 +77,7 @@ def _features(name: str, path: Path | None, work: Path | None, extractor: str) -
     """A feature store, any table, or a folder of pictures with one folder per class."""
     if path is None:
         raise LikewiseError(f"{name} needs PATH: a folder of pictures, one folder per class, or a feature store")
-    if path.is_dir() and not any(path.glob("*.npy")):
+    if path.is_dir() and not is_store(path) and not any(path.glob("*.npy")):
         path = _extracted(path, work or Path(), extractor)
     return _store(name, path) if is_store(path) else _table(name, path)[0]
 
@@ -95,8 +95,8 @@ def _extracted(folder: Path, work: Path, extractor: str) -> Path:
 def _store(name: str, path: Path) -> Dataset:
     store = FeatureStore.open(path)
     dataset, names = _table(name, path)
-    made = store.meta.get("extractor", {}).get("name")
-    facts = {} if made is None else {"features": str(made)}
+    extractor = store.meta.get("extractor", {}).get("name")
+    facts = {} if extractor is None else {"features": str(extractor)}
     if store.root is None or not store.image_path(0).is_file():
         return replace(dataset, facts=facts)
     place = {item: row for row, item in enumerate(store.paths)}  # rows without a label are not in the data set

@@ -91,8 +91,8 @@ def method(name: str, settings: ProtocolSettings, budget: TrainingBudget) -> Met
         case "FRML":
             return replace(_spec(name, kind, n_iter=budget.frml_steps, **rank), light={"n_iter": 20, "step": 0.1})
         case "LMNN":
-            given = {"n_rounds": budget.lmnn_rounds, "grid_k": budget.lmnn_neighbours, **rank}
-            return replace(_spec(name, kind, **given), light={"n_rounds": 1, "n_iter": 2, "k": 3, "mu": 0.5})
+            parameters = {"n_rounds": budget.lmnn_rounds, "grid_k": budget.lmnn_neighbours, **rank}
+            return replace(_spec(name, kind, **parameters), light={"n_rounds": 1, "n_iter": 2, "k": 3, "mu": 0.5})
     return _spec(name, kind)
 
 

@@ -112,9 +112,9 @@ def prepare(
     return PaperRun(protocol, names, number, journal, experiments)
 
 
-def _settings(name: str, quick: bool, given: dict[str, Any]) -> ProtocolSettings:
+def _settings(name: str, quick: bool, settings: dict[str, Any]) -> ProtocolSettings:
     fields = {**_DATA_SETTINGS.get(name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
-    fields |= {key: value for key, value in given.items() if value is not None}
+    fields |= {key: value for key, value in settings.items() if value is not None}
     if fields.get("components") == 0:
         fields["components"] = None
     return replace(ProtocolSettings(quick=quick), **fields)
@@ -169,14 +169,11 @@ def _tasks(run: PaperRun, experiment: str) -> Iterable[Task]:
     return getattr(import_module(f"likewise.paper.{module}"), f"{prefix}tasks")(run)
 
 
-def _section(run: PaperRun, experiment: str) -> list[Block]:
-    module, prefix = _MODULES[experiment]
-    return getattr(import_module(f"likewise.paper.{module}"), f"{prefix}section")(run)
-
-
 def write_report(run: PaperRun) -> dict[str, Path]:
     """Write all results of the journal to `report.md` and `report.html`, with pictures; the files by name."""
-    blocks = [block for name in EXPERIMENTS for block in _section(run, name)]
+    blocks: list[Block] = []
+    for module, prefix in _MODULES.values():
+        blocks += getattr(import_module(f"likewise.paper.{module}"), f"{prefix}section")(run)
     blocks += [Heading("Protocol"), *map(Text, describe(run.protocol))]
     blocks += [Code("\n".join(run.journal.commands)), Facts(_facts(run))]
     title = f"The experiments of the paper on {run.data.name}"

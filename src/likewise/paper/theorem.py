@@ -88,14 +88,14 @@ def factor(eps: float) -> float:
     return first + 2 * (1 + eps) ** 1.5 * (eps / np.sqrt(1 - eps) + np.sqrt(2 * eps))
 
 
-def asked_size(rank: int, eps: float = EPSILON, delta: float = DELTA) -> int:
+def asked_size(rank: int, eps: float = EPSILON) -> int:
     """The m that the theorem requires: (r_D + 1) log(48 r_D / δ) / (c ε²)."""
-    return int(np.ceil((rank + 1) * np.log(48 * rank / delta) / (CONSTANT * eps**2)))
+    return int(np.ceil((rank + 1) * np.log(48 * rank / DELTA) / (CONSTANT * eps**2)))
 
 
-def epsilon(m: float, rank: int, delta: float = DELTA) -> float:
+def epsilon(m: float, rank: int) -> float:
     """The ε that corresponds to m."""
-    return float(np.sqrt((rank + 1) * np.log(48 * rank / delta) / (CONSTANT * m)))
+    return float(np.sqrt((rank + 1) * np.log(48 * rank / DELTA) / (CONSTANT * m)))
 
 
 def deviations(problem: LabelRegression, m: int, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -134,8 +134,8 @@ def smallest_size(problem: LabelRegression, bound: float, draws: int, rng: np.ra
     held = 1.0
     while high - low > max(1, low // 200):  # to half a per cent
         middle = (low + high) // 2
-        kept = share(middle)
-        low, high, held = (low, middle, kept) if kept >= 1 - DELTA else (middle, high, held)
+        share_within = share(middle)
+        low, high, held = (low, middle, share_within) if share_within >= 1 - DELTA else (middle, high, held)
     return high, held
 
 
@@ -147,9 +147,9 @@ def slope(places: np.ndarray, values: np.ndarray, rank: int) -> float:
 
 def places(rank: int, points: int) -> list[int]:
     """m from just above the rank to four times the m of the theorem, which is among them."""
-    asked = asked_size(rank)
-    below = np.geomspace(1.1 * rank + 2, asked, 2 * points).astype(int).tolist()
-    return [*below[:-1], asked, 2 * asked, 4 * asked]
+    required = asked_size(rank)
+    below = np.geomspace(1.1 * rank + 2, required, 2 * points).astype(int).tolist()
+    return [*below[:-1], required, 2 * required, 4 * required]
 
 
 def tasks(run: PaperRun) -> Iterator[Task]:
@@ -301,10 +301,10 @@ def _smallest(run: PaperRun, rank: int) -> list[str]:
 
 def _lemma(run: PaperRun, cells: list[Cell]) -> str:
     n = run.protocol.n_train
-    asked = (n - 1) * np.log(n / DELTA) / (EPSILON**2 / 3)
+    least = (n - 1) * np.log(n / DELTA) / (EPSILON**2 / 3)
     shown = ", ".join(f"{cell.values['value']:.3g} at m = {float(cell.at):,.0f}" for cell in cells)
     return (
-        f"The lemma requires m ≥ (n - 1) log(n / δ) / (c ε²) sampled rows, c = 1/3: {asked:,.0f} of n = {n:,} for ε = "
+        f"The lemma requires m ≥ (n - 1) log(n / δ) / (c ε²) sampled rows, c = 1/3: {least:,.0f} of n = {n:,} for ε = "
         f"{EPSILON:g} and δ = {DELTA:g}. This is more than n for any ε ≤ 1, so it says nothing about a sample smaller "
         "than the data: it is vacuous. It could not say more: a row that is not drawn has a zero in SSᵀ, so "
         f"‖SSᵀ - I‖₂ ≥ 1 for all m < n. The smallest of {run.budget.draws} draws was {shown}. Sampling works for "

@@ -87,7 +87,9 @@ def spectrum(R: np.ndarray, extra: np.ndarray | None = None) -> Spectrum:
     n, d = R.shape
     basis = None
     if n < d:
-        basis = _row_space(R if extra is None else np.vstack([R, extra]))
+        rows = R if extra is None else np.vstack([R, extra])
+        _, s, Vt = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
+        basis = Vt[s > s[0] * np.finfo(np.float32).eps].T if s[0] > 0 else Vt[:1].T
         R = R @ basis
     values, vectors = eigh((R.T @ R).astype(np.float64) / n, driver="evd")  # twice as fast as the default
     vectors = vectors if basis is None else basis @ vectors
@@ -99,12 +101,6 @@ def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
     values, V = leading_directions(X, None, r)
     V = V[:, : max(1, int(np.sum(values > values[0] * np.finfo(np.float32).eps)))]
     return np.ascontiguousarray((V * fixed_signs(V)).T, dtype=X.dtype)
-
-
-def _row_space(R: np.ndarray) -> np.ndarray:
-    """An orthonormal basis (d, q) of the rows of R."""
-    _, s, Vt = np.linalg.svd(R.astype(np.float64), full_matrices=False)
-    return Vt[s > s[0] * np.finfo(np.float32).eps].T if s[0] > 0 else Vt[:1].T
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -288,7 +284,7 @@ class RidgeOneHot(SearchedLinear):
 
 @dataclass(frozen=True)
 class _RidgeProblem:
-    """What the regression needs of the data, for any ridge."""
+    """Sums over the data that solve the regression for any ridge."""
 
     mean: np.ndarray
     priors: np.ndarray

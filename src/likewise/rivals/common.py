@@ -113,7 +113,7 @@ class Baseline(SimilarityModel):
         return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
     def _values(self, name: str) -> list[Any]:
-        """The value that was given, or the grid if that is "auto"."""
+        """The value of the parameter, or its grid if it is "auto"."""
         value, grid = getattr(self, name), self._grids[name]
         if not isinstance(value, str) or value != "auto":
             return [value]
@@ -221,7 +221,7 @@ def batches(rows: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[n
 
 
 def remembering(function: Callable[[Any], np.ndarray]) -> Callable[[Any], np.ndarray]:
-    """The same, but the result for the last argument is kept: settings that share features rank the same rows."""
+    """A function that caches the result for its last argument: settings that share features rank the same rows."""
     last: list[Any] = [None, None]
 
     def call(X: Any) -> np.ndarray:

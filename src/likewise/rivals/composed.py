@@ -78,8 +78,11 @@ class Kernelised(Baseline):
         return self
 
     def _kernel(self, rows: np.ndarray, width: float) -> tuple[Features, np.ndarray]:
+        """Kernel features and a whitener K^(−½) of the landmarks' kernel matrix K, in its eigenbasis."""
         features = drawn_kernel(rows, width, self.n_landmarks, self.random_state)
-        return features, _whitener(features).astype(rows.dtype)
+        values, vectors = scipy.linalg.eigh(features.metric(), driver="evd", overwrite_a=True, check_finite=False)
+        large = values > 1e-5  # the metric has 1e-6 on its diagonal against rounding
+        return features, (vectors[:, large] / np.sqrt(values[large])).astype(rows.dtype)
 
     def _settings(self) -> list[Params]:
         settings = self._base()._settings()
@@ -123,13 +126,6 @@ class Kernelised(Baseline):
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         features = graph.kernel(self._onnx_rows(graph, rows), self.landmarks_, self.gamma_)
         return self.base_._write_onnx(graph, graph.mapped(features, self.whitener_))
-
-
-def _whitener(features: Features) -> np.ndarray:
-    """K^(−½) in the eigenbasis of the landmarks' kernel matrix K, so that features @ it has K's inner products."""
-    values, vectors = scipy.linalg.eigh(features.metric(), driver="evd", overwrite_a=True, check_finite=False)
-    large = values > 1e-5  # the metric has 1e-6 on its diagonal against rounding
-    return vectors[:, large] / np.sqrt(values[large])
 
 
 @estimator
@@ -197,7 +193,9 @@ class WithInput(Baseline):
         x = self._onnx_rows(graph, rows)
         z = graph.unit(graph.plus(graph.mapped(x, self.components_.T), -self.offset_))
         x = graph.unit(graph.plus(x, -self.mean_))
-        return 2 * (graph.beside([graph.times(z, np.sqrt(1 - self.weight_)), graph.times(x, np.sqrt(self.weight_))]),)
+        return 2 * (
+            graph.concatenated([graph.times(z, np.sqrt(1 - self.weight_)), graph.times(x, np.sqrt(self.weight_))]),
+        )
 
 
 def _appended(Z: np.ndarray, rows: np.ndarray, weight: float) -> np.ndarray:

@@ -79,7 +79,12 @@ class OASIS(Baseline):
         rows = self._rows(X).astype(np.float32)
         self.C_ = float(self._best(self._pilot, rows, codes)["C"])
         W = self._learn(rows, codes, self.C_, self.n_steps)
-        self.W_ = _finish(W, self.symmetrize or self.psd, self.psd)
+        if self.symmetrize or self.psd:
+            W = (W + W.T) / 2
+        if self.psd:
+            values, vectors = np.linalg.eigh(W.astype(np.float64))
+            W = ((vectors * np.maximum(values, 0)) @ vectors.T).astype(W.dtype)
+        self.W_ = W
         return self
 
     def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
@@ -168,12 +173,3 @@ def take_steps(W: np.ndarray, P: np.ndarray, Z: np.ndarray, C: float) -> None:
                 step = tau * p[a]
                 for b in range(len(z)):
                     W[a, b] += step * z[b]
-
-
-def _finish(W: np.ndarray, symmetrize: bool, psd: bool) -> np.ndarray:
-    if symmetrize:
-        W = (W + W.T) / 2
-    if psd:
-        values, vectors = np.linalg.eigh(W.astype(np.float64))
-        W = ((vectors * np.maximum(values, 0)) @ vectors.T).astype(W.dtype)
-    return W

@@ -43,7 +43,6 @@ class _Posterior(Baseline):
     temperature_: float
     landmarks_: np.ndarray | None = None
     gamma_: float = 0.0
-    mean_: np.ndarray | None = None  # in files of logistic regressions whose intercept is for centred rows
 
     @finite_fit
     def fit(self, X: Any, y: Any) -> Self:
@@ -71,16 +70,15 @@ class _Posterior(Baseline):
 
         return candidate
 
-    def _bias(self) -> np.ndarray:
-        return self.intercept_ if self.mean_ is None else self.intercept_ - self.components_ @ self.mean_
-
     def _gallery_side(self, X: Any) -> np.ndarray:
         features = Features(self.landmarks_, self.gamma_)(self._rows(X))
-        return posterior(project(features, self.components_) + self._bias().astype(features.dtype), self.temperature_)
+        return posterior(
+            project(features, self.components_) + self.intercept_.astype(features.dtype), self.temperature_
+        )
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         features = graph.kernel(self._onnx_rows(graph, rows), self.landmarks_, self.gamma_)
-        scores = graph.plus(graph.mapped(features, self.components_.T), self._bias())
+        scores = graph.plus(graph.mapped(features, self.components_.T), self.intercept_)
         return 2 * (graph.posterior(scores, self.temperature_),)
 
 

@@ -152,7 +152,7 @@ class Taught(SimilarityModel):
         above = graph.node("Relu", [graph.plus(f, -self.threshold_)])
         below = graph.node("Relu", [graph.plus(graph.times(f, -1.0), -self.threshold_)])
         f = graph.times(graph.node("Sub", [above, below]), np.sqrt(self.scale_) * self.weight_ / (1 - self.threshold_))
-        query, gallery = graph.beside([query, f]), graph.beside([gallery, f])
+        query, gallery = graph.concatenated([query, f]), graph.concatenated([gallery, f])
         return (graph.unit(query), graph.unit(gallery)) if self.cosine_ else (query, gallery)
 
 

@@ -66,7 +66,7 @@ class Graph:
         """sign(x) √|x| of every entry."""
         return self.node("Mul", [self.node("Sign", [x]), self.node("Sqrt", [self.node("Abs", [x])])])
 
-    def beside(self, parts: list[str]) -> str:
+    def concatenated(self, parts: list[str]) -> str:
         """The parts side by side, as columns of one matrix."""
         return self.node("Concat", parts, axis=1) if len(parts) > 1 else parts[0]
 
@@ -96,8 +96,8 @@ class Graph:
         if metric != "distance":
             return 2 * (self.unit(z),)
         squares = self.squares(z)
-        query = self.beside([self.times(z, 2.0), self.times(squares, -1.0), self.filled(z, -1.0)])
-        return query, self.beside([z, self.filled(z, 1.0), squares])
+        query = self.concatenated([self.times(z, 2.0), self.times(squares, -1.0), self.filled(z, -1.0)])
+        return query, self.concatenated([z, self.filled(z, 1.0), squares])
 
 
 def onnx_file(write: Callable[[Graph, str], tuple[str, str]], n_columns: int, dtype: type = np.float32) -> bytes:

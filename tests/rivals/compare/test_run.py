@@ -134,9 +134,9 @@ def test_a_table_does_not_depend_on_whether_there_is_another(
 
 
 def test_settings_chosen_are_told_those_behind_a_kernel_too(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    told = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False).seen
-    assert told
-    settings = {outcome.name: outcome.runs[0].setting for outcome in told.outcomes}
+    standing = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False).seen
+    assert standing
+    settings = {outcome.name: outcome.runs[0].setting for outcome in standing.outcomes}
     assert set(settings["nystroem-ridge"]) == {"width", "alpha"}
     assert {"ridge", "adaptation"} <= set(settings["anchored-linear"])
 
@@ -145,17 +145,17 @@ def test_cosines_are_ranked_with_neighbours_in_a_block_of_their_own(
     rows: tuple[np.ndarray, np.ndarray], found: Comparison
 ) -> None:
     X, y = rows
-    told = likewise.compare(X, y, methods=["cosine", "slr-fixed", "lda-posterior"], unseen=False).seen
-    assert told
-    assert told.with_neighbours
-    assert [outcome.name for outcome in told.with_neighbours.outcomes] == ["cosine"]
+    standing = likewise.compare(X, y, methods=["cosine", "slr-fixed", "lda-posterior"], unseen=False).seen
+    assert standing
+    assert standing.with_neighbours
+    assert [outcome.name for outcome in standing.with_neighbours.outcomes] == ["cosine"]
     part = row_part(y, 0.3, np.random.default_rng([0, 1]))
     Z = smoothed(Cosine().fit(X).transform(X[part.test]), 10)
     expected = evaluate(Z, Z, y[part.test]).mean_average_precision
-    assert told.with_neighbours.outcomes[0].mean_average_precision == pytest.approx(expected)
+    assert standing.with_neighbours.outcomes[0].mean_average_precision == pytest.approx(expected)
     for words in (str(found), found.to_html()):
         assert "With neighbours: every cosine" in words
-    assert told.to_dict()["with_neighbours"]["methods"][0]["method"] == "cosine"
+    assert standing.to_dict()["with_neighbours"]["methods"][0]["method"] == "cosine"
 
 
 def test_rows_are_told_as_they_finish_the_cheap_ones_first(
@@ -163,12 +163,12 @@ def test_rows_are_told_as_they_finish_the_cheap_ones_first(
 ) -> None:
     likewise.compare(*rows, methods=["anchored-linear", "nca", "cosine"], small=50, verbose=1)
     out, err = capsys.readouterr()
-    told = [line for line in err.splitlines() if line.endswith(" left)")]
+    lines = [line for line in err.splitlines() if line.endswith(" left)")]
     assert out == ""
-    assert [line.split()[0] for line in told] == ["NCA", "cosine", "cosine", "SimilarityLearner"]
-    assert "not run: " in told[0]
-    assert "mAP" in told[1]
-    assert told[-1].endswith("(about 0 s left)")
+    assert [line.split()[0] for line in lines] == ["NCA", "cosine", "cosine", "SimilarityLearner"]
+    assert "not run: " in lines[0]
+    assert "mAP" in lines[1]
+    assert lines[-1].endswith("(about 0 s left)")
 
 
 def test_a_time_is_told_in_seconds_or_minutes() -> None:

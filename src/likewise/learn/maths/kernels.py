@@ -67,7 +67,7 @@ class Scaling:
         if self.shift is None:
             return graph.unit(rows)
         standardised = graph.times(graph.plus(rows, -self.shift), self.factor)
-        return graph.unit(graph.beside([standardised, graph.filled(rows, 1.0)]))
+        return graph.unit(graph.concatenated([standardised, graph.filled(rows, 1.0)]))
 
 
 def signed_roots(X: Any) -> Any:

@@ -183,7 +183,7 @@ class OutputHead:
             parts.append(graph.times(centred(), self.input_weight * self.scale / self.input_scale))
         if self.bias:
             parts.append(graph.filled(z, self.bias * self.scale))
-        z = graph.unit(graph.beside(parts))
+        z = graph.unit(graph.concatenated(parts))
         if self.means is not None:
             means = np.asarray(self.means, np.float64)
             scores = graph.plus(graph.mapped(z, means.T), -np.einsum("ij,ij->i", means, means) / 2)
@@ -192,7 +192,7 @@ class OutputHead:
             return z
         x = centred() if self.directions is None else graph.mapped(centred(), self.directions)
         learned, raw = np.sqrt([1 / (1 + self.raw_weight), self.raw_weight / (1 + self.raw_weight)])
-        return graph.beside([graph.times(z, learned), graph.times(graph.unit(x), raw)])
+        return graph.concatenated([graph.times(z, learned), graph.times(graph.unit(x), raw)])
 
 
 @dataclass(frozen=True)

@@ -92,13 +92,20 @@ def compare(
     draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
     remarks: list[str] = []
     X, codes, labels = _rows(X, y, max_rows, draw, remarks)
-    own = own_methods(models or {})
+    user_methods = own_methods(models or {})
     job = _Job(X, codes, labels, small, int(random_state), keep_models)
     if seen:
-        job.plan("seen", [*select(seen_methods(), methods), *own], splits, lambda: row_part(codes, test_size, by_row))
+        job.plan(
+            "seen",
+            [*select(seen_methods(), methods), *user_methods],
+            splits,
+            lambda: row_part(codes, test_size, by_row),
+        )
     obstacle = class_obstacle(codes)
     if unseen and obstacle is None:
-        job.plan("unseen", [*select(unseen_methods(), methods), *own], splits, lambda: class_part(codes, by_class))
+        job.plan(
+            "unseen", [*select(unseen_methods(), methods), *user_methods], splits, lambda: class_part(codes, by_class)
+        )
     elif unseen:
         remarks.append(obstacle or "")
     if not job.tables:
