@@ -97,12 +97,12 @@ class Decoders:
 
     def close(self) -> None:
         """End the processes; requests that are waiting for them raise `DecodersClosedError`."""
-        with self._starting:
+        with self._starting:  # a second caller waits until the processes have ended
             self._closed = True
+            for future in list(self._pending):
+                future.cancel()
             pool, self._pool = self._pool, None
-        for future in list(self._pending):
-            future.cancel()
-        _end(pool)
+            _end(pool)
         self._folder.cleanup()
 
     def __enter__(self) -> Self:
