@@ -146,7 +146,9 @@ class SimilarityLearner(SimilarityModel):
         rows = self._open_rows(X, y, sample_weight, width)
         self.classes_, rng = rows.classes, generator(self.random_state)
         unit = UnitRows(rows.engine, scaling_of(rows.engine, space.first_scaling), width)
-        factory = RegressionFactory(self._few_landmarks(settings), **sizes, memory=rows.memory_limit)
+        anchored = not self.unseen_classes and Setting(**settings).is_anchored
+        few = ANCHORED_LANDMARKS if anchored and self.n_landmarks is None else self.n_landmarks  # None: full resolution
+        factory = RegressionFactory(few, **sizes, memory=rows.memory_limit)
         saved = None
         if rows.checkpoint is not None:
             saved = AnchoredCheckpoint(rows.checkpoint, facts_of(self, rows.engine, rng), unit.mean)
@@ -176,11 +178,6 @@ class SimilarityLearner(SimilarityModel):
         if self.scaling == "standard" and sp.issparse(X_held):
             raise LikewiseError("X is sparse, and scaling='standard' would make it dense: pass 'unit', or dense rows")
         return opened
-
-    def _few_landmarks(self, settings: dict[str, Any]) -> int | None:
-        """Landmarks of a kernel whose map is anchored; None is full resolution."""
-        anchored = not self.unseen_classes and Setting(**settings).is_anchored
-        return ANCHORED_LANDMARKS if anchored and self.n_landmarks is None else self.n_landmarks
 
     def _choose(
         self, rows: Rows, unit: UnitRows, space: SearchSpace, factory: RegressionFactory, rng: np.random.Generator

@@ -183,7 +183,7 @@ class _Fold:
     def pairs(self, setting: Setting, held: np.ndarray) -> dict[int, ScoredPairs]:
         """Scores of held-out rows with each other and with the rows learned from."""
         head, codes = self._head(setting), self.unit.engine.row_codes
-        Z = self._images(setting, head, self.regression.encode(self._rows(held)), held)
+        Z = self._images(setting, head, self.regression.encode(self.unit.engine.X[held]), held)
         learned = self._learned_images(setting, head)
         return held_out_pairs((Z, Z), codes[held], learned, codes[self._learned_rows])
 
@@ -193,11 +193,11 @@ class _Fold:
 
     def _images(self, setting: Setting, head: OutputHead, encoded: Any, rows: np.ndarray) -> np.ndarray:
         L = self._map(setting).L.astype(encoded.dtype)
-        return head(encoded @ L, lambda: self.regression.unit.centred(self._rows(rows)))
+        return head(encoded @ L, lambda: self.regression.unit.centred(self.unit.engine.X[rows]))
 
     def _learned_images(self, setting: Setting, head: OutputHead) -> np.ndarray:
         rows = self._learned_rows
-        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self._rows(rows)))
+        return head(self._map(setting).images(), lambda: self.regression.unit.centred(self.unit.engine.X[rows]))
 
     @property
     def _learned_rows(self) -> np.ndarray:
@@ -211,9 +211,6 @@ class _Fold:
             learned = self.regression.learn(setting.bare)
             self._learned = setting.bare, learned
         return learned
-
-    def _rows(self, rows: np.ndarray) -> Any:
-        return self.unit.engine.X[rows]
 
     def _repeated(self, Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A weight means repetition here too, where it is a whole number."""
@@ -440,18 +437,16 @@ class Subsample:
     def best_scaling(self, fixed: dict[str, Any]) -> str:
         """Which scaling ranks held-out rows best at its best ridge; "unit" unless another clearly does."""
         names = [name for name in SCALINGS if name != "standard" or not sp.issparse(self.rows.X)]
-        precisions = {name: self._best_under(name, fixed) for name in names}
+        precisions = {}  # of each held-out row at the best setting under each scaling; nan with nothing to find
+        for name in names:
+            search = self.search(name)
+            best_setting = search.best(self._settings({**fixed, "scaling": name, "temperature": 0.0}))
+            precisions[name] = np.concatenate(search.average_precisions(best_setting))
         gains = {name: _standard_errors(each - precisions["unit"]) for name, each in precisions.items()}
         clear = [name for name in names if gains[name] > ERRORS[name]]
         best = max(clear, key=lambda name: mean_of_found(precisions[name]), default="unit")
         self._searches = {best: self._searches[best]}
         return best
-
-    def _best_under(self, name: str, fixed: dict[str, Any]) -> np.ndarray:
-        """Average precision of each held-out row at the best ridge under one scaling; nan with nothing to find."""
-        search = self.search(name)
-        best = search.best(self._settings({**fixed, "scaling": name, "temperature": 0.0}))
-        return np.concatenate(search.average_precisions(best))
 
     def _settings(self, fixed: dict[str, Any]) -> Iterator[Setting]:
         """Linear maps, and one kernel at full resolution, if there may be one, else some of few landmarks.

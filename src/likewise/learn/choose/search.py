@@ -171,7 +171,12 @@ class CVResults:
 
     def as_dict(self) -> dict[str, Any]:
         """The schema of scikit-learn's `cv_results_`; `mean_fit_time` includes the scoring."""
-        scores, means = self._split_scores(), self._means()
+        n, means = np.array([len(record["scores"]) for record in self.records], dtype=int), self._means()
+        scores = np.full((len(n), n.max(initial=0)), np.nan)  # (settings, splits); nan where one was tried on fewer
+        times = np.full(len(n), np.nan)
+        for i, record in enumerate(self.records):
+            scores[i, : n[i]] = record["scores"]
+            times[i] = np.nan if record["seconds"] is None else record["seconds"] / max(1, n[i])
         variances = [_mean((row - mean) ** 2) for row, mean in zip(scores, means, strict=True)]
         columns: dict[str, Any] = {
             "params": [record["params"] for record in self.records],
@@ -180,7 +185,6 @@ class CVResults:
             "std_test_score": np.sqrt(variances),
             "rank_test_score": rankdata(-np.nan_to_num(means, nan=-np.inf), method="min").astype(np.int32),
         }
-        times = self._fit_times()
         return columns if np.isnan(times).all() else {**columns, "mean_fit_time": times}
 
     @property
@@ -199,15 +203,6 @@ class CVResults:
 
     def _means(self) -> np.ndarray:
         return np.array([_mean(record["scores"]) for record in self.records])
-
-    def _split_scores(self) -> np.ndarray:
-        """(settings, splits); nan where a setting was tried on fewer splits than others."""
-        width = max((len(record["scores"]) for record in self.records), default=0)
-        return np.array([record["scores"] + [np.nan] * (width - len(record["scores"])) for record in self.records])
-
-    def _fit_times(self) -> np.ndarray:
-        pairs = [(record["seconds"], max(1, len(record["scores"]))) for record in self.records]
-        return np.array([np.nan if seconds is None else seconds / splits for seconds, splits in pairs])
 
 
 def _mean(scores: Any) -> float:

@@ -32,7 +32,11 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
 def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, and the class of each row."""
     y = np.asarray(y)
-    missing = _n_missing(y)
+    missing = 0
+    if y.dtype.kind in "fM":
+        missing = int(np.isnat(y).sum() if y.dtype.kind == "M" else np.isnan(y).sum())
+    elif y.dtype.kind == "O":
+        missing = sum(label is None or label != label for label in y.tolist())
     if missing:
         raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
     _check_kind(y)
@@ -42,12 +46,6 @@ def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
     return classes, codes.ravel()
-
-
-def _n_missing(y: np.ndarray) -> int:
-    if y.dtype.kind in "fM":
-        return int(np.isnat(y).sum() if y.dtype.kind == "M" else np.isnan(y).sum())
-    return sum(label is None or label != label for label in y.tolist()) if y.dtype.kind == "O" else 0
 
 
 def _check_kind(y: np.ndarray) -> None:

@@ -161,15 +161,13 @@ class OutputHead:
         if self.bias:
             parts.append(np.full((len(Z), 1), self.bias * self.scale, dtype=Z.dtype))
         z = unit_rows(np.hstack(parts) if len(parts) > 1 else Z)
-        z = z if self.means is None else self._posterior(z)
-        return self._with_raw(z, centred()) if self.raw_weight else z
-
-    def _posterior(self, z: np.ndarray) -> np.ndarray:
-        means = np.asarray(self.means, dtype=z.dtype)
-        scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
-        return np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
-
-    def _with_raw(self, z: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if self.means is not None:
+            means = self.means.astype(z.dtype)
+            scores = z @ means.T - np.einsum("ij,ij->i", means, means) / 2
+            z = np.sqrt(softmax(scores / z.dtype.type(self.temperature), axis=1))
+        if not self.raw_weight:
+            return z
+        x = centred()
         x = x if self.directions is None else x @ self.directions.astype(x.dtype)
         learned, raw = np.sqrt([1 / (1 + self.raw_weight), self.raw_weight / (1 + self.raw_weight)]).astype(z.dtype)
         return np.hstack([z * learned, unit_rows(x) * raw])

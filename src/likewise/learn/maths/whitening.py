@@ -136,14 +136,10 @@ def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width:
         raise LikewiseError("X holds zeros alone: there is nothing to learn a similarity from")
     significant = values > values[0] * max(X.shape) * float(np.finfo(X.dtype).eps) ** 2
     values, W = values[significant], V if significant.all() else V[:, significant]
-    shifted = values + alpha * _total_variance(X, weights) / X.shape[1]
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    squares = np.asarray(squares, dtype=np.float64).ravel()
+    trace = float(squares.sum() if weights is None else weights @ squares)  # of XᵀX, the sum of all its eigenvalues
+    shifted = values + alpha * trace / X.shape[1]
     W *= fixed_signs(W) / np.sqrt(shifted).astype(W.dtype)
     inverse = shifted.astype(W.dtype)[:, None] * W.T
     return WhiteningMap(W, inverse, values / shifted, float(np.sqrt(values[0] / values[-1])))
-
-
-def _total_variance(X: Any, weights: np.ndarray | None) -> float:
-    """The trace of XᵀX, the sum of all its eigenvalues."""
-    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    squares = np.asarray(squares, dtype=np.float64).ravel()
-    return float(squares.sum() if weights is None else weights @ squares)
