@@ -342,7 +342,7 @@ def test_an_index_without_neighbours_has_the_files_it_had(index: Index, tmp_path
     assert {path.name for path in version.iterdir()} == {
         "items.json", "meta.json", "model.likewise", "raw.npy", "vectors.npy",
     }  # fmt: skip
-    assert "neighbours" not in (version / "meta.json").read_text()
+    assert "neighbors" not in (version / "meta.json").read_text()
 
 
 def test_a_damaged_or_missing_file_of_smoothed_vectors_is_named(smooth: Index, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def _sample(V: Any, size: int, seed: int) -> np.ndarray:
 def serialized(engine: Any) -> bytes:
     """The faiss index of an approximate engine as the bytes of a file.
 
-    Lists that are mapped from one are read into memory first; after a lesson the index is built anew.
+    Lists that are mapped from one are read into memory first; after a lesson the index is rebuilt.
     """
     import faiss
 

@@ -30,8 +30,8 @@ class CardLayout:
     @property
     def columns(self) -> list[str]:
         """All columns that a card shows."""
-        found = (self.title, self.text, self.url, *self.fields)
-        return list(dict.fromkeys(name for name in found if name is not None))
+        parts = (self.title, self.text, self.url, *self.fields)
+        return list(dict.fromkeys(name for name in parts if name is not None))
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ def to_arrow(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
 def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[BinaryIO, Any], Any]) -> Path:
     import pyarrow as pa
 
-    own = own_columns(index)
-    columns = schema(layout_of(index, own))
+    built_in = own_columns(index)
+    columns = schema(layout_of(index, built_in))
     beside: Any = None if index.metadata is None else index.metadata.table
     names = [] if beside is None else [name for name in beside.column_names if name not in columns.names]
     whole = pa.schema([*columns, *(beside.schema.field(name) for name in names)])
@@ -71,7 +71,7 @@ def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[
     def write(file: BinaryIO) -> None:
         start = 0
         with writer(file, whole) as made:
-            for rows in batches(index, own, _BATCH):
+            for rows in batches(index, built_in, _BATCH):
                 table = pa.Table.from_batches([record_batch(rows, columns)])
                 for name in names:
                     table = table.append_column(whole.field(name), beside.column(name).slice(start, len(rows)))
@@ -108,13 +108,13 @@ def query_map(model: SimilarityModel) -> np.ndarray:
 
     Only a bilinear similarity can be moved to the query; a cosine, a kernel or a posterior changes the gallery too.
     """
-    found = getattr(model, "query_map", None)
-    if found is None or getattr(model, "unit_rows_", False):
+    method = getattr(model, "query_map", None)
+    if method is None or getattr(model, "unit_rows_", False):
         raise LikewiseError(
             f"{type(model).__name__} is not bilinear in raw rows and has no query_map: "
             "its gallery must be transformed, as Index.build does"
         )
-    return np.asarray(found())
+    return np.asarray(method())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

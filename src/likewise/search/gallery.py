@@ -238,18 +238,18 @@ class ResumableBuild:
 
     @classmethod
     def of(cls, folder: Path, model: SimilarityModel, raw: np.ndarray, kind: str | bool) -> Self:
-        """Go on with what is in a folder, or begin anew if it is of another gallery, model or kind."""
-        made = cls(folder, {"rows": len(raw), "kind": kind, "of": _digest(model, raw)})
-        if folder.exists() and not made._is_ours():
+        """Resume from a folder, or start again if it is of another gallery, model or kind."""
+        workspace = cls(folder, {"rows": len(raw), "kind": kind, "of": _digest(model, raw)})
+        if folder.exists() and not workspace._is_ours():
             raise LikewiseError(f"{folder} is there and was not made by likewise index; move it away")
-        known = made._read_state()
-        if {name: known.get(name) for name in made._of} == made._of:
-            made._done = int(known.get("done", 0))
+        known = workspace._read_state()
+        if {name: known.get(name) for name in workspace._of} == workspace._of:
+            workspace._done = int(known.get("done", 0))
         else:
-            made.remove()
+            workspace.remove()
             make_folder(folder)
-            made._write_state()
-        return made
+            workspace._write_state()
+        return workspace
 
     def _is_ours(self) -> bool:
         """Whether the folder has our names alone, and the one that is written first; or nothing yet."""
@@ -323,12 +323,12 @@ class ResumableBuild:
 
 def _digest(model: SimilarityModel, raw: np.ndarray) -> str:
     """What names a gallery, by all of its rows, and a model, by what it makes of some."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for start in range(0, len(raw), BLOCK):
-        found.update(np.ascontiguousarray(raw[start : start + BLOCK]).data)
+        digest.update(np.ascontiguousarray(raw[start : start + BLOCK]).data)
     rows = np.asarray(raw[np.unique(np.linspace(0, len(raw) - 1, _SAMPLE).astype(int))])
-    found.update(np.ascontiguousarray(model.transform(in_float(rows))).data)
-    return found.hexdigest()
+    digest.update(np.ascontiguousarray(model.transform(in_float(rows))).data)
+    return digest.hexdigest()
 
 
 def _reserved(path: Path) -> None:

@@ -44,7 +44,7 @@ INDEX = Versions(
         "files": dict, "n_items": int, "root": str | None, "extractor": dict | None, "approximate": bool | str,
         "recall": float | int | None,
     },
-    optional={"neighbours": dict | None, "source": dict | None},
+    optional={"neighbors": dict | None, "source": dict | None},
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def _write_parts(index: Index, version: Path) -> dict[str, Any]:
         "extractor": index.extractor,
         "approximate": index.approximate,
         "recall": index.recall,
-        **({} if index.neighbors is None else {"neighbours": asdict(index.neighbors)}),
+        **({} if index.neighbors is None else {"neighbors": asdict(index.neighbors)}),
         **({} if index.source is None else {"source": index.source}),
     }
 
@@ -251,15 +251,15 @@ def _check_width(version: Path, model: Any, raw: np.ndarray, width: int) -> None
 
 
 def _read_smoothed(version: Path, facts: dict[str, Any], plain: np.ndarray) -> SmoothedGallery | None:
-    if facts.get("neighbours") is None:
+    if facts.get("neighbors") is None:
         return None
     vectors, reach = _vectors(version / _SMOOTHED), np.array(mapped(version / _REACH))
     if not (vectors.shape == plain.shape and reach.shape == plain.shape[:1] and reach.dtype.kind in "biuf"):
         raise FileFormatError(f"{version} has {len(plain)} vectors and {len(vectors)} smoothed ones")
     try:
-        return SmoothedGallery(plain, Neighbors(**facts["neighbours"]), vectors, reach)
+        return SmoothedGallery(plain, Neighbors(**facts["neighbors"]), vectors, reach)
     except (LikewiseError, TypeError) as error:
-        raise FileFormatError(f"{version / META} is damaged: its field 'neighbours': {error}") from error
+        raise FileFormatError(f"{version / META} is damaged: its field 'neighbors': {error}") from error
 
 
 def _matrix(path: Path) -> np.ndarray:
