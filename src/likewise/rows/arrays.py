@@ -48,12 +48,12 @@ def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Tabl
     n, d = (int(size) for size in shape)
     check_width(d, str(path))
     if "format" in archive.keys:
-        found = sp.load_npz(path)
+        matrix = sp.load_npz(path)
     else:
-        found = sp.csr_array(tuple(archive.read(key) for key in ("data", "indices", "indptr")), shape=(n, d))
-    if hasattr(found, "check_format"):
-        found.check_format(full_check=True)  # places outside of the matrix would be read and written, too
-    X = checked_rows(sp.csr_array(found), str(path), [])
+        matrix = sp.csr_array(tuple(archive.read(key) for key in ("data", "indices", "indptr")), shape=(n, d))
+    if hasattr(matrix, "check_format"):
+        matrix.check_format(full_check=True)  # places outside of the matrix would be read and written, too
+    X = checked_rows(sp.csr_array(matrix), str(path), [])
     ndims = {key: len(archive.header(key).shape) for key in archive.keys if key not in _SPARSE_KEYS}
     y, n = _labels(path, archive, ndims, label_column), X.shape[0]
     return Table(X, y, _names(archive, n), str(path), ids=_ids(path, archive, n))

@@ -1,4 +1,4 @@
-"""What a table says of each item beside its features: typed columns, in Arrow's format; large ones stay on disk.
+"""Metadata of the items of a table: typed columns, in Arrow's format; large ones stay on disk.
 
 A column holds whole numbers, numbers, text, dates, times or booleans; any value may be missing. NaN is missing.
 """
@@ -17,7 +17,7 @@ from likewise.errors import FileFormatError, LikewiseError, optional
 Kind = Literal["number", "text", "date", "boolean"]
 _BATCH = 10_000  # rows written at a time
 MISSING = ("", "na", "n/a", "nan", "null", "none", "?")  # of a column of numbers, dates or booleans; in any case
-# How text of a CSV is told to be something else; "007" is a name, not a number.
+# Which text of a CSV has another type; "007" is a name, not a number.
 SPELLED = (
     (r"^-?(0|[1-9][0-9]{0,17})$", "int64"),
     (r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$", "float64"),
@@ -87,15 +87,15 @@ class Columns:
         if isinstance(self._source, pa.Table):
             return self._source
         try:
-            found = pa.ipc.open_file(pa.py_buffer(self._source)).read_all()
-            found.validate(full=True)
-            names, strange = found.column_names, [field for field in found.schema if _target(field.type) != field.type]
-            if strange or len(set(names)) < len(names) or self._n not in (None, found.num_rows):
-                raise ValueError(f"{found.num_rows} rows of {names}")
+            table = pa.ipc.open_file(pa.py_buffer(self._source)).read_all()
+            table.validate(full=True)
+            names, strange = table.column_names, [field for field in table.schema if _target(field.type) != field.type]
+            if strange or len(set(names)) < len(names) or self._n not in (None, table.num_rows):
+                raise ValueError(f"{table.num_rows} rows of {names}")
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise FileFormatError(f"the metadata of the index is damaged: {reason}") from error
-        return found
+        return table
 
     def __len__(self) -> int:
         return self._n if self._n is not None else int(self.table.num_rows)

@@ -167,11 +167,11 @@ class Relevance:
         hits = np.ones(len(rows)) if clicked is None else np.asarray(clicked, dtype=np.float64).ravel()
         size = _shape(rows, columns, query_ids, item_ids, shape)
         assembled(rows, columns, np.zeros(len(rows)) + hits.sum(), size)  # lengths, finiteness, places
-        said = hits > 0
-        if not said.any():
+        clicked = hits > 0
+        if not clicked.any():
             raise LikewiseError("clicks has no click: no pair is known to be relevant")
-        told = said | _looked_at(rows, said, position)
-        pairs = sp.coo_array((said[told].astype(float), (rows[told], columns[told])), shape=size).tocsr()
+        known = clicked | _looked_at(rows, clicked, position)
+        pairs = sp.coo_array((clicked[known].astype(float), (rows[known], columns[known])), shape=size).tocsr()
         pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed
         relevance = cls(pairs, kind="binary")
         relevance._may_grow = shape is None
@@ -251,14 +251,14 @@ def places(ids: Any, known: Sequence[Any] | np.ndarray | None, what: str) -> np.
     if known is None:
         return _row_numbers(ids, what)
     where = _positions(known, what)
-    found = [where.get(key) for key in map(_key, ids.tolist())]
-    missing = [value for value, place in zip(ids.tolist(), found, strict=True) if place is None]
+    positions = [where.get(key) for key in map(_key, ids.tolist())]
+    missing = [value for value, place in zip(ids.tolist(), positions, strict=True) if place is None]
     if missing:
         distinct = list(dict.fromkeys(map(_key, missing)))
         raise LikewiseError(
             f"{len(distinct)} {what} ids of the relevance match no row: {_listed([repr(name) for name in distinct])}"
         )
-    return np.array(found, dtype=np.int64)
+    return np.array(positions, dtype=np.int64)
 
 
 def _positions(known: Any, what: str) -> dict[str, int]:
@@ -326,14 +326,14 @@ def _check_lengths(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, sh
 
 
 def _conflicts(key: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -> str:
-    said = [f"({k // width}, {k % width}) is {b:g} and {a:g}" for k, a, b in zip(key, low, high, strict=True)]
-    noun = "pair" if len(said) == 1 else "pairs"
-    return f"relevance has {len(said)} conflicting {noun}: {_listed(said, '; ')}"
+    pairs = [f"({k // width}, {k % width}) is {b:g} and {a:g}" for k, a, b in zip(key, low, high, strict=True)]
+    noun = "pair" if len(pairs) == 1 else "pairs"
+    return f"relevance has {len(pairs)} conflicting {noun}: {_listed(pairs, '; ')}"
 
 
-def _listed(said: list[str], mark: str = ", ") -> str:
-    more = f" and {len(said) - _LISTED} more" if len(said) > _LISTED else ""
-    return mark.join(said[:_LISTED]) + more
+def _listed(texts: list[str], mark: str = ", ") -> str:
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return mark.join(texts[:_LISTED]) + more
 
 
 # ---------------------------------------------------------------------------------------------------------------------

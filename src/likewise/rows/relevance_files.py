@@ -1,4 +1,4 @@
-"""Relevance from a file: triples, pairs, triplets or clicks in CSV, TSV or Parquet, told apart by their columns."""
+"""Relevance from a file: triples, pairs, triplets or clicks in CSV, TSV or Parquet, distinguished by their columns."""
 
 import os
 import re

@@ -18,7 +18,7 @@ MOST_COLUMNS = 100_000_000  # one vector of that width takes 0.8 GB; a larger on
 PATH_NAMES = ("path", "paths", "file", "files", "filename")
 ID_NAMES = ("id", "ids")
 NAME_NAMES = ("path", "name", "file", "filename", "id", "index", "item", "")
-# What cards show first; such a column is no label, though it is text.
+# What cards show first; such a column is not a label, although it is text.
 TITLE_NAMES = ("title", "name", "headline", "subject")
 TEXT_NAMES = ("text", "body", "abstract", "description", "content", "summary", "document")
 URL_NAMES = ("url", "link", "href", "uri", "homepage")

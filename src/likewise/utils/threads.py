@@ -44,7 +44,7 @@ class _BlasLimits:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: list[list[int]] = []  # a list of one number, so that equal ones are told apart
+        self._asked: list[list[int]] = []  # a list of one number, so that equal ones differ by identity
         self._before: Any = None
 
     @contextmanager

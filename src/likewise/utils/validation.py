@@ -26,9 +26,9 @@ def _in_a_sentence(check: Check) -> Check:
     """A check whose errors are one line: scikit-learn adds paragraphs of advice, some of it on other estimators."""
 
     @wraps(check)
-    def checked(*args: Any, **given: Any) -> Any:
+    def checked(*args: Any, **options: Any) -> Any:
         try:
-            return check(*args, **given)
+            return check(*args, **options)
         except ValueError as error:
             first, *more = str(error).strip().splitlines()
             if not more:

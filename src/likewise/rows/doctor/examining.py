@@ -106,12 +106,12 @@ def examine(X: Any, y: Any = None) -> Findings:
     if labels is not None and labels.shape != (n,):
         raise LikewiseError(f"y has shape {labels.shape}: expected ({n},), a label for each row of X")
     facts = survey(X, labels)
-    found = [Finding(*problem, **_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
+    findings = [Finding(*problem, **_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
     severities, codes = get_args(Severity), list(_ADVICE)
-    found.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
+    findings.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
     k = None if labels is None else facts.k
-    lines = lines_for({*(finding.code for finding in found), *_kind(X, labels)})
-    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, found, lines)
+    lines = lines_for({*(finding.code for finding in findings), *_kind(X, labels)})
+    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, findings, lines)
 
 
 def _kind(X: Any, labels: Any) -> Iterator[str]:

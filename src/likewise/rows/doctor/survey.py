@@ -182,8 +182,10 @@ class _Figures:
 
     def duplicate_columns(self) -> int:
         """Columns that repeat an earlier one; constant columns are counted elsewhere."""
-        kept = [digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still]
-        return len(kept) - len(set(kept))
+        digests = [
+            digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still
+        ]
+        return len(digests) - len(set(digests))
 
     def telling_columns(self) -> int:
         """Columns with one value per class, and a different one in every class."""
@@ -234,10 +236,10 @@ def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:
     # Eigenvalues below the rounding of the Gram matrix, or of the entries of X, count as zero, as in whitening.
     eps = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps
     floor = values[-1] * max(max(len(good), d) * np.finfo(np.float64).eps, float(8 * eps) ** 2)
-    kept = values[values > max(floor, 0.0)]
-    if not len(kept):
+    positive = values[values > max(floor, 0.0)]
+    if not len(positive):
         return 0, exact, None
-    return len(kept), exact, float(np.sqrt(kept[-1] / kept[0])) if exact else None
+    return len(positive), exact, float(np.sqrt(positive[-1] / positive[0])) if exact else None
 
 
 def _gram(X: Any, good: np.ndarray) -> np.ndarray:
