@@ -69,7 +69,7 @@ WEIGHTED = tuple(name for name in ESTIMATORS if name.startswith(("slr", "anchore
 # The others draw rows or hold some out, by their place: another order is another draw.
 OF_ANY_ORDER = (
     "slr", "slr whole", "slr fixed", "slr prior", "slr query", "anchored unseen", "pair lda", "pair lda used", "euclid",
-    "cosine", "rca", "rca distance", "logistic", "nca",
+    "cosine", "rca distance",
 )  # fmt: skip
 WITHOUT_LABELS = ("euclid", "cosine")
 
