@@ -9,7 +9,7 @@ A page names its source in comments, which no reader sees:
     from <!-- result: photo-story before -->.635<!-- end -->                 one figure in a sentence
     by <!-- result: comparisons cosine;digits -->66.5<!-- end --> %          one cell of a table
     <!-- all results -->                                                     every file, with its command and date
-    <!-- choosing -->                                                        src/likewise/rows/doctor/choosing.toml
+    <!-- choosing -->                                                        src/likewise/rows/choosing.toml
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-CHOOSING = ROOT / "src" / "likewise" / "rows" / "doctor" / "choosing.toml"
+CHOOSING = ROOT / "src" / "likewise" / "rows" / "choosing.toml"
 _TABLE = re.compile(r"(<!-- (results: .+?|all results|choosing) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 _FIGURE = re.compile(r"(<!-- result: (\S+) (.+?) -->).*?(<!-- end -->)", re.DOTALL)
 

@@ -13,7 +13,7 @@ from likewise.search import Index
 from likewise.search.rank import NotFoundError
 from likewise.serve.catalogue import Catalogue, Facet
 from likewise.teach import load_index
-from tests.serve.conftest import N, found
+from tests.serve.conftest import PNG, N, found, picture, png
 
 
 def test_an_item_has_its_file_name_folder_and_label(client: Any, index_folder: Path) -> None:
@@ -72,3 +72,16 @@ def test_most_files_missing_is_said_with_what_to_do(index_folder: Path) -> None:
     assert Catalogue(index).missing() is None
     index.root = index_folder / "gone"
     assert Catalogue(index).missing() == {"root": str(index_folder / "gone"), "hint": "likewise serve INDEX --root NEW"}
+
+
+def test_a_bomb_is_refused_by_its_head(client: Any) -> None:
+    bomb = png(60_000, 60_000, b"\0" * 10_000_000)
+    assert len(bomb) < 20_000
+    answer = client.post("/api/uploads", content=bomb, headers=PNG)
+    assert answer.status_code == 413
+    assert "above the limit of 50,000,000 pixels" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"no picture", b"\x89PNG\r\n\x1a\n", b"<svg xmlns='x'/>", picture()[:-30]])
+def test_what_is_no_picture_is_refused(client: Any, body: bytes) -> None:
+    assert client.post("/api/uploads", content=body, headers=PNG).status_code == 422

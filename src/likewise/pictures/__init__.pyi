@@ -9,8 +9,8 @@ from .efficientnet import EfficientNetLite0 as EfficientNetLite0
 from .images import ImageError as ImageError
 from .images import load_image as load_image
 from .llc import LLC as LLC
+from .llc import DualPCA as DualPCA
 from .onnx import OnnxExtractor as OnnxExtractor
-from .pca import DualPCA as DualPCA
 from .pipeline import Summary as Summary
 from .pipeline import extract_folder as extract_folder
 from .timm import TimmExtractor as TimmExtractor

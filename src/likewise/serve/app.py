@@ -28,12 +28,18 @@ from likewise.serve.exporting import Exports
 from likewise.serve.jobs import SearchBatcher, public_text
 from likewise.serve.map import GalleryMap
 from likewise.serve.middleware import Metrics, middleware_for
-from likewise.serve.routes import routes
+from likewise.serve.routes.concepts import concepts
+from likewise.serve.routes.items import duplicates, exports, items, map_routes
+from likewise.serve.routes.pages import operations, pages
+from likewise.serve.routes.search import search
+from likewise.serve.routes.teach import teach
 from likewise.serve.session import Session
 from likewise.serve.settings import ServerSettings
 from likewise.serve.teaching import NothingToUndoError, TeachingLimitError, TeachingSession
 from likewise.words import TextSide
 
+# One flat list: FastAPI matches a request to an included router twice.
+_ROUTERS = (search, items, map_routes, duplicates, exports, teach, concepts, pages, operations)
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
 _STATUS_CODES: dict[type[Exception], int] = {
     NotFoundError: 404, NothingToUndoError: 409, ImageTooLargeError: 413, ImageTooCostlyError: 413,
@@ -59,7 +65,7 @@ def create_app(
         openapi_url="/api/openapi.json",
         lifespan=_lifespan,
         middleware=middleware_for(settings, token, throttle, metrics),
-        routes=routes,
+        routes=[route for router in _ROUTERS for route in router.routes],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
     app.state.token, app.state.throttle, app.state.folder = token, throttle, folder

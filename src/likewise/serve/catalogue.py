@@ -1,6 +1,8 @@
-"""Names, folders, dates, kinds and cards of the items, and the facets and columns they can be filtered by."""
+"""Names, folders and pictures of the items, and the facets and columns they can be filtered by."""
 
+import html
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,13 +12,15 @@ from typing import Any, Literal
 import numpy as np
 from typing_extensions import TypedDict
 
-from likewise.pictures.images import EXTENSIONS
+from likewise.pictures.decoding import Decoded, DecoderLimits, Decoders
+from likewise.pictures.images import EXTENSIONS, ImageError
 from likewise.rows.store import escape
 from likewise.search.cards import card_layout, shown_value
 from likewise.search.filters import Condition
 from likewise.search.index import BaseIndex
 from likewise.search.items import Items
 from likewise.search.rank import NotFoundError
+from likewise.serve.settings import Limits
 
 MediaKind = Literal["picture", "audio", "video", "item"]
 # What browsers play; the type comes from this table, never from the file.
@@ -101,13 +105,6 @@ class Catalogue:
     def folder(self, row: int) -> str | None:
         path = self.path(row)
         return None if path is None else PurePath(path).parent.as_posix()
-
-    def date(self, row: int) -> str | None:
-        dates = self.index.items.dates
-        return None if dates is None else dates[row]
-
-    def kind(self, row: int) -> MediaKind:
-        return media_kind(self.path(row))
 
     def key(self, row: int) -> str:
         """A short name, the same in every index that has the item."""
@@ -256,3 +253,44 @@ def media_file(index: BaseIndex, row: int) -> tuple[Path, str]:
     if file.suffix.lower() not in _TYPES:  # a link to something else
         raise NotFoundError(f"item {row} is not an audio or video file")
     return file, _TYPES[file.suffix.lower()]
+
+
+SIZES = {"small": 288, "large": 1280}
+# One process more than uploads may keep busy: thumbnails never wait for uploads.
+_PROCESSES, _UPLOADS = 3, 2
+Picture = tuple[bytes, str]  # bytes and media type
+
+
+class PictureDecoders(Decoders):
+    """Decodes thumbnails and uploads in processes with limits of memory and time."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(_PROCESSES, DecoderLimits(limits.picture_bytes, limits.picture_seconds))
+        self._max_pixels = limits.pixels
+        self._uploading = threading.Semaphore(_UPLOADS)
+
+    def picture_of_file(self, path: Path, size: str) -> Picture | None:
+        """The picture in a file, or None if it cannot be read."""
+        try:
+            return self.thumbnail(path, SIZES[size], self._max_pixels), "image/jpeg"
+        except ImageError:
+            return None
+
+    def upload(self, data: bytes, at_least: int) -> Decoded:
+        """Pixels of an uploaded picture; an `ImageError` says what is wrong with it."""
+        try:
+            with self._uploading:
+                return self.pixels(data, at_least, self._max_pixels, reduced=True)
+        except ImageError as error:
+            raise type(error)(f"the picture {error}") from error
+
+
+def placeholder(name: Any) -> Picture:
+    """A grey tile with the name of an item that has no picture."""
+    text = html.escape(str(name)[-16:])
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 288 288"><rect width="288" height="288" fill="#8a93a3"'
+        ' fill-opacity=".18"/><text x="144" y="152" font-family="system-ui,sans-serif" font-size="28" fill="#8a93a3"'
+        f' text-anchor="middle">{text}</text></svg>'
+    )
+    return svg.encode(), "image/svg+xml"

@@ -14,13 +14,13 @@ from cachetools import LRUCache, cachedmethod
 from likewise.errors import LikewiseError
 from likewise.evaluate import average_precision
 from likewise.learn.cosine import Cosine
+from likewise.pictures.images import encode_jpeg
 from likewise.search.confidence import Confidence
 from likewise.search.filters import Condition, where_mask
 from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
-from likewise.serve.catalogue import Catalogue, Facet, Filters
+from likewise.serve.catalogue import SIZES, Catalogue, Facet, Filters, Picture, PictureDecoders, placeholder
 from likewise.serve.settings import Limits
-from likewise.serve.thumbnails import SIZES, Picture, PictureDecoders, placeholder, to_jpeg
 from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
 from likewise.words.search import Phrase, Wording, Words, WordScores, has_words
@@ -275,7 +275,7 @@ class Session:
         at_least = self.index.image_extractor().at_least() or _UPLOAD_SIDE
         decoded = self.decoders.upload(data, max(at_least, SIZES["small"]))
         features = self.index.embed([decoded.content])
-        upload = Upload(features[0], to_jpeg(decoded.content, SIZES["small"]), decoded.size)
+        upload = Upload(features[0], (encode_jpeg(decoded.content, SIZES["small"]), "image/jpeg"), decoded.size)
         name = secrets.token_urlsafe(9)
         with self._lock:
             self._uploads[name] = upload

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
-from likewise.serve.routes.common import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response, state
+from likewise.serve.routes import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response, state
 from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession

@@ -1,17 +1,24 @@
 """Items, their pictures and labels."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, Path, Query, Response
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.exceptions import HTTPException
 
 from likewise.search.rank import NotFoundError
 from likewise.serve import schemas
 from likewise.serve.catalogue import Filters, media_file
-from likewise.serve.routes.common import CACHED, IMAGE, CurrentSession, Row, item_response, item_responses
-from likewise.serve.schemas import ERRORS, ItemResponse
+from likewise.serve.duplicates import LOWEST, Duplicates
+from likewise.serve.exporting import Exports, zipped
+from likewise.serve.map import DEEPEST, GalleryMap
+from likewise.serve.routes import CACHED, IMAGE, NO_STORE, CurrentSession, Row, item_response, item_responses, state
+from likewise.serve.schemas import ERRORS, ItemResponse, LassoRequest, LassoResponse, MapResponse, MapTile
 from likewise.serve.session import Session
+from likewise.serve.teaching import MOST_LABELLED
+from likewise.utils.wording import csv_text
 
 Many = Annotated[list[str], Query(max_length=64)]
 
@@ -108,3 +115,119 @@ def get_facets(session: CurrentSession, wanted: Wanted) -> schemas.FacetsRespons
     columns = session.catalogue.columns
     masks = {name: session.passing(wanted.without_column(name)) for name in columns.names}
     return schemas.FacetsResponse(**counts, columns=columns.counted(masks))
+
+
+# -- the map -----------------------------------------------------------------------------------------------------------
+
+MapSide = Literal["raw", "learned"]
+At = Annotated[int, Query(ge=0, lt=2**DEEPEST)]
+map_routes = APIRouter(prefix="/api/map", tags=["items"], responses=ERRORS)
+
+
+@map_routes.get("", summary="Get the map of the gallery")
+def get_map(request: Request, side: MapSide = "learned") -> MapResponse:
+    """A quick map at first; the one with neighbourhoods follows when it has been computed (see /api/status)."""
+    return MapResponse(**_of(request, side).current())
+
+
+@map_routes.get("/tile", summary="Get a square of the map")
+def get_tile(
+    request: Request, z: Annotated[int, Query(ge=0, le=DEEPEST)], x: At, y: At, side: MapSide = "learned"
+) -> MapTile:
+    """How many items there are where; a tile of few has their points."""
+    return MapTile(**_of(request, side).tile(z, x, y))
+
+
+@map_routes.post("/lasso", summary="Items inside a line on the map")
+def lasso(request: Request, drawn: LassoRequest) -> LassoResponse:
+    """Rows in order, as many of them as one step labels."""
+    rows = _of(request, drawn.side).inside(drawn.line)
+    return LassoResponse(total=len(rows), rows=rows[:MOST_LABELLED].tolist())
+
+
+def _of(request: Request, side: MapSide) -> GalleryMap:
+    gallery_map: GalleryMap = request.app.state.maps[side]
+    return gallery_map
+
+
+# -- near-duplicates ---------------------------------------------------------------------------------------------------
+
+CurrentDuplicates = Annotated[Duplicates, Depends(state("duplicates"))]
+Threshold = Annotated[float, Query(ge=LOWEST, le=1, description="Cosine of the raw features.")]
+duplicates = APIRouter(prefix="/api", tags=["duplicates"], responses=ERRORS)
+
+
+@duplicates.get("/duplicates", summary="Groups of near-duplicates")
+def get_duplicates(
+    finder: CurrentDuplicates,
+    threshold: Threshold = 0.97,
+    offset: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> schemas.DuplicatesResponse:
+    """The first request starts the comparison of all pairs; ask again until the state is ready."""
+    state = finder.state()
+    groups = finder.groups(threshold) if state == "ready" else []
+    return schemas.DuplicatesResponse(
+        state=state,
+        error=finder.job.error,
+        threshold=threshold,
+        lowest=finder.pairs.lowest,
+        progress=finder.progress,
+        total=len(groups),
+        n_extra=sum(len(group) - 1 for group in groups),
+        groups=[
+            [item_response(finder.session, row) for row in finder.best_first(group)]
+            for group in groups[offset : offset + limit]
+        ],
+    )
+
+
+@duplicates.get("/duplicates.csv", summary="List all but the best of each group", response_class=Response)
+def duplicates_csv(finder: CurrentDuplicates, threshold: Threshold = 0.97) -> Response:
+    """The path of each item, and of the best of its group, which is not in the list."""
+    if finder.state() != "ready":
+        raise HTTPException(409, "the items are still being compared; ask again in a moment")
+    headers = {"Content-Disposition": 'attachment; filename="duplicates.csv"', **NO_STORE}
+    return Response(csv_text(("path", "kept"), _rest(finder, threshold)), media_type="text/csv", headers=headers)
+
+
+def _rest(finder: Duplicates, threshold: float) -> Iterator[tuple[str, str]]:
+    index = finder.session.index
+    names = index.ids if index.paths is None else index.paths
+    for group in finder.groups(threshold):
+        best, *rest = finder.best_first(group)
+        yield from ((str(names[row]), str(names[best])) for row in rest)
+
+
+# -- downloads ---------------------------------------------------------------------------------------------------------
+
+CurrentExports = Annotated[Exports, Depends(state("exports"))]
+ExportName = Annotated[str, Path(max_length=64)]
+exports = APIRouter(prefix="/api", tags=["export"], responses=ERRORS)
+
+
+@exports.post("/exports", status_code=201, summary="Prepare a download of results or items")
+def export(session: CurrentSession, store: CurrentExports, query: schemas.ExportRequest) -> schemas.ExportResponse:
+    """The name leads to a CSV and a ZIP until 32 newer ones were prepared."""
+    if query.items:
+        name, prepared = store.add([session.check_row(row) for row in query.items])
+    else:
+        hits = session.search(session.query(*query.references, query.filters), query.k, query.side)
+        name, prepared = store.add(hits.rows.tolist(), hits.scores.tolist())
+    return schemas.ExportResponse(
+        export=name, items=len(prepared.rows), pictures=len(prepared.pictures), note=prepared.note
+    )
+
+
+@exports.get("/exports/{name}.csv", summary="Download as CSV", response_class=Response)
+def export_csv(store: CurrentExports, name: ExportName) -> Response:
+    """Rank, id, path, label and score."""
+    headers = {"Content-Disposition": 'attachment; filename="results.csv"', **NO_STORE}
+    return Response(store.csv(store.get(name)), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@exports.get("/exports/{name}.zip", summary="Download the pictures as ZIP", response_class=StreamingResponse)
+def export_zip(store: CurrentExports, name: ExportName) -> StreamingResponse:
+    """The files as they are, at most 500 of them and 1 GB."""
+    headers = {"Content-Disposition": 'attachment; filename="pictures.zip"', **NO_STORE}
+    return StreamingResponse(zipped(store.get(name).pictures), media_type="application/zip", headers=headers)

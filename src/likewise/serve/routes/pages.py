@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from likewise.serve.access import client_key, too_many_attempts
-from likewise.serve.routes.common import NO_STORE, Who
+from likewise.serve.routes import NO_STORE, Who
 from likewise.serve.schemas import ERRORS
 
 PAGE = Path(__file__).parents[1] / "page"

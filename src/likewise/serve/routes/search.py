@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
-from likewise.serve.routes.common import NO_STORE, CurrentSession, item_responses, milliseconds_since
+from likewise.serve.routes import NO_STORE, CurrentSession, item_responses, milliseconds_since
 from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchResponse
 from likewise.serve.session import SearchQuery, SearchResult, Session
 

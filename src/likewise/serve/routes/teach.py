@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
-from likewise.serve.routes.common import NO_STORE, CurrentTeaching, Who
+from likewise.serve.routes import NO_STORE, CurrentTeaching, Who
 from likewise.serve.schemas import ERRORS
 from likewise.teach.feedback import feedback_to_csv
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 import tracemalloc
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from likewise import SLR
 from likewise.errors import LikewiseError
+from likewise.rows import doctor
 from likewise.rows.doctor import examine
 
 N, D, K = 120, 6, 4
@@ -176,7 +179,7 @@ def test_blocks_and_one_piece_agree(healthy: tuple[np.ndarray, np.ndarray], monk
     X[0, 0], X[1], X[4] = np.nan, 0.0, X[2]
     X[:, 3] *= 1e5
     whole = examine(X, y).to_dict()
-    monkeypatch.setattr("likewise.rows.doctor.survey._BLOCK", 7 * D)
+    monkeypatch.setattr("likewise.rows.doctor._BLOCK", 7 * D)
     pieces = examine(X, y).to_dict()
     assert pieces["condition"] == pytest.approx(whole.pop("condition"))
     pieces.pop("condition")
@@ -187,7 +190,7 @@ def test_memory_stays_at_a_block_for_a_large_file(tmp_path: Path, monkeypatch: p
     rng = np.random.default_rng(0)
     np.save(tmp_path / "X.npy", rng.normal(size=(40_000, 64)).astype(np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    monkeypatch.setattr("likewise.rows.doctor.survey._BLOCK", 64_000)
+    monkeypatch.setattr("likewise.rows.doctor._BLOCK", 64_000)
     tracemalloc.start()
     examine(X, np.arange(len(X)) % 10)
     peak = tracemalloc.get_traced_memory()[1]
@@ -197,8 +200,8 @@ def test_memory_stays_at_a_block_for_a_large_file(tmp_path: Path, monkeypatch: p
 
 
 def test_a_wide_matrix_is_measured_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likewise.rows.doctor.survey._LARGEST_GRAM", 20)
-    monkeypatch.setattr("likewise.rows.doctor.survey._SAMPLE", 10)
+    monkeypatch.setattr("likewise.rows.doctor._LARGEST_GRAM", 20)
+    monkeypatch.setattr("likewise.rows.doctor._SAMPLE", 10)
     rng = np.random.default_rng(0)
     findings = examine(rng.normal(size=(40, 30)), np.arange(40) % 4)
     assert (findings.rank, findings.rank_is_exact, findings.condition) == (10, False, None)
@@ -223,3 +226,48 @@ def test_what_cannot_be_examined_gets_a_sentence(X: np.ndarray, y: object, sente
 
 def test_one_row_is_examined() -> None:
     assert "one-class" in examine(np.ones((1, 3)), ["a"])
+
+
+ROOT = Path(__file__).parents[2]
+LINES = tomllib.loads((ROOT / "src/likewise/rows/choosing.toml").read_text())["line"]
+X = np.random.default_rng(0).normal(size=(60, 4))
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "expected"),
+    [
+        (
+            X,
+            np.arange(60) % 3,
+            ["SimilarityLearner()", 'SimilarityLearner(output="posterior")', "SimilarityLearner(unseen_classes=True)"],
+        ),
+        (X, None, ["Teacher", "PairLDA()"]),
+        (X, np.arange(60), ["PairLDA()", "Relevance"]),
+        (X, np.arange(60) % 2, ["a classifier of scikit-learn"]),
+        (sp.csr_array(X), np.arange(60) % 3, ["CSR rows"]),
+    ],
+)
+def test_lines_follow_from_the_data(rows: object, y: object, expected: list[str]) -> None:
+    said = " ".join(line.use for line in examine(rows, y).choosing).replace("`", "")
+    assert all(use in said for use in expected)
+
+
+def test_rows_beyond_the_memory_limit_are_pointed_to_the_line_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "MANY_BYTES", 100)
+    assert any("More rows than memory" in line.have for line in examine(X, np.arange(60) % 3).choosing)
+
+
+def test_numbers_are_those_of_the_page_and_of_its_chart() -> None:
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    for line in examine(X, None).choosing:
+        assert f"| {line.number} | {line.have} | {line.use} |" in page
+    chart = (ROOT / "docs" / "images" / "choosing.svg").read_text()
+    drawn = dict(re.findall(r'class="use" data-line="(\d+)">([^<]+)<', chart))
+    assert sorted(map(int, drawn)) == list(range(1, 11))
+    for number, name in drawn.items():
+        assert name in LINES[int(number) - 1]["use"].replace("`", ""), name
+
+
+def test_every_word_that_brings_a_line_is_known() -> None:
+    known = {"labels", "no-labels", "sparse", "many-rows", *doctor._ADVICE}
+    assert {word for line in LINES for word in line["when"]} <= known

@@ -1,0 +1,445 @@
+"""Find problems in the data, the most severe first."""
+
+import tomllib
+from collections.abc import Iterator, Set
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigvalsh
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from likewise.errors import LikewiseError
+from likewise.rows.table import is_missing
+from likewise.utils.arrays import dense
+
+Severity = Literal["serious", "warning", "note"]
+Problem = tuple[str, Severity, str]  # code, severity, and what it is
+# What each problem does to a model and what to do about it, by code; in the order of findings of one severity.
+_ADVICE = tomllib.loads(Path(__file__).with_name("doctor_advice.toml").read_text("utf-8"))
+
+MANY_BYTES = 1 << 30  # of dense float32 rows: the memory limit of a fit
+_NORM_SPREAD = 10.0  # largest over smallest row norm (99th over 1st percentile) that shows in a ranking
+_COLUMN_SPREAD = 1e3  # largest over smallest column deviation above which the small columns no longer count
+_CONDITION = 1e4  # its square, in the Gram matrix, takes eight of the sixteen digits of float64
+_IMBALANCE = 20.0  # largest over smallest class
+_BLOCK = 8_000_000  # numbers in a block: 64 MB as float64
+_LARGEST_GRAM = 4096  # its eigenvalues take seconds, not minutes
+_SAMPLE = 2048  # rows on which the rank is measured if the Gram matrix would be larger
+_LARGEST_CLASS_TABLE = 20_000_000  # classes × columns for the search of the label among the features
+
+
+class Survey:
+    """Counts and ranges of rows X and labels y, from one pass over blocks; rows that are not finite are left out."""
+
+    def __init__(self, X: Any, y: np.ndarray | None) -> None:
+        self.n, self.d = X.shape
+        missing = np.ones(self.n, dtype=bool) if y is None else is_missing(y)
+        classes, codes = _classes(y, missing)
+        self.k = len(classes)
+        figures = _sparse_figures(X, codes, self.k) if sp.issparse(X) else _dense_figures(X, codes, self.k)
+        good = np.flatnonzero(figures.finite)
+        norms = figures.norms[good]
+        self.n_finite, self.bad_rows = len(good), self.n - len(good)
+        self.bad_columns, self.zero_rows = int(figures.bad_columns.sum()), int((norms == 0).sum())
+        self.duplicate_rows, self.conflicting_rows = _repeats(figures.row_hashes[good], norms > 0, codes[good])
+        # Of the rows that are not zero, without the extremes.
+        self.norm_range = np.quantile(norms[norms > 0], [0.01, 0.99]).tolist() if norms.any() else (0.0, 0.0)
+        self.deviation_range = figures.deviation_range()
+        self.constant_columns = int(figures.constant().sum())
+        self.duplicate_columns, self.telling_columns = figures.duplicate_columns(), figures.telling_columns()
+        self.rank, self.rank_is_exact, self.condition = _rank(X, good)
+        self.unlabelled = None if y is None else int(missing.sum())
+        self.minus_one = _minus_ones(y, classes)
+        self.class_sizes = np.bincount(codes[codes >= 0], minlength=self.k)
+        self.spellings = _spellings(classes)
+
+
+def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> "_Figures":
+    """From blocks of rows as float64, so that X need not fit in memory."""
+    figures = _Figures(X.shape[0], X.shape[1], codes, k)
+    step = max(1, _BLOCK // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, min(start + step, X.shape[0]))
+        # Adding zero turns -0 into 0, for the hashes.
+        figures.take(rows, np.asarray(X[rows]).astype(np.float64) + 0.0)
+    return figures
+
+
+def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> "_Figures":
+    """From the stored values only, so that a wide sparse matrix is never made dense."""
+    figures = _Figures(X.shape[0], X.shape[1], codes, k)
+    X = sp.csr_array(X, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    wrong = ~np.isfinite(X.data)
+    figures.bad_columns[X.indices[wrong]] = True
+    figures.finite[rows[wrong]] = False
+    X.data[~figures.finite[rows]] = 0.0
+    X.eliminate_zeros()
+    figures.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
+    figures.row_hashes[:] = [_hash(_stored(X, i)) for i in range(X.shape[0])]
+    figures.take_sparse_columns(X)
+    return figures
+
+
+class _Figures:
+    """Figures on rows and columns, collected block by block."""
+
+    def __init__(self, n: int, d: int, codes: np.ndarray, k: int) -> None:
+        self.finite = np.ones(n, dtype=bool)
+        self.norms = np.zeros(n)
+        self.row_hashes = np.zeros(n, dtype=np.uint64)
+        self.bad_columns = np.zeros(d, dtype=bool)
+        self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
+        self.count, self.variance, self._scaler = 0, np.zeros(d), StandardScaler()
+        self.column_hashes = [blake2b(digest_size=8) for _ in range(d)]
+        self.codes, self.k = codes, k
+        self.by_class = 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE
+        width = d if self.by_class else 0
+        self.class_low, self.class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
+
+    def take(self, rows: slice, block: np.ndarray) -> None:
+        wrong = ~np.isfinite(block)
+        self.bad_columns |= wrong.any(axis=0)
+        finite = ~wrong.any(axis=1)
+        self.finite[rows] = finite
+        block = block[finite]
+        where = np.arange(rows.start, rows.stop)[finite]
+        if not len(block):
+            return
+        self.norms[where] = np.linalg.norm(block, axis=1)
+        self.row_hashes[where] = [_hash(row) for row in block]
+        for digest, column in zip(self.column_hashes, np.ascontiguousarray(block.T), strict=True):
+            digest.update(column)
+        self.low = np.minimum(self.low, block.min(axis=0))
+        self.high = np.maximum(self.high, block.max(axis=0))
+        self._scaler.partial_fit(block)
+        self.count += len(block)
+        self.variance = self._scaler.var_
+        if self.by_class:
+            self._spread_by_class(block, self.codes[where])
+
+    def _spread_by_class(self, block: np.ndarray, codes: np.ndarray) -> None:
+        order = np.argsort(codes, kind="stable")
+        order = order[codes[order] >= 0]
+        present, starts = np.unique(codes[order], return_index=True)
+        if len(present):
+            sorted_rows = block[order]
+            self.class_low[present] = np.minimum(self.class_low[present], np.minimum.reduceat(sorted_rows, starts))
+            self.class_high[present] = np.maximum(self.class_high[present], np.maximum.reduceat(sorted_rows, starts))
+
+    def take_sparse_columns(self, X: Any) -> None:
+        """All figures on the columns of a sparse X; its rows that are not finite are empty."""
+        X = X[np.flatnonzero(self.finite)]
+        codes, self.count = self.codes[self.finite], X.shape[0]
+        if not self.count:
+            return
+        self.low, self.high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+        self.variance = mean_variance_axis(X, axis=0)[1]
+        by_column = X.tocsc()
+        for column, digest in enumerate(self.column_hashes):
+            digest.update(_stored(by_column, column))
+        for c in range(self.k if self.by_class else 0):
+            members = X[np.flatnonzero(codes == c)]
+            if members.shape[0]:
+                self.class_low[c] = members.min(axis=0).toarray().ravel()
+                self.class_high[c] = members.max(axis=0).toarray().ravel()
+
+    def constant(self) -> np.ndarray:
+        """Columns with one value in every row."""
+        return (self.low == self.high) & (self.count > 1)
+
+    def deviation_range(self) -> tuple[float, float]:
+        """Smallest and largest deviation of the columns that vary."""
+        varied = self.variance[~self.constant() & (self.variance > 0)]
+        return (float(np.sqrt(varied.min())), float(np.sqrt(varied.max()))) if len(varied) else (0.0, 0.0)
+
+    def duplicate_columns(self) -> int:
+        """Columns that repeat an earlier one; constant columns are counted elsewhere."""
+        digests = [
+            digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still
+        ]
+        return len(digests) - len(set(digests))
+
+    def telling_columns(self) -> int:
+        """Columns with one value per class, and a different one in every class."""
+        if not self.by_class or self.count == 0:
+            return 0
+        candidates = np.flatnonzero((self.class_low == self.class_high).all(axis=0))
+        return sum(len(np.unique(self.class_low[:, column])) == self.k for column in candidates)
+
+
+def _hash(row: Any) -> int:
+    return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
+
+
+def _stored(X: Any, i: int) -> bytes:
+    """Indices and values stored for one row of a CSR matrix, or one column of a CSC matrix."""
+    part = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[part].tobytes() + X.data[part].tobytes()
+
+
+def _repeats(hashes: np.ndarray, nonzero: np.ndarray, codes: np.ndarray) -> tuple[int, int]:
+    """Rows equal to an earlier one, and rows equal to one with another label, without zero rows."""
+    hashes, codes = hashes[nonzero], codes[nonzero]
+    unique, group = np.unique(hashes, return_inverse=True)
+    known = codes >= 0
+    pairs = np.unique(np.column_stack([group[known], codes[known]]), axis=0)
+    labels_in_group = np.bincount(pairs[:, 0], minlength=len(unique))
+    return len(hashes) - len(unique), int((labels_in_group[group[known]] > 1).sum())
+
+
+def _rank(X: Any, good: np.ndarray) -> tuple[int | None, bool, float | None]:
+    """Rank and condition number by the eigenvalues of the smaller Gram matrix, in float64."""
+    n, d = len(good), X.shape[1]
+    if not n:
+        return None, False, None
+    exact = min(n, d) <= _LARGEST_GRAM
+    if not exact:
+        good = np.sort(np.random.default_rng(0).choice(good, _SAMPLE, replace=False))
+    values = eigvalsh(_gram(X, good), overwrite_a=True, check_finite=False)
+    # Eigenvalues below the rounding of the Gram matrix, or of the entries of X, count as zero, as in whitening.
+    eps = np.finfo(X.dtype if X.dtype.kind == "f" else np.float64).eps
+    floor = values[-1] * max(max(len(good), d) * np.finfo(np.float64).eps, float(8 * eps) ** 2)
+    positive = values[values > max(floor, 0.0)]
+    if not len(positive):
+        return 0, exact, None
+    return len(positive), exact, float(np.sqrt(positive[-1] / positive[0])) if exact else None
+
+
+def _gram(X: Any, good: np.ndarray) -> np.ndarray:
+    """XᵀX summed over blocks if X is tall, XXᵀ summed over blocks of columns if it is wide."""
+    n, d = len(good), X.shape[1]
+    side = min(n, d)
+    G = np.zeros((side, side))
+    step = max(1, _BLOCK // max(1, side))
+    for start in range(0, max(n, d), step):
+        stop = start + step
+        block = X[good[start:stop]] if d <= n else X[good, start:stop] if sp.issparse(X) else X[:, start:stop][good]
+        block = dense(block).astype(np.float64, copy=False)
+        G += block.T @ block if d <= n else block @ block.T
+    return G
+
+
+def _classes(y: np.ndarray | None, missing: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """The distinct labels, and the index of each row's label among them, -1 where it is missing."""
+    codes = np.full(len(missing), -1)
+    if y is None or missing.all():
+        return [], codes
+    present = y[~missing]
+    # A mix of types cannot be sorted, but text can.
+    classes, inverse = np.unique(present if present.dtype.kind != "O" else present.astype(str), return_inverse=True)
+    codes[~missing] = inverse
+    return classes.tolist(), codes
+
+
+def _minus_ones(y: np.ndarray | None, classes: list[Any]) -> int:
+    """How many rows have the label -1 while the others count up from 0: the usual mark of a missing label."""
+    if y is None or y.dtype.kind not in "if" or len(classes) < 3 or -1 not in classes:
+        return 0
+    return int((y == -1).sum()) if min(value for value in classes if value != -1) >= 0 else 0
+
+
+def _spellings(classes: list[Any]) -> list[list[str]]:
+    """Groups of labels that differ only by case or blanks."""
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        if isinstance(name, str):
+            groups.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of docs/choosing.md: what someone has, what to use, and when not to."""
+
+    number: int
+    have: str
+    use: str
+    unless: str
+
+
+def lines_for(facts: Set[str]) -> list[Line]:
+    """The lines that any of the facts makes worth reading; facts are codes of findings and words of choosing.toml."""
+    stored = tomllib.loads(Path(__file__).with_name("choosing.toml").read_text("utf-8"))["line"]
+    return [
+        Line(number, line["have"], line["use"], line["not"])
+        for number, line in enumerate(stored, 1)
+        if facts & set(line["when"])
+    ]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem: how severe it is, what it is, what it does to a model, and what to do."""
+
+    code: str
+    severity: Severity
+    what: str
+    effect: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings, the most severe first, and the figures they are based on."""
+
+    n_rows: int
+    n_columns: int
+    n_classes: int | None
+    rank: int | None
+    rank_is_exact: bool
+    condition: float | None
+    findings: list[Finding] = field(default_factory=list)
+    choosing: list[Line] = field(default_factory=list)  # lines of docs/choosing.md: which estimator
+
+    @property
+    def serious(self) -> bool:
+        """Whether any finding breaks a fit or makes its figures worthless."""
+        return any(finding.severity == "serious" for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __contains__(self, code: object) -> bool:
+        return any(finding.code == code for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `likewise doctor --json` prints them."""
+        return {**asdict(self), "serious": self.serious}
+
+
+def examine(X: Any, y: Any = None) -> Findings:
+    """Look for problems in rows X and labels y.
+
+    X may be dense, memory-mapped or sparse; it is read in blocks, so memory stays at one block, a few numbers per row
+    and one Gram matrix of at most 4,096 × 4,096.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> findings = examine(np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]]), ["a", "a", "b"])
+    >>> [finding.code for finding in findings]
+    ['zero-rows', 'single-classes', 'two-classes']
+    """
+    X = _checked(X)
+    n, d = X.shape
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (n,):
+        raise LikewiseError(f"y has shape {labels.shape}: expected ({n},), a label for each row of X")
+    facts = Survey(X, labels)
+    findings = [Finding(*problem, **_ADVICE[problem[0]]) for check in _CHECKS for problem in check(facts)]
+    severities, codes = get_args(Severity), list(_ADVICE)
+    findings.sort(key=lambda finding: (severities.index(finding.severity), codes.index(finding.code)))
+    k = None if labels is None else facts.k
+    lines = lines_for({*(finding.code for finding in findings), *_kind(X, labels)})
+    return Findings(n, d, k, facts.rank, facts.rank_is_exact, facts.condition, findings, lines)
+
+
+def _kind(X: Any, labels: Any) -> Iterator[str]:
+    """Words of choosing.toml for the data as a whole."""
+    yield "no-labels" if labels is None else "labels"
+    if sp.issparse(X):
+        yield "sparse"
+    elif X.size * 4 > MANY_BYTES:
+        yield "many-rows"
+
+
+def _checked(X: Any) -> Any:
+    X = sp.csr_array(X) if sp.issparse(X) else X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.dtype.kind not in "biuf":
+        raise LikewiseError(f"X has dtype {X.dtype}: expected real numbers")
+    if X.ndim != 2 or 0 in X.shape:
+        raise LikewiseError(f"X has shape {X.shape}: expected a matrix with at least one row and one column")
+    return X
+
+
+def _row_problems(facts: Survey) -> Iterator[Problem]:
+    if facts.bad_rows:
+        rows, columns = _count(facts.bad_rows, "row"), _count(facts.bad_columns, "column")
+        yield "not-finite", "serious", f"there is NaN or inf in {rows} and {columns}"
+    if facts.zero_rows:
+        yield "zero-rows", "warning", f"{_count(facts.zero_rows, 'row is', 'rows are')} all zero"
+    if facts.conflicting_rows:
+        rows = _count(facts.conflicting_rows, "row equals", "rows equal")
+        many = facts.conflicting_rows > 0.01 * facts.n
+        yield "conflicting-duplicates", "serious" if many else "warning", f"{rows} a row with another label"
+    if facts.duplicate_rows:
+        rows = _count(facts.duplicate_rows, "row repeats", "rows repeat")
+        yield "duplicate-rows", "warning", f"{rows} an earlier row exactly"
+    low, high = facts.norm_range
+    if low and high >= _NORM_SPREAD * low:
+        what = f"row norms differ {high / low:.0f}-fold (98 % of them lie between {low:.3g} and {high:.3g})"
+        yield "row-scale", "warning", what
+
+
+def _column_problems(facts: Survey) -> Iterator[Problem]:
+    low, high = facts.deviation_range
+    if low and high >= _COLUMN_SPREAD * low:
+        what = f"column deviations differ by a factor of {high / low:.1e} (from {low:.3g} to {high:.3g})"
+        yield "column-scale", "warning", what
+    if facts.constant_columns:
+        columns = _count(facts.constant_columns, "column holds", "columns hold")
+        yield "constant-columns", "note", f"{columns} one value in every row"
+    if facts.duplicate_columns:
+        columns = _count(facts.duplicate_columns, "column repeats", "columns repeat")
+        yield "duplicate-columns", "note", f"{columns} another column exactly"
+    if facts.telling_columns:
+        columns = _count(facts.telling_columns, "column has", "columns have")
+        yield "telling-columns", "serious", f"{columns} one value in each class and a different one in every class"
+
+
+def _rank_problems(facts: Survey) -> Iterator[Problem]:
+    n, d, rank = facts.n_finite, facts.d, facts.rank
+    if rank is not None and rank == n:
+        yield "interpolates", "warning", f"X has full row rank: {n} rows, {d} columns, rank {rank}"
+    elif rank is not None and rank < min(n, d) and facts.rank_is_exact:
+        yield "rank-deficient", "note", f"X has rank {rank}, below its {d} columns"
+    if facts.condition is not None and facts.condition >= _CONDITION:
+        yield "ill-conditioned", "warning", f"the condition number of X is {facts.condition:.1e}"
+
+
+def _label_problems(facts: Survey) -> Iterator[Problem]:
+    if facts.unlabelled is None:
+        yield "no-labels", "serious", "there are no labels"
+    elif facts.unlabelled:
+        rows = _count(facts.unlabelled, "row has", "rows have")
+        yield "unlabelled", "warning" if facts.unlabelled < facts.n else "serious", f"{rows} no label"
+    if facts.minus_one:
+        rows = _count(facts.minus_one, "row has", "rows have")
+        yield "label-minus-one", "warning", f"{rows} the label -1, next to {facts.k - 1} other classes"
+    if facts.spellings:
+        examples = "; ".join(" and ".join(repr(name) for name in group) for group in facts.spellings[:3])
+        yield "label-spelling", "warning", f"some labels differ only by case or blanks: {examples}"
+
+
+def _class_problems(facts: Survey) -> Iterator[Problem]:
+    sizes, k = facts.class_sizes, facts.k
+    if k == 1:
+        yield "one-class", "serious", "all rows have the same label"
+    elif k and k == sizes.sum():
+        yield "all-distinct", "serious", f"all {k} labels are distinct"
+    elif k:
+        if k == 2:
+            yield "two-classes", "note", "there are only two classes"
+        if singles := int((sizes == 1).sum()):
+            have = "has" if singles == 1 else "have"
+            yield "single-classes", "warning", f"{singles} of {k} classes {have} one row only"
+        if sizes.max() >= _IMBALANCE * sizes.min():
+            what = f"the largest class has {sizes.max():,} rows and the smallest {sizes.min():,}"
+            yield "imbalance", "warning", what
+
+
+_CHECKS = (_row_problems, _column_problems, _rank_problems, _label_problems, _class_problems)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
