@@ -27,6 +27,7 @@ ORDER = (
     "apply",
     "export",
     "pull",
+    "show",
     "doctor",
     "paper",
 )

@@ -32,7 +32,7 @@ def test_a_model_comes_back_bit_by_bit(model, tmp_path):
     np.testing.assert_array_equal(back.similarity(X), model.similarity(X))
     assert back.get_params() == model.get_params() | {"margins": [1.0, 0.0]}
     assert back.classes_.tolist() == ["ant", "bee", "čmelák"]
-    assert back.history_ == model.history_
+    assert back.history_ == [{"loss": entry["loss"]} for entry in model.history_]  # without times
     assert type(likewise.load(path)) is SLR
     assert SimilarityModel.load(path).rank_ == 2
 
@@ -116,13 +116,59 @@ def test_our_class_is_not_replaced_by_another_of_its_name(tmp_path):
     assert type(likewise.load(path)) is LDA
 
 
-def test_the_card_tells_what_the_model_is(model, tmp_path):
+def test_the_card_says_what_the_model_is(model, tmp_path):
     card = read_card(model.save(tmp_path / "m.likewise", metrics={"mAP": 0.5}))
     assert card["class"] == "SLR"
     assert card["parameters"]["rank"] == 2
-    assert card["data"] == {"n_samples": 60, "n_features": 5, "n_classes": 3}
     assert card["metrics"] == {"mAP": 0.5}
-    assert card["versions"]["likewise"] == likewise.__version__
+    about = card["about"]
+    assert (about["id"], about["classes"], about["seed"]) == (model.identity, 3, 3)
+    assert {name: about["source"][name] for name in ("path", "rows", "columns")} == {
+        "path": None, "rows": 60, "columns": 5,
+    }  # fmt: skip
+    assert about["source"]["checksum"].startswith("rows:")
+    assert about["versions"]["likewise"] == likewise.__version__
+    assert set(about["versions"]) == {"python", "likewise", "numpy", "scipy", "scikit-learn"}
+
+
+@pytest.mark.parametrize("kind", [SLR(2, max_iter=3), SimilarityLearner(random_state=0), LDA(), Cosine()])
+def test_equal_fits_have_equal_bytes_and_one_identity(kind, tmp_path):
+    X, y = planted(120, 5, 3)
+    one, two = (clone(kind).fit(X, y).save(tmp_path / name) for name in "ab")
+    assert one.read_bytes() == two.read_bytes()
+    back = likewise.load(one)
+    assert back.identity == clone(kind).fit(X, y).identity
+    assert back.save(tmp_path / "again").read_bytes() == one.read_bytes()
+    other = clone(kind).fit(X[::2] * np.linspace(1, 2, 5), y[::2])
+    assert other.identity != back.identity or np.array_equal(other.transform(X), back.transform(X))
+
+
+def test_the_identity_says_nothing_about_when_and_from_what_a_model_was_fitted(tmp_path):
+    X, y = planted(120, 5, 3)
+    model, other = (SLR(2, max_iter=2, random_state=0).fit(X, y) for _ in range(2))
+    other.provenance_ |= {"date": "2020-02-02", "source": {"path": "rows.csv"}, "versions": {"numpy": "0"}}
+    other.set_params(verbose=1, random_state=7)
+    assert other.identity == model.identity
+    card = likewise.load(other.save(tmp_path / "m")).card()
+    assert (card["date"], card["source"]["path"], card["versions"]) == ("2020-02-02", "rows.csv", {"numpy": "0"})
+    assert likewise.load(tmp_path / "m").fit(X, y).card()["source"]["path"] is None
+
+
+def test_the_card_has_held_out_figures_with_intervals():
+    X, y = planted(400, 6, 4)
+    for unseen in (False, True):
+        held_out = SimilarityLearner(unseen_classes=unseen, random_state=0).fit(X, y).card()["held_out"]
+        for name in ("mAP", "raw"):
+            low, high = held_out[f"{name}_interval"]
+            assert 0 <= low < held_out[name] < high <= 1
+
+
+def test_the_order_of_columns_changes_no_split():
+    X, y = planted(90, 6, 3)
+    one, other = (SimilarityLearner("linear", scaling="unit", random_state=0).fit(rows, y) for rows in (X, X[:, ::-1]))
+    np.testing.assert_allclose(
+        one.cv_results_["split0_test_score"], other.cv_results_["split0_test_score"], rtol=0, atol=1e-9
+    )
 
 
 def test_data_frame_columns_are_remembered(tmp_path):

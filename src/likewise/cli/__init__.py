@@ -32,6 +32,7 @@ VERBS = (
     "apply",
     "export",
     "pull",
+    "show",
     "doctor",
     "paper",
 )

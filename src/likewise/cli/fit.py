@@ -1,5 +1,6 @@
 """`likewise fit`: learn a similarity from rows and labels."""
 
+import hashlib
 import sys
 import time
 import warnings
@@ -121,6 +122,7 @@ def fit(
         if value is not None and not options.takes_rows(model):
             raise LikewiseError(f"--{name} has no meaning for the method {method}")
     seconds, stopped = _fit(model, rows)
+    model.provenance_ |= _provenance(data, rows)
     metrics = {} if test is None else _measured(model, test, label_column, features, None, metadata)
     model.save(output, metrics)
     _report(_summary(model, method, rows, output, seconds, metrics), as_json)
@@ -193,6 +195,15 @@ def _fit(model: Any, rows: options.TrainingRows) -> tuple[float, bool]:
     for warning in caught:
         note(f"warning: {warning.message}")
     return time.perf_counter() - began, any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
+
+
+def _provenance(data: str, rows: options.TrainingRows) -> dict[str, Any]:
+    """Where the rows of a model came from, for its card."""
+    source: dict[str, Any] = {"path": data, "rows": rows.shape[0], "columns": rows.shape[1]}
+    if Path(data).is_file():
+        with open(data, "rb") as file:
+            source["checksum"] = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    return {"source": source, "label_column": rows.label_column}
 
 
 def _measured(model: Any, test: str, *reading: str | None) -> dict[str, float]:

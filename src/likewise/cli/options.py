@@ -255,6 +255,7 @@ class TrainingRows:
     n_classes: int | None = None
     gallery: Any = None
     close: Callable[[], object] = lambda: None
+    label_column: str | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -277,13 +278,16 @@ def training_rows(
     model: Any, table: Any, memory_limit: str | None, dask: str | None, checkpoint: Path | None = None
 ) -> TrainingRows:
     """The labelled rows of a table, opened if the model takes them so; all rows for a model that needs no labels."""
+    column = table.known.get("label")
     if dask is not None:
-        return _on_cluster(model, table, dask, checkpoint)
+        return replace(_on_cluster(model, table, dask, checkpoint), label_column=column)
     if not model.__sklearn_tags__().target_tags.required:
         return TrainingRows(table.X, None, table.source, table.X.shape)
     if not takes_rows(model):
         table = labelled(table)
-        return TrainingRows(table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())))
+        return TrainingRows(
+            table.X, table.y, table.source, table.X.shape, len(set(table.y.tolist())), label_column=column
+        )
     from likewise.learn.engines import open_rows
     from likewise.utils.arrays import in_memory
 
@@ -292,7 +296,8 @@ def training_rows(
     if model.get_params().get("compress") == "gaussian":  # mixes all rows
         table = replace(table, X=in_memory(table.X))
     with naming(table.source):
-        return _opened(open_rows(table, memory_limit=memory_limit, checkpoint=checkpoint), table.source)
+        opened = _opened(open_rows(table, memory_limit=memory_limit, checkpoint=checkpoint), table.source)
+    return replace(opened, label_column=column)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
 from likewise.learn.engines.opening import Rows, memory_rows, open_rows, where
 from likewise.learn.maths.scatter import NoveltyModel
-from likewise.learn.model_file import load_model, model_class, register_model, save_model
+from likewise.learn.model_file import about, identity, load_model, model_class, provenance, register_model, save_model
 from likewise.rows.table import MOST_COLUMNS
 from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
@@ -118,6 +118,20 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Write the model to one file, atomically: safetensors with a JSON card, never pickle."""
         check_is_fitted(self)
         return save_model(self, path, metrics)
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits, equal for models that rank equally: vectors of two identities are never compared."""
+        check_is_fitted(self)
+        return identity(self)
+
+    def card(self) -> dict[str, Any]:
+        """What the model is, as plain JSON values: its identity as "id", date, source, label column, seed, versions.
+
+        "held_out" is the mAP of rows that were held out inside `fit` and that of the raw cosine, with intervals.
+        """
+        check_is_fitted(self)
+        return {**about(self), "held_out": getattr(self, "held_out_", None)}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -269,7 +283,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def finite_fit(fit: Fit) -> Fit:
-    """Decorate `fit`: raise if a fitted attribute is not finite."""
+    """Decorate `fit`: raise if a fitted attribute is not finite; note the date and the versions."""
 
     @functools.wraps(fit)
     def checked(self: Any, *args: Any, **options: Any) -> Any:
@@ -280,6 +294,7 @@ def finite_fit(fit: Fit) -> Fit:
         except (np.linalg.LinAlgError, FloatingPointError, ZeroDivisionError) as error:
             raise LikewiseError(f"{_cannot(self)} ({str(error).splitlines()[0]})") from error
         _check_learned(self)
+        self.provenance_ = provenance()
         return fitted
 
     return checked  # type: ignore[return-value]

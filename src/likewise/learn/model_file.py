@@ -1,8 +1,10 @@
 """Save and load models: one safetensors file with a JSON card inside, never pickle.
 
 The tensors are the fitted arrays; the card holds everything else: class, constructor parameters, scalar and label
-attributes, versions and the shape of the data. A checksum covers both. A model inside a model, as a parameter or as a
-fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under `models`.
+attributes, and what the model is: its id, its date, its source and the versions it was fitted with. A checksum covers
+both. Nothing in a file depends on how long a fit took: equal fits of one day give equal bytes. A model inside a model,
+as a parameter or as a fitted attribute, is written to the same file: its tensors as `name.tensor`, its own card under
+`models`.
 """
 
 import hashlib
@@ -11,6 +13,7 @@ import os
 import platform
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,10 @@ FORMAT = 2
 _KEY = "likewise"
 _MARK = "__ndarray__"
 _MOST_BYTES = 1 << 28  # of an array in a card
+_TIMES = frozenset({"seconds", "mean_fit_time"})  # of fits, which are not written
+# What says how good a model is, or how it was made, without changing a ranking.
+_EVIDENCE = re.compile(r"(provenance|held_out|cv_results|history|calibration|training_rows|novelty_\w+|n_samples)_")
+_ASIDE = ("verbose", "random_state", "cv")  # parameters that matter during a fit only
 _DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
 
 
@@ -140,14 +147,44 @@ def _is_ours(model: type) -> bool:
 def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = None) -> Path:
     """Save a fitted estimator: its parameters and every attribute whose name ends with an underscore."""
     tensors, card = _packed(model)
-    classes = getattr(model, "classes_", None)
-    data = {
-        "n_samples": getattr(model, "n_samples_", None),
-        "n_features": getattr(model, "n_features_in_", None),
-        "n_classes": None if classes is None else len(classes),
+    return write_tensors(path, tensors, {**card, "about": about(model), "metrics": metrics or {}})
+
+
+def about(model: Any) -> Card:
+    """What a model is, as plain values: id, date, source, classes, label column, seed and versions."""
+    known = getattr(model, "provenance_", None) or getattr(getattr(model, "base_", None), "provenance_", {})
+    classes, rows = getattr(model, "classes_", None), getattr(model, "training_rows_", None)
+    seed = _plain_parameters(model).get("random_state")
+    source = {
+        "path": None,
+        "rows": getattr(model, "n_samples_", None),
+        "columns": getattr(model, "n_features_in_", None),
+        "checksum": None if rows is None else f"rows:{hashlib.sha256(rows.tobytes()).hexdigest()}",
     }
-    facts = {"data": data, "metrics": metrics or {}, "versions": _versions()}
-    return write_tensors(path, tensors, {**card, **facts})
+    return {
+        "id": identity(model),
+        "class": type(model).__name__,
+        "date": known.get("date"),
+        "source": {**source, **known.get("source", {})},
+        "classes": None if classes is None else len(classes),
+        "label_column": known.get("label_column"),
+        "seed": None if seed is None else int(seed),
+        "versions": known.get("versions", _versions()),
+    }
+
+
+def provenance() -> Card:
+    """The date and the versions of a fit."""
+    return {"date": datetime.now(UTC).date().isoformat(), "versions": _versions()}
+
+
+def identity(model: Any) -> str:
+    """16 hexadecimal digits that are equal for models that rank equally: a hash of the fitted arrays and settings.
+
+    Not of when, from which file and with which versions the model was fitted, nor of what was measured about it.
+    """
+    tensors, card = _packed(model, _EVIDENCE)
+    return _checksum(tensors, json.dumps(card, sort_keys=True))[:16]
 
 
 def load_model(path: StrPath, find: Callable[[str], type | None], expected: str) -> Any:
@@ -159,6 +196,9 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
         raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
     try:
         model = _unpacked(kind, tensors, card)
+        known = card.get("about", {})
+        if known.get("date") is not None:
+            model.provenance_ = {name: known[name] for name in ("date", "source", "label_column", "versions")}
         if hasattr(model, "_check_loaded"):
             model._check_loaded()
     except KeyError as error:
@@ -169,10 +209,14 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
     return model
 
 
-def _packed(model: Any) -> tuple[Tensors, Card]:
-    """Tensors and card of a model, those of the models inside it included."""
-    parameters = _plain_parameters(model)
-    state = {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+def _packed(model: Any, without: re.Pattern[str] | None = None) -> tuple[Tensors, Card]:
+    """Tensors and card of a model, those of the models inside it included; `without` names attributes to leave out."""
+    parameters, state = _plain_parameters(model), vars(model)
+    state = {name: value for name, value in state.items() if name.endswith("_") and not name.startswith("_")}
+    state.pop("provenance_", None)  # it is part of what the card says about the model
+    if without is not None:
+        parameters = {name: value for name, value in parameters.items() if name not in _ASIDE}
+        state = {name: value for name, value in state.items() if not without.fullmatch(name)}
     estimators = {name: value for name, value in {**parameters, **state}.items() if isinstance(value, BaseEstimator)}
     inner = {name: value for name, value in estimators.items() if model_class(type(value).__name__) is type(value)}
     arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
@@ -183,7 +227,7 @@ def _packed(model: Any) -> tuple[Tensors, Card]:
         "state": _to_json({name: value for name, value in state.items() if name not in inner | tensors}),
     }
     for name, value in inner.items():
-        its_tensors, its_card = _packed(value)
+        its_tensors, its_card = _packed(value, without)
         tensors |= {f"{name}.{key}": tensor for key, tensor in its_tensors.items()}
         card.setdefault("models", {})[name] = its_card
     return tensors, card
@@ -240,7 +284,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):
-        return {str(key): _to_json(item) for key, item in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items() if key not in _TIMES}
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
     if isinstance(value, os.PathLike):

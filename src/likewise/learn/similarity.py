@@ -81,7 +81,8 @@ class SimilarityLearner(SimilarityModel):
         What was chosen; what was tried, as in scikit-learn: mAP of held-out rows after learning from "rows" others.
     held_out_ : dict or None
         Held-out performance: "mAP", number of held-out "rows", number of "splits", training rows per split
-        ("learned_from", 3,000 at most); "raw" is the mAP of the plain cosine. None if nothing could be held out.
+        ("learned_from", 3,000 at most); "raw" is the mAP of the plain cosine; "mAP_interval" and "raw_interval" are
+        95 % intervals over rows. None if nothing could be held out.
     projection_, offset_, landmarks_, gamma_, shift_, factor_, … : fitted projection, kernel and scaling.
     classes_, n_samples_, n_features_in_
 

@@ -34,10 +34,10 @@ def _from_archive(path: Path, archive: Archive, features: str | None, label_colu
         return _from_sparse(path, archive, label_column)
     ndims = {key: len(archive.header(key).shape) for key in archive.keys}
     rows = _pick(path, ndims, features, _FEATURE_KEYS, matrix=True)
-    y = _labels(path, archive, ndims, label_column)
-    notes: list[str] = []
+    key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
+    y, notes = _labels(path, archive, key), list[str]()
     X = checked_rows(archive.read(rows or ""), f"{path}[{rows}]", notes)
-    return Table(X, y, _names(archive, len(X)), str(path), notes, _ids(path, archive, len(X)))
+    return Table(X, y, _names(archive, len(X)), str(path), notes, _ids(path, archive, len(X)), known={"label": key})
 
 
 def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Table:
@@ -55,8 +55,9 @@ def _from_sparse(path: Path, archive: Archive, label_column: str | None) -> Tabl
         matrix.check_format(full_check=True)  # places outside of the matrix would be read and written, too
     X = checked_rows(sp.csr_array(matrix), str(path), [])
     ndims = {key: len(archive.header(key).shape) for key in archive.keys if key not in _SPARSE_KEYS}
-    y, n = _labels(path, archive, ndims, label_column), X.shape[0]
-    return Table(X, y, _names(archive, n), str(path), ids=_ids(path, archive, n))
+    key, n = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False), X.shape[0]
+    y = _labels(path, archive, key)
+    return Table(X, y, _names(archive, n), str(path), ids=_ids(path, archive, n), known={"label": key})
 
 
 def _most_rows(size: int) -> int:
@@ -64,8 +65,7 @@ def _most_rows(size: int) -> int:
     return max(1_000_000, 64 * size)
 
 
-def _labels(path: Path, archive: Archive, ndims: dict[str, int], label_column: str | None) -> np.ndarray | None:
-    key = _pick(path, ndims, label_column, LABEL_NAMES, matrix=False)
+def _labels(path: Path, archive: Archive, key: str | None) -> np.ndarray | None:
     if key is None:
         return None
     y = archive.read(key)

@@ -154,7 +154,7 @@ def _from_parquet(
         notes,
         None if ids is None else checked_ids(ids, known["id"] or "id", path),
         partial(_parquet_columns, path, kept) if kept_fields(_selected(schema, kept))[0] else None,
-        known["path"],
+        known,
     )
 
 

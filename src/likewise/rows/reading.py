@@ -61,7 +61,7 @@ def read_table(
     table = _read(source, None if labels is not None else label_column, features, names, (id_column, metadata))
     if labels is None:
         return table
-    return replace(table, y=read_labels(labels, label_column))
+    return replace(table, y=read_labels(labels, label_column), known={**table.known, "label": str(labels)})
 
 
 def _read(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -30,8 +30,8 @@ _SAMPLE = 100
 class Table:
     """Rows X of shape (n, d), dense or CSR, labels or None, row names or None, and notes on the reading.
 
-    `ids` are those of a column of ids; `metadata` reads the other columns, None if there are none. `name_column` is
-    what the column of the names is called, if that is known.
+    `ids` are those of a column of ids; `metadata` reads the other columns, None if there are none. `known` names
+    the columns of the labels, the ids and the paths, as far as they have names.
     """
 
     X: Any
@@ -41,7 +41,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     ids: list[Any] | None = None
     metadata: Callable[[], Columns] | None = None
-    name_column: str | None = None
+    known: Mapping[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.y is not None and len(self.y) != self.X.shape[0]:
@@ -52,7 +52,7 @@ class Table:
     @property
     def paths(self) -> list[str | None] | None:
         """The names of rows, if they are names of files; None for a row without one."""
-        column = None if self.name_column is None else self.name_column.lower()
+        column = (self.known.get("path") or "").lower() or None
         some = [name for name in (self.names or [])[:_SAMPLE] if name]
         is_file = column is None or column in PATH_NAMES or (column == "name" and all(map(_FILE_NAME.search, some)))
         return [name or None for name in self.names] if self.names is not None and is_file else None

@@ -160,6 +160,7 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
     notes = [f"{source}: not used as features: {shortened(unused)}"] if unused else []
     if keep and layout.metadata and metadata is None:
         notes.append(f"{source}: only the extra 'parquet' keeps them with an index: pip install 'likewise[parquet]'")
+    roles = {"label": layout.label, "id": layout.id, "path": layout.name}
     return Table(
         X,
         y,
@@ -168,7 +169,7 @@ def _collect(source: str, layout: _Layout, rows: Iterable[list[str]], first_line
         notes,
         None if layout.id is None else _ids(ids, layout.columns[layout.id], source),
         None if metadata is None else lambda: metadata,
-        None if layout.name is None else layout.columns[layout.name],
+        {role: None if i is None else layout.columns[i] for role, i in roles.items()},
     )
 
 

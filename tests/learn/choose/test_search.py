@@ -18,7 +18,7 @@ from tests.planted import planted
 from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
-from likewise.learn.choose.search import MOST_HELD, MOST_HELD_PER_SPLIT, inner_splits, row_splits
+from likewise.learn.choose.search import MOST_HELD, MOST_HELD_PER_SPLIT, inner_splits, mean_interval, row_splits
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernels import Scaling, scaling_of
 from likewise.utils.arrays import unit_rows as unit
@@ -176,3 +176,16 @@ def test_a_small_holdout_is_drawn_several_times(size, draws):
 
 def test_classes_of_one_leave_nothing_to_hold_out():
     assert row_splits(np.arange(5), np.random.default_rng(0)) == []
+
+
+def test_the_interval_of_a_mean_over_rows_counts_a_row_of_several_splits_once() -> None:
+    values = np.random.default_rng(0).uniform(size=200)
+    rows = np.arange(200)
+    low, high = mean_interval([values], [rows])
+    assert low < values.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * values.std(ddof=1) / np.sqrt(200))
+    assert mean_interval([values, values], [rows, rows]) == pytest.approx([low, high])
+    missing = np.append(values, np.nan)
+    assert mean_interval([missing], [np.arange(201)]) == pytest.approx([low, high])
+    assert mean_interval([np.array([0.4])], [np.array([0])]) == [0.0, 1.0]
+    assert np.isnan(mean_interval([np.array([np.nan])], [np.array([0])])).all()

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.evaluate.calibration import Calibration, ScoredPairs, held_out_pairs
-from likewise.learn.choose.search import CVResults, Search, Split, each_score, mean_of_found, row_splits
+from likewise.learn.choose.search import CVResults, Search, Split, each_score, mean_interval, mean_of_found, row_splits
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine, EngineInMemory
 from likewise.learn.maths.kernel_ridge import RegressionFactory
@@ -87,7 +87,7 @@ class Choice(NamedTuple):
     setting: dict[str, Any]
     seed: int
     results: CVResults
-    held_out: dict[str, float] | None = None
+    held_out: dict[str, Any] | None = None
     calibration: dict[str, Any] | None = None
 
 
@@ -256,11 +256,20 @@ def choose_setting(
     search = MapSearch(unit, splits, factory, results, on_score)
     if kernel is None:
         gammas = tuple(gamma for gamma in gammas if not factory.full_resolution(gamma))
-    raw = raw_score(unit, splits)
+    plain = raw_precisions(unit, splits)
+    raw = mean_of_found(np.array([mean_of_found(each) for each in plain]))
     setting = choose_head(search, kernel or choose_anchored(search, gammas, space, fixed), space, fixed, raw)
     n_held = len(np.unique(np.concatenate([split.held for split in splits])))
-    held_out = {"mAP": search.score(setting), "raw": raw, "rows": n_held, "learned_from": search.rows}
-    held_out["splits"] = len(splits)
+    places = [split.held for split in splits]
+    held_out: dict[str, Any] = {
+        "mAP": search.score(setting),
+        "mAP_interval": mean_interval(search.average_precisions(setting), places),
+        "raw": raw,
+        "raw_interval": mean_interval(plain, places),
+        "rows": n_held,
+        "learned_from": search.rows,
+        "splits": len(splits),
+    }
     calibration = search.calibration(setting, held)
     if kernel is None and "ridge" not in fixed:
         # The refit on all rows needs less of a ridge, by the root of their number: an anchored map's ridge is in units
@@ -493,8 +502,8 @@ def _drawn(sample: Engine, rows: np.ndarray, most: int, rng: np.random.Generator
 # What it is worth
 
 
-def raw_score(unit: UnitRows, splits: list[Split]) -> float:
-    """mAP of the held-out rows by the plain cosine of the rows as they came, sparse ones in leading directions."""
+def raw_precisions(unit: UnitRows, splits: list[Split]) -> list[np.ndarray]:
+    """Average precisions of held-out rows by the cosine of the rows as they came, sparse ones in leading directions."""
     X, all_codes = unit.engine.X if sp.issparse(unit.source.X) else unit.source.X, unit.engine.row_codes
     scores = []
     for split in splits:
@@ -504,5 +513,5 @@ def raw_score(unit: UnitRows, splits: list[Split]) -> float:
         more = np.linspace(0, len(split.train) - 1, min(2 * len(others), len(split.train))).astype(int)
         others = np.union1d(others, split.train[more])  # spread over the classes, by which rows are sorted
         rows = unit_rows(dense(X[others])) if len(others) else held[:0]
-        scores.append(mean_of_found(each_score(held, codes, rows, all_codes[others])))
-    return mean_of_found(np.asarray(scores))
+        scores.append(each_score(held, codes, rows, all_codes[others]))
+    return scores

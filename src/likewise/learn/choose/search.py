@@ -105,6 +105,24 @@ def mean_of_found(values: np.ndarray) -> float:
     return float(finite.mean()) if len(finite) else float("nan")
 
 
+def mean_interval(values: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> list[float]:
+    """The 95 % interval of a mean over rows; a row that several splits hold out counts once, with its mean.
+
+    `places` are the row numbers of each array of values. Normal, as means over some hundred rows are.
+    """
+    pairs = list(zip(values, places, strict=True))  # a row with a weight is there several times
+    each = np.concatenate(values)
+    rows = np.concatenate([place if len(one) == len(place) else np.arange(len(one)) for one, place in pairs])
+    each, rows = each[np.isfinite(each)], rows[np.isfinite(each)]
+    _, codes, times = np.unique(rows, return_inverse=True, return_counts=True)
+    means = np.bincount(codes, each, minlength=len(times)) / times
+    if not len(means):
+        return [float("nan")] * 2
+    reach = 1.96 * means.std(ddof=1) / np.sqrt(len(means)) if len(means) > 1 else 1.0
+    middle = each.mean()
+    return [float(max(0.0, middle - reach)), float(min(1.0, middle + reach))]
+
+
 def each_score(Z: np.ndarray, codes: np.ndarray, Z_train: np.ndarray, codes_train: np.ndarray) -> np.ndarray:
     """Average precision of held-out rows Z among themselves; those alone in their class rank the training rows.
 

@@ -13,7 +13,7 @@ import numpy as np
 from likewise.evaluate.calibration import Calibration, ScoredPairs
 from likewise.evaluate.ranking import LabelRelevance, RankingProblem, measured, whole
 from likewise.learn.choose.anchored_search import Choice
-from likewise.learn.choose.search import CVResults, Search, Split, class_splits
+from likewise.learn.choose.search import CVResults, Search, Split, class_splits, mean_interval, mean_of_found
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.scatter import shrunk
 from likewise.learn.maths.setting import SCALINGS
@@ -71,7 +71,10 @@ def choose_shrinkage_map(
     best = best_of(best, *(replace(best, shrink=a) for a in SHRINK[max(at - 1, 0) : at + 2]))
     best = best if fixed or search.clearly_better(best, plain) else plain
     n_held = len(np.unique(np.concatenate([split.held for split in splits])))
-    held_out = {"mAP": search.score(best), "raw": search.score(plain), "rows": n_held}
+    held_out: dict[str, Any] = {"rows": n_held}
+    for name, one in (("mAP", best), ("raw", plain)):
+        interval = mean_interval(search.average_precisions(one), [split.held for split in splits])
+        held_out |= {name: search.score(one), f"{name}_interval": interval}
     calibration = search.calibration(best)
     meaning = None if calibration is None else calibration.as_dict()
     return Choice(asdict(best), 0, results, held_out, meaning)
@@ -107,6 +110,10 @@ class ShrinkageSearch(Search[ShrinkageMap, "_ClassFold"]):
             began = time.perf_counter()
             scores = list(ordered_map(lambda fold, c=candidate: fold.score(c), self._under(candidate.scaling)))  # type: ignore[misc]
             yield scores, time.perf_counter() - began
+
+    def average_precisions(self, candidate: ShrinkageMap) -> list[np.ndarray]:
+        """For each split the average precision of every held-out row, nan where there is nothing to find."""
+        return [fold.average_precisions(candidate) for fold in self._under(candidate.scaling)]
 
     def calibration(self, candidate: ShrinkageMap) -> Calibration | None:
         """What the scores of a map mean for classes it has not seen."""
@@ -145,9 +152,14 @@ class _ClassFold:
         return S[:n, :n], S[:n, n:] @ U.astype(kind), b
 
     def score(self, candidate: ShrinkageMap) -> float:
+        return mean_of_found(self.average_precisions(candidate))
+
+    def average_precisions(self, candidate: ShrinkageMap) -> np.ndarray:
+        """Average precision of each held-out row, nan where there is nothing to find."""
         S, length = self._products(candidate)
-        problem = _Scored(S / length, S, self.relevance)
-        return float(measured(problem, {"mAP": whole}, problem.queries)["mAP"].mean())
+        problem, values = _Scored(S / length, S, self.relevance), np.full(len(S), np.nan)
+        values[problem.queries] = measured(problem, {"mAP": whole}, problem.queries)["mAP"]
+        return values
 
     def pairs(self, candidate: ShrinkageMap) -> dict[int, ScoredPairs]:
         """Cosines of the held-out rows."""
