@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,30 @@ def test_a_read_only_folder_is_counted(photos: list[Path], undo: Path) -> None:
         assert not undo.exists()
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+def test_two_runs_at_once_lose_no_entry(photos: list[Path], undo: Path) -> None:
+    before = state(photos)
+    with ThreadPoolExecutor(1) as pool:
+        with UndoList.opened(undo, "cat") as writes:
+            second = pool.submit(apply_keyword, photos[3:], "cat", undo)  # waits for the lock
+            time.sleep(0.2)
+            data = packet("cat")
+            writes.begin(Entry(str(sidecar(photos[0])), None, hashlib.sha256(data).hexdigest(), ["dc:subject"]))
+            sidecar(photos[0]).write_bytes(data)
+            writes.end()
+        assert second.result().created == 3
+    assert len(UndoList(undo).entries) == 4
+    assert undo_keyword(undo).deleted == 4
+    assert state(photos) == before
+
+
+def test_a_lock_that_others_may_wait_for_is_not_removed(photos: list[Path], undo: Path) -> None:
+    apply_keyword(photos, "cat", undo)
+    lock = undo.with_name(".undo.sqlite.lock")
+    number = lock.stat().st_ino
+    undo_keyword(undo)
+    assert lock.stat().st_ino == number
 
 
 def test_the_list_of_another_keyword_and_strange_files_have_a_sentence(photos: list[Path], undo: Path) -> None:

@@ -138,6 +138,25 @@ def test_a_file_that_is_replaced_is_read_from_its_beginning(tmp_path: Path) -> N
     assert items_of(journal) == items_of(Feedback(tmp_path)) == [5, 6, 7, 8]
 
 
+def test_a_journal_that_cannot_be_read_now_is_a_problem_and_what_is_known_stays(tmp_path: Path) -> None:
+    folder, unplugged = tmp_path / "an.index", tmp_path / "unplugged"
+    folder.mkdir()
+    journal = Feedback(folder)
+    journal.append(label(1, "cat"))
+    folder.rename(unplugged)
+    journal.refresh()
+    assert journal.problem is not None
+    assert "is gone" in journal.problem
+    assert items_of(journal) == [1]
+    with pytest.raises(LikewiseError, match="is gone; nothing was saved"):
+        journal.append(label(2, "cat"))
+    unplugged.rename(folder)
+    journal.append(label(3, "cat"))
+    assert journal.refresh()
+    assert journal.problem is None
+    assert items_of(Feedback(folder)) == [1, 3]
+
+
 def test_an_unknown_kind_and_a_missing_folder_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="kind='praise'; expected mark, label"):
         Feedback(tmp_path).append(Event("praise"))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -332,6 +333,24 @@ def test_a_lesson_is_there_after_a_restart(folder: Path) -> None:
     assert again.labels[10] == "new"
     assert Index.load(folder).labels is None
     np.testing.assert_array_equal(Index.load(folder).vectors, lesson.index.index.vectors)
+
+
+def test_files_of_lessons_are_kept_by_their_order_whatever_the_clock_says(folder: Path) -> None:
+    teacher, names = taught(folder), []
+    for row in range(20, 31):
+        teacher.mark(0, row, True)
+        names.append(teacher.learn().event.id)
+        for file in (folder / "lessons").iterdir():
+            os.utime(file, (2e9 - row, 2e9 - row))  # the clock goes backwards
+    assert sorted(file.name.partition("-")[0] for file in (folder / "lessons").iterdir()) == sorted(names[-8:])
+
+
+def test_a_lesson_is_not_written_where_the_folder_was_taken_away(folder: Path) -> None:
+    teacher = taught(folder)
+    folder.rename(folder.with_name("unplugged"))
+    with pytest.raises(LikewiseError, match="is gone"):
+        teacher.learn()
+    assert not folder.exists()
 
 
 def test_a_lesson_that_is_taken_back_is_gone_after_a_restart_too(folder: Path) -> None:

@@ -136,13 +136,78 @@ def test_a_lock_that_is_held_is_a_sentence(path: Path) -> None:
     Journal(path).append([1])
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(LikewiseError, match=r"sqlite is being written by another process; nothing was saved$"):
+    with pytest.raises(LikewiseError, match=r"by process \d+ \(.+\), which does not end; nothing was saved; try"):
         Journal(path, timeout=0.05).append([2])
-    with pytest.raises(LikewiseError, match="is being written by another process; try again"):
+    with pytest.raises(LikewiseError, match=r"is being written by process \d+ .*; try again"):
         Journal(path, timeout=0.05).read()
     other.close()
     Journal(path, timeout=0.05).append([3])
     assert values(path) == [1, 3]
+
+
+def test_a_stopped_process_that_holds_the_lock_is_named_and_waited_for_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Journal(path).append([1])
+
+    def stop() -> None:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    child = forked(stop)
+    os.waitpid(child, os.WUNTRACED)
+    journal = Journal(path, timeout=2)
+    with pytest.raises(LikewiseError, match=rf"by process {child} \(.+\), which does not end; try again"):
+        journal.read()
+    attempts, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: attempts.append(1) or connect(*args, **options))
+    for _ in range(20):  # those that wait in a queue have an answer at once, not one after the other
+        with pytest.raises(LikewiseError, match=f"by process {child} "):
+            journal.append([2])
+    assert len(attempts) < 3
+    os.kill(child, signal.SIGKILL)
+    os.kill(child, signal.SIGCONT)
+    assert exit_code(child) == -signal.SIGKILL
+    Journal(path).append([3])
+    assert values(path) == [1, 3]
+
+
+def test_a_folder_that_went_away_is_refused_whatever_is_in_its_place(tmp_path: Path) -> None:
+    disk, unplugged = tmp_path / "disk" / "an.index", tmp_path / "unplugged"
+    disk.mkdir(parents=True)
+    journal = Journal(disk / "marks.sqlite")
+    journal.append([1])
+    disk.parent.rename(unplugged)
+    for work in (journal.read, lambda: journal.append([2])):
+        with pytest.raises(LikewiseError, match=r"an\.index is gone; nothing was saved: attach its disk"):
+            work()
+    disk.mkdir(parents=True)
+    Journal(disk / "marks.sqlite").append(["of another index"])
+    for work in (journal.read, lambda: journal.append([2])):
+        with pytest.raises(LikewiseError, match="is not the folder that was opened: another is in its place"):
+            work()
+    assert values(disk / "marks.sqlite") == ["of another index"]
+    assert values(unplugged / "an.index" / "marks.sqlite") == [1]
+
+
+def test_after_a_partial_write_the_answer_is_true_in_the_same_process_too(path: Path) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    Journal(path).append(["x" * 300] * 30)
+    wrong = []
+    for room in range(0, 60_000, 1_500):
+        before = values(path)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+            Journal(path).append(["y" * 12_000])
+            saved = True
+        except LikewiseError as error:
+            saved = "nothing was saved" not in str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        if len(values(path)) != len(before) + saved:
+            wrong.append(room)
+    assert not wrong
 
 
 def test_a_file_that_cannot_grow_is_a_sentence_and_keeps_what_it_had(path: Path) -> None:

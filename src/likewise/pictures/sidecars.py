@@ -11,10 +11,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
@@ -105,8 +105,24 @@ class UndoList:
     """What each sidecar was before a keyword was written into it; a record is on disk before the write.
 
     The first record has the keyword. The others are writes, writes that failed, sidecars that were restored, and the
-    end of a run. `keyword` is checked against an existing list, or begins a new one.
+    end of a run. `keyword` is checked against an existing list, or begins a new one. Who writes uses `opened`.
     """
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, keyword: str | None = None) -> Iterator[Self]:
+        """The list for writing, by one process at a time: it is read under its lock, whose file stays for others."""
+        lock = FileLock(path.with_name(f".{path.name}.lock"))
+        try:
+            lock.acquire(timeout=1)
+        except Timeout as error:
+            raise LikewiseError(f"{path} is being written by another process; wait for it to end") from error
+        except OSError as error:
+            raise LikewiseError(f"cannot write {path}: {error.strerror or error}") from error
+        try:
+            yield cls(path, keyword)
+        finally:
+            lock.release()
 
     def __init__(self, path: Path, keyword: str | None = None) -> None:
         self.path, self.entries, self.damaged = path, dict[str, list[Entry]](), 0
@@ -144,23 +160,6 @@ class UndoList:
     def forget(self, sidecars: Iterable[str]) -> None:
         """All writes into these sidecars were taken back."""
         self._append(*({"undone": sidecar} for sidecar in sidecars))
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One process at a time."""
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
-        try:
-            lock.acquire(timeout=1)
-        except Timeout as error:
-            raise LikewiseError(f"{self.path} is being written by another process; wait for it to end") from error
-        except OSError as error:
-            raise LikewiseError(f"cannot write {self.path}: {error.strerror or error}") from error
-        try:
-            yield
-        finally:
-            lock.release()
-            with suppress(OSError):
-                os.unlink(lock.lock_file)
 
     def _append(self, *values: dict[str, Any]) -> None:
         self._journal.append([*self._head, *values])
@@ -205,8 +204,7 @@ def apply_keyword(
     Killed, it goes on when called again: pictures that have the keyword are left alone.
     """
     keyword, outcome, folders = checked_keyword(keyword), Applied(), _Folders()
-    writes = None if undo is None else UndoList(undo, keyword)
-    with nullcontext() if writes is None else writes.locked():
+    with nullcontext() if undo is None else UndoList.opened(undo, keyword) as writes:
         if writes is not None:
             _sweep(writes.entries)
         for picture in pictures:
@@ -328,9 +326,8 @@ def undo_keyword(undo: Path, progress: Progress = lambda steps: None) -> Undone:
     """Take back the writes in an undo list: whole sidecars, or the keyword alone if others have changed them."""
     if not undo.is_file():
         raise LikewiseError(f"{undo} {'is not a file' if undo.exists() else 'does not exist'}; expected an undo list")
-    writes = UndoList(undo)
-    outcome, restored = Undone(damaged=writes.damaged), list[str]()
-    with writes.locked():
+    with UndoList.opened(undo) as writes:
+        outcome, restored = Undone(damaged=writes.damaged), list[str]()
         _sweep(writes.entries)
         for sidecar, entries in writes.entries.items():
             progress(1)

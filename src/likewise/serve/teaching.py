@@ -16,7 +16,7 @@ from cachetools import LRUCache
 from likewise.errors import LikewiseError
 from likewise.search.items import ItemRef
 from likewise.search.rank import NotFoundError
-from likewise.serve.jobs import Job
+from likewise.serve.jobs import Job, public_text
 from likewise.serve.session import Reference, Session
 from likewise.teach import Feedback, Teacher
 from likewise.teach.concepts import Concept, grown, save_as_label
@@ -49,7 +49,7 @@ class TeachingSession:
     """The teacher of an index, its lessons, and the pages that are open."""
 
     def __init__(self, session: Session, folder: Path | None) -> None:
-        self.session, index = session, session.index
+        self.session, self._folder, index = session, folder, session.index
         self.job = Job("lesson", folder)
         self.feedback = Feedback(folder) if folder is None or index.folder is None else opened_feedback(index)
         self._teacher = Teacher(index, self.feedback)
@@ -204,8 +204,8 @@ class TeachingSession:
     def sync(self) -> None:
         """Take over new events, by this process and others, and send them to the pages."""
         with self._lock:
-            events = self._teacher.refresh()
-            if not events:
+            before, events = self.feedback.problem, self._teacher.refresh()
+            if not events and self.feedback.problem == before:
                 return
             if any(event.kind in ("label", "undo", "edited") for event in events):
                 self._refresh_labels()
@@ -266,6 +266,7 @@ class TeachingSession:
             steps = [event for event in self.feedback.steps() if who is None or event.who == who]
             return {
                 "feedback": {"total": self.count, "pending": self.pending},
+                "problem": None if self.feedback.problem is None else public_text(self.feedback.problem, self._folder),
                 "undo": steps[-1].words if steps else None,
                 "learning": self.job.describe(),
                 "lesson": self.lesson,

@@ -78,19 +78,35 @@ class Feedback:
         self._journal = None if folder is None else Journal(self.path)
         self._lock = threading.RLock()
         self._unread: list[Event] = []
+        self.problem: str | None = None  # why the journal could not be read the last time
         self._forget()
-        self.refresh()
+        self._read()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def refresh(self) -> list[Event]:
-        """Read what other processes appended; returns all events since the last call, including those written here."""
+        """Read what other processes appended; returns all events since the last call, including those written here.
+
+        A journal that cannot be read now is a `problem`, and what is known stays: a search does not depend on it.
+        """
         with self._lock:
-            if self._journal is not None:
-                self._take_records(self._journal.read(self._sequence))
+            try:
+                self._read()
+                self.problem = None
+            except LikewiseError as error:
+                self.problem = str(error)
             unread = self._unread
             self._unread = []
             return unread
+
+    def _read(self) -> None:
+        if self._journal is not None:
+            self._take_records(self._journal.read(self._sequence))
+
+    def check_folder(self) -> None:
+        """Raise if the folder of the index is gone, or is not the one that was opened."""
+        if self._journal is not None:
+            self._journal.check_folder()
 
     def _forget(self) -> None:
         self.damaged = 0  # records that were passed over

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,6 @@ from likewise.search.storage import LESSONS, MODEL, RAW
 from likewise.teach.feedback import NAME, Event, Feedback
 from likewise.teach.taught import Taught
 from likewise.utils.arrays import top_k
-from likewise.utils.files import make_folder
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
@@ -296,8 +296,13 @@ _KEPT = 8  # files, the last ones: for undo
 _LESSON = re.compile(r"[0-9a-z]+-[0-9a-f]*\.likewise")
 
 
-def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | ChangedRows | None) -> None:
-    """Save what a lesson added to the model of an index that was not taught, and its part for the rows."""
+def write_lesson(
+    index: Index, lesson: str, model: Taught, kernel_part: np.ndarray | ChangedRows | None, earlier: Sequence[str] = ()
+) -> None:
+    """Save what a lesson added to the model of an index that was not taught, and its part for the rows.
+
+    Of the `earlier` lessons, in the order of the journal, the files of the last ones are left for undo.
+    """
     assert index.folder is not None
     part: Any = copy(model)
     del part.base_
@@ -306,12 +311,16 @@ def write_lesson(index: Index, lesson: str, model: Taught, kernel_part: np.ndarr
         part.lesson_places_, part.lesson_part_ = kernel_part
     elif kernel_part is not None:
         part.lesson_part_ = kernel_part
-    make_folder(index.folder / LESSONS)
-    save_model(part, _lesson_path(index, lesson))
-    ours = [path for path in (index.folder / LESSONS).iterdir() if _LESSON.fullmatch(path.name)]
-    by_age = sorted(ours, key=lambda path: path.stat().st_mtime)
-    for path in by_age[:-_KEPT]:
-        path.unlink(missing_ok=True)
+    path = _lesson_path(index, lesson)
+    try:
+        path.parent.mkdir(exist_ok=True)  # not its parents: the disk of the index may have been taken away
+    except OSError as error:
+        raise LikewiseError(f"cannot create the folder {path.parent}: {error.strerror or error}") from error
+    save_model(part, path)
+    kept = {_lesson_path(index, one).name for one in (*earlier[1 - _KEPT :], lesson)}
+    for other in path.parent.iterdir():
+        if _LESSON.fullmatch(other.name) and other.name not in kept:
+            other.unlink(missing_ok=True)
 
 
 def read_lesson(index: Index, lesson: str) -> tuple[Taught, np.ndarray | ChangedRows | None] | None:

@@ -286,7 +286,8 @@ class Teacher:
         number = 1 + max((int((event.facts or {}).get("number", 0)) for event in lessons), default=0)
         event = Event("lesson", who=who, facts={"number": number, **facts}, id=secrets.token_hex(8))
         if self.feedback.folder is not None and self.untaught.folder is not None and isinstance(taught.model, Taught):
-            write_lesson(self.untaught, event.id, taught.model, part)
+            self.feedback.check_folder()
+            write_lesson(self.untaught, event.id, taught.model, part, [lesson.id for lesson in lessons])
         return self.feedback.append(event)
 
     def _known_labels(self, labels: np.ndarray | None, state: FeedbackState) -> dict[int, Any]:
@@ -367,7 +368,8 @@ def _recalled(index: Index, feedback: Feedback, lesson: Event) -> tuple[Taught, 
         recalled = taught.model, part
         if is_kept:
             with suppress(LikewiseError):  # a folder that cannot be written is no reason not to search it
-                write_lesson(index, lesson.id, *recalled)
+                others = [event.id for event in feedback.lessons if event.id != lesson.id]
+                write_lesson(index, lesson.id, *recalled, others)
     return recalled
 
 

@@ -2,12 +2,15 @@
 
 Records are JSON values in the order in which they were appended. An append is one transaction: it is on disk as a whole
 when it returns, or nothing of it is there. Every operation opens the file by itself, so that a journal may be shared by
-threads, outlive a fork, and notice that its file was replaced.
+threads, outlive a fork, and notice that its file was replaced. The folder that a journal was opened in is remembered:
+if its disk is taken away, nothing is written to what is found in its place.
 """
 
 import json
+import os
 import secrets
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,15 +42,18 @@ class Journal:
     path : path
         The file; its folder must exist.
     timeout : float
-        Seconds to wait for other writers before a sentence says so.
+        Seconds to wait for other writers before a sentence says so; readers wait a tenth of it.
     """
 
-    def __init__(self, path: StrPath, timeout: float = 10.0) -> None:
+    def __init__(self, path: StrPath, timeout: float = 5.0) -> None:
         self.path, self.timeout = Path(path), timeout
         self.identity = 0  # of the file that was read last: another number after it was replaced
+        self._folder = _folder_id(self.path.parent)
+        self._busy: tuple[float, str] = (0.0, "")  # until when another process is not waited for again, and a sentence
 
     def read(self, since: int = 0) -> list[Record]:
         """All records after a sequence number; if the file was replaced since it was read last, all records."""
+        self.check_folder()
         if not self.path.exists():
             return []
         with self._connection("rw") as connection:
@@ -77,6 +83,15 @@ class Journal:
             connection.execute("COMMIT" if rows else "ROLLBACK")
         return records + [Record(sequence, json.loads(text)) for sequence, text, _ in rows]
 
+    def check_folder(self) -> None:
+        """Raise if the folder is gone, or is not the one in which this journal was opened."""
+        folder = _folder_id(self.path.parent)
+        if self._folder is None:
+            self._folder = folder
+        if folder != self._folder:
+            problem = "is gone" if folder is None else "is not the folder that was opened: another is in its place"
+            raise LikewiseError(f"{self.path.parent} {problem}; nothing was saved: attach its disk, and start again")
+
     def _newer(self, connection: sqlite3.Connection, since: int) -> list[Record]:
         identity = connection.execute("PRAGMA user_version").fetchone()[0]
         if self.identity not in (0, identity):
@@ -96,10 +111,14 @@ class Journal:
         """A connection that is closed afterwards, which rolls back; its errors become sentences."""
         cannot = f"cannot {'write' if outcome else 'read'} {self.path}"
         then = f"; {outcome}" if outcome else ""
+        self.check_folder()
+        if time.monotonic() < self._busy[0]:  # those who wait in a queue would wait one after the other
+            raise LikewiseError(self._busy[1])
         connection = None
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-            connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
+            seconds = self.timeout if outcome else self.timeout / 10
+            connection = sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None)
             connection.text_factory = bytes
             for pragma in _PRAGMAS.split(";"):
                 connection.execute(pragma)
@@ -111,12 +130,35 @@ class Journal:
             if code == sqlite3.SQLITE_CORRUPT:
                 raise FileFormatError(f"{self.path} is damaged; sqlite3 .recover saves what can be read") from error
             if code == sqlite3.SQLITE_BUSY:
-                then = then or "; try again"
-                raise LikewiseError(f"{self.path} is being written by another process{then}") from error
+                by = _lock_holder(self.path) or "another process"
+                text = f"{self.path} is being written by {by}, which does not end{then}; try again"
+                self._busy = time.monotonic() + self.timeout / 2, text
+                raise LikewiseError(text) from error
             raise LikewiseError(f"{cannot}: {error}{then}") from error
         finally:
             if connection is not None:
                 connection.close()
+
+
+def _folder_id(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another of the same name; None if there is none."""
+    try:
+        facts = os.stat(folder)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _lock_holder(path: Path) -> str | None:
+    """The process that has locked a file, by name and number, where the system says so (Linux)."""
+    try:
+        number = f":{os.stat(path).st_ino} "
+        locks = Path("/proc/locks").read_text().splitlines()
+        # 1: POSIX  ADVISORY  WRITE 1234 08:01:5678 0 EOF; with "->" a process that waits
+        pids = [line.split()[4] for line in locks if number in line and "->" not in line and " WRITE " in line]
+        return f"process {pids[0]} ({Path(f'/proc/{pids[0]}/comm').read_text().strip()})" if pids else None
+    except (OSError, IndexError):
+        return None
 
 
 def _record(sequence: int, payload: Any, crc: Any) -> Record:

@@ -136,6 +136,7 @@ async function finished() {
 function drawStatus(status) {
   const { feedback, undo: step, previous, taught, lesson } = status;
   if (!feedback) return;
+  if (status.problem) say(status.problem, "wrong");
   $("undo").disabled = step === null || isRunning();
   $("undo").title = step === null ? "" : `Undo: ${step}`;
   $("learn").disabled = feedback.pending === 0 || isRunning();
