@@ -136,6 +136,7 @@ def _become(words: list[str], streams: list[Connection], environment: dict[str, 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs the tests with & has it ignored
     try:
         _interpret(words)
     except SystemExit:

@@ -2,25 +2,26 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.extmath import randomized_range_finder
-from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from likewise.errors import LikewiseError
 from likewise.pictures.base import ImageExtractor, map_groups
 from likewise.pictures.images import LUMA, ImageError, load_image, shrink
+from likewise.utils.validation import Interval, check_is_fitted, validate_data
 
 _MAX_CODEBOOK_IMAGES = 2000
 _MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
 _WIDEST = 1 << 28  # columns of a row: the memory of one
 _BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core
 
+COUNT = Interval(Integral, 1, None, closed="left")
 N_BINS = 8
 N_CELLS = 4
 WIDTH = N_BINS * N_CELLS * N_CELLS
@@ -53,6 +54,13 @@ class LLC(ImageExtractor):
     learns: ClassVar[bool] = True
     group: ClassVar[int] = 1
     raw_dtype: ClassVar[Any] = np.float16
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: [COUNT] for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors")},
+        "n_components": [COUNT, None],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        **{name: [list, tuple, np.ndarray] for name in ("patch_sizes", "levels")},
+        **dict.fromkeys(("n_jobs", "random_state"), "no_validation"),
+    }
 
     def __init__(
         self,
@@ -173,33 +181,27 @@ class LLC(ImageExtractor):
             self._live_gram = gram
 
     def _check_parameters(self) -> None:
-        for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors"):
-            value = getattr(self, name)
-            if not _is_count(value):
-                raise LikewiseError(f"{name}={value!r} is not a count; expected an integer, 1 or more")
+        self._validate_params()
+        for name in ("patch_sizes", "levels"):
+            values = getattr(self, name)
+            if not len(values) or not all(isinstance(value, int | np.integer) and value >= 1 for value in values):
+                raise LikewiseError(f"{name}={values!r} must be integers, 1 or more")
         if self.n_neighbors > self.n_words:
             raise LikewiseError(
                 f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
             )
-        for name in ("patch_sizes", "levels"):
-            values = getattr(self, name)
-            if not np.iterable(values) or not len(list(values)) or not all(_is_count(value) for value in values):
-                raise LikewiseError(f"{name}={values!r} must be integers, 1 or more")
-        if not isinstance(self.beta, Real) or not 0 <= self.beta < np.inf:
-            raise LikewiseError(f"beta={self.beta!r} is not a ridge; expected a number, 0 or more")
         if self.raw_width() > _WIDEST:
             raise LikewiseError(f"levels={self.levels!r} of n_words={self.n_words} are more than {_WIDEST:,} columns")
 
     def _check_loaded(self) -> None:
-        """Raise if what was read from a file does not belong together."""
+        """Raise if the shapes of what was read from a file do not fit the parameters."""
         self._check_parameters()
-        width = self.raw_width()
-        shapes = {"codebook_": (self.n_words, WIDTH), "mean_": (width,), "components_": (None, width)}
-        learned = [name for name in shapes if hasattr(self, name)]
-        if learned not in ([], ["codebook_"], list(shapes)[: 1 if self.n_components is None else 3]):
-            raise LikewiseError(f"{' and '.join(learned)} are there without the rest")
-        for name in learned:
-            _check_learned(name, np.asarray(getattr(self, name)), shapes[name])
+        width, n = self.raw_width(), len(getattr(self, "components_", ()))
+        for name, shape in (("codebook_", (self.n_words, WIDTH)), ("mean_", (width,)), ("components_", (n, width))):
+            if hasattr(self, name) and np.shape(getattr(self, name)) != shape:
+                raise LikewiseError(f"{name} has shape {np.shape(getattr(self, name))}; expected {shape}")
+        if hasattr(self, "mean_") != hasattr(self, "components_"):
+            raise LikewiseError("mean_ and components_ belong together: expected both or none")
 
     def check_image(self, image: np.ndarray) -> None:
         height, width = image.shape[:2]
@@ -222,20 +224,6 @@ class LLC(ImageExtractor):
 
     def feature_dtype(self) -> Any:
         return np.float16 if self.n_components is None else np.float32
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and bool(value >= 1)
-
-
-def _check_learned(name: str, values: np.ndarray, shape: tuple[int | None, ...]) -> None:
-    """Raise unless these are numbers of this shape; larger ones than float16 has cannot come from codes."""
-    fits = values.ndim == len(shape) and all(a in (b, None) for a, b in zip(shape, values.shape, strict=True))
-    if not fits or values.dtype.kind != "f" or not values.size:
-        wanted = " × ".join("n" if size is None else str(size) for size in shape)
-        raise LikewiseError(f"{name} is {values.dtype} of shape {values.shape}; expected {wanted} numbers")
-    if not np.abs(values).max() <= np.finfo(np.float16).max:
-        raise LikewiseError(f"{name} has values that are not finite, or far too large")
 
 
 # -- Locality-constrained linear coding (Wang et al. 2010) and max pooling over a spatial pyramid ---------------------
@@ -363,6 +351,7 @@ def _normalised(D: np.ndarray) -> np.ndarray:
 _COLUMNS = 2048  # read at a time: one page per row of a memory-mapped float16 file
 _ROWS = 512
 _EXACT = 2000  # rows; a full eigendecomposition takes seconds
+_ANY_NUMBERS: dict[str, Any] = {"dtype": None, "ensure_all_finite": False}  # neither copied nor read from disk at once
 
 
 class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -377,30 +366,28 @@ class DualPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     random_state : seed of the randomised range finder, used above 2,000 rows
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"n_components": [COUNT], "random_state": "no_validation"}
+
     def __init__(self, n_components: int = 1000, random_state: int = 0) -> None:
         self.n_components = n_components
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, numbers: np.ndarray | None = None) -> Self:
         """Learn from the rows of X, or from the rows with the given numbers."""
-        X = _rows(X)
+        self._validate_params()
+        X = validate_data(self, X, **_ANY_NUMBERS)
         numbers = np.arange(len(X)) if numbers is None else np.asarray(numbers)
-        if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
-            raise LikewiseError(f"n_components={self.n_components!r} is not a number of components; expected 1 or more")
         if len(numbers) < 2:
             raise LikewiseError(f"PCA got {len(numbers)} row; expected at least 2")
         self.mean_, gram = _centred_gram(X, numbers)
         values, vectors = _leading(gram, min(self.n_components, len(numbers) - 1, X.shape[1]), self.random_state)
         self.explained_variance_ = values / (len(numbers) - 1)
         self.components_ = _components(X, numbers, self.mean_, vectors / np.sqrt(values)).astype(np.float16)
-        self.n_features_in_ = X.shape[1]
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = _rows(X)
-        if X.shape[1] != self.n_features_in_:
-            raise LikewiseError(f"X has {X.shape[1]} features; expected {self.n_features_in_}, as in fit")
+        X = validate_data(self, X, reset=False, **_ANY_NUMBERS)
         return project(X, self.mean_, self.components_.astype(np.float32))
 
     @property
@@ -414,13 +401,6 @@ def project(X: np.ndarray, mean: np.ndarray, components: np.ndarray) -> np.ndarr
     for i in range(0, len(X), _ROWS):
         out[i : i + _ROWS] = (X[i : i + _ROWS].astype(np.float32) - mean) @ components.T
     return out
-
-
-def _rows(X: Any) -> np.ndarray:
-    X = X if isinstance(X, np.ndarray) else np.asarray(X)
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise LikewiseError(f"X has shape {X.shape} and dtype {X.dtype}; expected rows of numbers")
-    return X
 
 
 def _centred_gram(X: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
