@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigvalsh
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.sparsefuncs import min_max_axis
 
 from likewise.errors import LikewiseError
 from likewise.rows.table import is_missing
@@ -41,7 +41,7 @@ class Survey:
         missing = np.ones(self.n, dtype=bool) if y is None else is_missing(y)
         classes, codes = _classes(y, missing)
         self.k = len(classes)
-        figures = _sparse_figures(X, codes, self.k) if sp.issparse(X) else _dense_figures(X, codes, self.k)
+        figures = _Figures(X, codes, self.k)
         good = np.flatnonzero(figures.finite)
         norms = figures.norms[good]
         self.n_finite, self.bad_rows = len(good), self.n - len(good)
@@ -49,9 +49,12 @@ class Survey:
         self.duplicate_rows, self.conflicting_rows = _repeats(figures.row_hashes[good], norms > 0, codes[good])
         # Of the rows that are not zero, without the extremes.
         self.norm_range = np.quantile(norms[norms > 0], [0.01, 0.99]).tolist() if norms.any() else (0.0, 0.0)
-        self.deviation_range = figures.deviation_range()
-        self.constant_columns = int(figures.constant().sum())
-        self.duplicate_columns, self.telling_columns = figures.duplicate_columns(), figures.telling_columns()
+        constant = (figures.low == figures.high) & (len(good) > 1)
+        deviations = np.sqrt(figures.variance[~constant & (figures.variance > 0)])
+        self.deviation_range = (deviations.min(), deviations.max()) if len(deviations) else (0.0, 0.0)
+        self.constant_columns = int(constant.sum())
+        hashes = figures.column_hashes[~constant]
+        self.duplicate_columns, self.telling_columns = len(hashes) - len(np.unique(hashes)), figures.telling_columns()
         self.rank, self.rank_is_exact, self.condition = _rank(X, good)
         self.unlabelled = None if y is None else int(missing.sum())
         self.minus_one = _minus_ones(y, classes)
@@ -59,129 +62,79 @@ class Survey:
         self.spellings = _spellings(classes)
 
 
-def _dense_figures(X: np.ndarray, codes: np.ndarray, k: int) -> "_Figures":
-    """From blocks of rows as float64, so that X need not fit in memory."""
-    figures = _Figures(X.shape[0], X.shape[1], codes, k)
-    step = max(1, _BLOCK // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, min(start + step, X.shape[0]))
-        # Adding zero turns -0 into 0, for the hashes.
-        figures.take(rows, np.asarray(X[rows]).astype(np.float64) + 0.0)
-    return figures
-
-
-def _sparse_figures(X: Any, codes: np.ndarray, k: int) -> "_Figures":
-    """From the stored values only, so that a wide sparse matrix is never made dense."""
-    figures = _Figures(X.shape[0], X.shape[1], codes, k)
-    X = sp.csr_array(X, dtype=np.float64, copy=True)
-    X.sum_duplicates()
-    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    wrong = ~np.isfinite(X.data)
-    figures.bad_columns[X.indices[wrong]] = True
-    figures.finite[rows[wrong]] = False
-    X.data[~figures.finite[rows]] = 0.0
-    X.eliminate_zeros()
-    figures.norms[:] = np.sqrt(X.multiply(X).sum(axis=1))
-    figures.row_hashes[:] = [_hash(_stored(X, i)) for i in range(X.shape[0])]
-    figures.take_sparse_columns(X)
-    return figures
-
-
 class _Figures:
-    """Figures on rows and columns, collected block by block."""
+    """Figures on the rows and columns of X: a sparse X at once, by its stored values; others in blocks of float64."""
 
-    def __init__(self, n: int, d: int, codes: np.ndarray, k: int) -> None:
-        self.finite = np.ones(n, dtype=bool)
-        self.norms = np.zeros(n)
-        self.row_hashes = np.zeros(n, dtype=np.uint64)
-        self.bad_columns = np.zeros(d, dtype=bool)
-        self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
-        self.count, self.variance, self._scaler = 0, np.zeros(d), StandardScaler()
-        self.column_hashes = [blake2b(digest_size=8) for _ in range(d)]
-        self.codes, self.k = codes, k
-        self.by_class = 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE
-        width = d if self.by_class else 0
-        self.class_low, self.class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
+    def __init__(self, X: Any, codes: np.ndarray, k: int) -> None:
+        (n, d), self.codes, self.k = X.shape, codes, k
+        self.finite, self.norms, self.row_hashes = np.ones(n, dtype=bool), np.zeros(n), np.zeros(n, dtype=np.uint64)
+        self.bad_columns, self.column_hashes = np.zeros(d, dtype=bool), np.zeros(d, dtype=np.uint64)
+        self.low, self.high, self.variance = np.full(d, np.inf), np.full(d, -np.inf), np.zeros(d)
+        self._scaler = StandardScaler(with_mean=False)
+        width = d if 2 <= k < n and k * d <= _LARGEST_CLASS_TABLE else 0
+        self._class_low, self._class_high = np.full((k, width), np.inf), np.full((k, width), -np.inf)
+        rng = np.random.default_rng(0)
+        self._row_weights, self._column_weights = (rng.integers(1 << 64, size=m, dtype=np.uint64) | 1 for m in (n, d))
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64, copy=True)
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        step = n if sp.issparse(X) else max(1, _BLOCK // d)
+        for start in range(0, n, step):
+            block = X[start : start + step]
+            self._take(start, block if sp.issparse(X) else np.asarray(block).astype(np.float64))
 
-    def take(self, rows: slice, block: np.ndarray) -> None:
-        wrong = ~np.isfinite(block)
-        self.bad_columns |= wrong.any(axis=0)
-        finite = ~wrong.any(axis=1)
-        self.finite[rows] = finite
-        block = block[finite]
-        where = np.arange(rows.start, rows.stop)[finite]
-        if not len(block):
+    def _take(self, start: int, block: Any) -> None:
+        rows, columns = _not_finite(block)
+        self.bad_columns[columns] = True
+        self.finite[start + rows] = False
+        where = start + np.flatnonzero(self.finite[start : start + block.shape[0]])
+        if not len(where):
             return
-        self.norms[where] = np.linalg.norm(block, axis=1)
-        self.row_hashes[where] = [_hash(row) for row in block]
-        for digest, column in zip(self.column_hashes, np.ascontiguousarray(block.T), strict=True):
-            digest.update(column)
-        self.low = np.minimum(self.low, block.min(axis=0))
-        self.high = np.maximum(self.high, block.max(axis=0))
-        self._scaler.partial_fit(block)
-        self.count += len(block)
-        self.variance = self._scaler.var_
-        if self.by_class:
-            self._spread_by_class(block, self.codes[where])
-
-    def _spread_by_class(self, block: np.ndarray, codes: np.ndarray) -> None:
-        order = np.argsort(codes, kind="stable")
-        order = order[codes[order] >= 0]
-        present, starts = np.unique(codes[order], return_index=True)
-        if len(present):
-            sorted_rows = block[order]
-            self.class_low[present] = np.minimum(self.class_low[present], np.minimum.reduceat(sorted_rows, starts))
-            self.class_high[present] = np.maximum(self.class_high[present], np.maximum.reduceat(sorted_rows, starts))
-
-    def take_sparse_columns(self, X: Any) -> None:
-        """All figures on the columns of a sparse X; its rows that are not finite are empty."""
-        X = X[np.flatnonzero(self.finite)]
-        codes, self.count = self.codes[self.finite], X.shape[0]
-        if not self.count:
-            return
-        self.low, self.high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-        self.variance = mean_variance_axis(X, axis=0)[1]
-        by_column = X.tocsc()
-        for column, digest in enumerate(self.column_hashes):
-            digest.update(_stored(by_column, column))
-        for c in range(self.k if self.by_class else 0):
-            members = X[np.flatnonzero(codes == c)]
-            if members.shape[0]:
-                self.class_low[c] = members.min(axis=0).toarray().ravel()
-                self.class_high[c] = members.max(axis=0).toarray().ravel()
-
-    def constant(self) -> np.ndarray:
-        """Columns with one value in every row."""
-        return (self.low == self.high) & (self.count > 1)
-
-    def deviation_range(self) -> tuple[float, float]:
-        """Smallest and largest deviation of the columns that vary."""
-        varied = self.variance[~self.constant() & (self.variance > 0)]
-        return (float(np.sqrt(varied.min())), float(np.sqrt(varied.max()))) if len(varied) else (0.0, 0.0)
-
-    def duplicate_columns(self) -> int:
-        """Columns that repeat an earlier one; constant columns are counted elsewhere."""
-        digests = [
-            digest.digest() for digest, still in zip(self.column_hashes, self.constant(), strict=True) if not still
-        ]
-        return len(digests) - len(set(digests))
+        block = block[where - start]
+        self.norms[where] = row_norms(block)
+        mixed = _mixed(block)
+        self.row_hashes[where] = mixed @ self._column_weights
+        self.column_hashes += self._row_weights[where] @ mixed
+        low, high = _range(block)
+        self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        self.variance = self._scaler.partial_fit(block).var_
+        for c in np.unique(self.codes[where]) if self._class_low.size else ():
+            if c >= 0:
+                low, high = _range(block[self.codes[where] == c])
+                self._class_low[c] = np.minimum(self._class_low[c], low)
+                self._class_high[c] = np.maximum(self._class_high[c], high)
 
     def telling_columns(self) -> int:
         """Columns with one value per class, and a different one in every class."""
-        if not self.by_class or self.count == 0:
-            return 0
-        candidates = np.flatnonzero((self.class_low == self.class_high).all(axis=0))
-        return sum(len(np.unique(self.class_low[:, column])) == self.k for column in candidates)
+        candidates = np.flatnonzero((self._class_low == self._class_high).all(axis=0))
+        return sum(len(np.unique(self._class_low[:, column])) == self.k for column in candidates)
 
 
-def _hash(row: Any) -> int:
-    return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
+def _not_finite(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the values that are NaN or infinite."""
+    if not sp.issparse(block):
+        rows, columns = np.nonzero(~np.isfinite(block))
+        return rows, columns
+    stored = block.tocoo()
+    wrong = ~np.isfinite(stored.data)
+    return stored.row[wrong], stored.col[wrong]
 
 
-def _stored(X: Any, i: int) -> bytes:
-    """Indices and values stored for one row of a CSR matrix, or one column of a CSC matrix."""
-    part = slice(X.indptr[i], X.indptr[i + 1])
-    return X.indices[part].tobytes() + X.data[part].tobytes()
+def _range(block: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each column."""
+    return min_max_axis(block, axis=0) if sp.issparse(block) else (block.min(axis=0), block.max(axis=0))
+
+
+def _mixed(block: Any) -> Any:
+    """A well-mixed integer for each value, 0 for zero: sums of them, weighted, tell rows and columns apart."""
+    values = block.data if sp.issparse(block) else block
+    bits = (values + 0.0).view(np.uint64)  # adding zero turns -0 into 0
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):  # the constants of MurmurHash3
+        bits ^= bits >> 33
+        bits *= np.uint64(factor)
+    bits ^= bits >> 33
+    return sp.csr_array((bits, block.indices, block.indptr), block.shape) if sp.issparse(block) else bits
 
 
 def _repeats(hashes: np.ndarray, nonzero: np.ndarray, codes: np.ndarray) -> tuple[int, int]:
