@@ -209,7 +209,8 @@ BAD = {
     "y_g has shape (4, 1) and G 4 rows: expected one label per row": lambda: mean_average_precision(
         X, X, y, y[:, None]
     ),
-    "y_q contains NaN or infinity: every row needs a label": lambda: mean_average_precision(X, X, y * np.nan),
+    "y_q contains infinity: expected labels": lambda: mean_average_precision(X, X, y + np.inf),
+    "y_q has 4 rows and not one of them has a label": lambda: mean_average_precision(X, X, y * np.nan),
     "y_q holds numbers and y_g strings: no label can match, expected labels of one type": (
         lambda: mean_average_precision(X, X, y, list("abcd"))
     ),

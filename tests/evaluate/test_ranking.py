@@ -14,7 +14,7 @@ from tests.evaluate.conftest import DTYPES, clustered
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from likewise.errors import LikewiseError
-from likewise.evaluate import average_precision, evaluate, evaluation, mean_average_precision, ranking
+from likewise.evaluate import average_precision, evaluate, evaluate_blocks, evaluation, mean_average_precision, ranking
 from likewise.evaluate.ranking import positions, rank
 
 
@@ -222,6 +222,21 @@ def test_labels_may_be_of_any_sortable_type(relabel):
     assert mean_average_precision(X, X, [relabel(label) for label in y]) == expected
     objects = np.array([relabel(label) for label in y], dtype=object)
     assert mean_average_precision(X, X, objects, objects[:]) == mean_average_precision(X, X, y, y)
+
+
+@pytest.mark.parametrize("two_sets", [False, True])
+def test_rows_without_a_label_are_neither_queries_nor_in_a_gallery(two_sets):
+    X, y = clustered()
+    labels = np.where(np.arange(len(y)) % 5 == 0, -1, y)
+    some = labels >= 0
+    gallery, rest = ((labels,), (y[some],)) if two_sets else ((), ())
+    result, expected = evaluate(X, X, labels, *gallery), evaluate(X[some], X[some], y[some], *rest)
+    assert {**result.summary(), "n_excluded": 0} == {**expected.summary(), "n_excluded": 0}
+    assert result.n_excluded == expected.n_excluded + (~some).sum()
+    blocks = evaluate_blocks(
+        X[some], lambda: np.split(X, 4), y[some], labels, None if two_sets else np.flatnonzero(some)
+    )
+    assert blocks.mean_average_precision == pytest.approx(expected.mean_average_precision, abs=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

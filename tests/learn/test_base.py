@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from tests.planted import planted
 
@@ -31,6 +32,53 @@ def test_rows_may_be_opened_before_the_fit(tmp_path: Path):
         np.testing.assert_allclose(model.similarity(X), expected.similarity(X), atol=1e-9)
         np.testing.assert_array_equal(model.classes_, expected.classes_)
         assert (model.n_samples_, model.n_features_in_) == (60, 5)
+
+
+def some_unlabelled(kind: str) -> tuple[Any, np.ndarray]:
+    """Labels of which those of ten rows are missing, and the rows that have one."""
+    labelled = np.arange(60) % 6 != 0
+    y: Any = np.where(labelled, Y, -1)
+    if kind == "NaN":
+        y = np.where(labelled, Y, np.nan)
+    elif kind in ("None", "empty"):
+        y = np.where(labelled, np.array([f"class {c}" for c in Y], dtype=object), None if kind == "None" else "")
+    return y, labelled
+
+
+@pytest.mark.parametrize("kind", ["-1", "NaN", "None", "empty"])
+@pytest.mark.parametrize(
+    "model", [SLR(rank=2), SimilarityLearner(kernel="linear"), LDA()], ids=lambda m: type(m).__name__
+)
+def test_unlabelled_rows_are_left_out_whatever_marks_them(model: SimilarityModel, kind: str):
+    y, labelled = some_unlabelled(kind)
+    expected = clone(model).fit(X[labelled], y[labelled].tolist())
+    with pytest.warns(UserWarning, match="y: 10 of 60 rows have no label and are left out"):
+        fitted = clone(model).fit(X, y)
+    np.testing.assert_allclose(fitted.similarity(X), expected.similarity(X), atol=1e-9)
+    assert (fitted.n_samples_, fitted.classes_.tolist()) == (50, expected.classes_.tolist())
+    assert fitted.score(X, y) == pytest.approx(expected.score(X[labelled], y[labelled].tolist()), abs=1e-9)
+
+
+@pytest.mark.parametrize("place", ["disk", "array"])
+def test_unlabelled_rows_are_left_out_wherever_rows_are(tmp_path: Path, place: str):
+    y, labelled = some_unlabelled("-1")
+    np.save(tmp_path / "x.npy", X)
+    rows = tmp_path / "x.npy" if place == "disk" else pytest.importorskip("torch").from_numpy(X)
+    with pytest.warns(UserWarning, match="y: 10 of 60 rows have no label and are left out"):
+        model = SLR(rank=2).fit(open_rows(rows, y))
+    expected = SLR(rank=2).fit(X[labelled], y[labelled])
+    np.testing.assert_allclose(model.similarity(X), expected.similarity(X), atol=1e-9)
+
+
+def test_unlabelled_rows_take_no_part_in_a_calibration_or_the_splits_of_a_fit():
+    y, labelled = some_unlabelled("-1")
+    model, new = SLR(rank=2).fit(X, Y), X + 1e-3
+    expected = model.calibrate(new[labelled], Y[labelled]).calibration_
+    assert model.calibrate(new, y).calibration_ == expected
+    held = [(np.arange(0, 40), np.arange(40, 60))]  # row numbers as given
+    with pytest.warns(UserWarning, match="have no label"):
+        learner = SimilarityLearner(kernel="linear", cv=held).fit(X, y)
+    assert learner.held_out_["rows"] == labelled[40:].sum()
 
 
 def test_names_of_columns_come_with_the_rows():

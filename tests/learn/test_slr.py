@@ -146,12 +146,7 @@ BAD = {
     "empty": (SLR(), np.empty((0, 5)), [], "0 sample"),
     "no columns": (SLR(), np.empty((40, 0)), Y, "0 feature"),
     "one row": (SLR(), X[:1], Y[:1], "minimum of 2"),
-    "one class": (
-        SLR(),
-        X,
-        np.zeros(40),
-        "y has one class only, np.float64(0.0): a similarity is learned from at least",
-    ),
+    "one class": (SLR(), X, np.zeros(40), "y has one class only, 0.0: a similarity is learned from at least"),
     "all distinct": (SLR(), X, np.arange(40), "all 40 labels in y are distinct: no two rows are alike"),
     "zeros": (SLR(), np.zeros((40, 5)), Y, "X holds zeros alone"),
     "rank": (SLR(0), X, Y, "The 'rank' parameter of SLR must be an int in the range [1, inf) or None. Got 0 instead."),
@@ -172,8 +167,8 @@ BAD = {
     "missing labels": (
         SimilarityLearner(),
         X,
-        np.array([None, "a", "b", "b"] * 10, dtype=object),
-        "y has 10 missing labels",
+        np.array([None, "a", "a", "a"] * 10, dtype=object),
+        "y has one class only, 'a'",
     ),
     "one dimension": (SLR(), X[:, 0], Y, "Expected 2D array, got 1D array"),
 }

@@ -45,8 +45,11 @@ def test_only_labelled_rows_are_kept() -> None:
         Table(X, source="data").labelled()
 
 
-def test_missing_labels_are_empty_none_and_nan() -> None:
-    assert is_missing(np.array(["a", "", " "])).tolist() == [False, True, True]
-    assert is_missing(np.array([1.0, np.nan])).tolist() == [False, True]
-    assert is_missing(np.array(["a", None, float("nan")], dtype=object)).tolist() == [False, True, True]
-    assert is_missing(np.array([0, 1])).tolist() == [False, False]
+def test_missing_labels_are_none_nan_empty_and_minus_one() -> None:
+    assert is_missing(np.array(["a", "", " ", "-1"])).tolist() == [False, True, True, True]
+    assert is_missing(np.array([1.0, np.nan, -1.0])).tolist() == [False, True, True]
+    assert is_missing(np.array(["a", None, float("nan"), -1, True], dtype=object)).tolist() == [0, 1, 1, 1, 0]
+    assert is_missing(np.array([0, 1, -1])).tolist() == [False, False, True]
+    assert is_missing(np.array([True, False])).tolist() == [False, False]
+    pandas = pytest.importorskip("pandas")
+    assert is_missing(pandas.Series([1, None], dtype="Int64").to_numpy()).tolist() == [False, True]

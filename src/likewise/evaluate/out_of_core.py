@@ -94,6 +94,8 @@ class _BlockedGallery:
                 place = self.own[part] - first
                 here = np.flatnonzero((place >= 0) & (place < len(G)))
                 S[here, place[here]] = np.inf
+            without = self.relevance.unlabelled - first
+            S[:, without[(without >= 0) & (without < len(G))]] = np.inf
             yield first, S
             first += len(G)
         if first < self.n:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.rows.table import is_missing
 from likewise.utils.threads import blas_controller, ordered_map
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -81,7 +82,7 @@ def macro_mean(values: np.ndarray, code: np.ndarray) -> float:
 class LabelRelevance:
     """The gallery items relevant to a query: those with its label, except the query itself."""
 
-    code: np.ndarray  # encoded label of each query
+    code: np.ndarray  # encoded label of each query, -1 if it has none
     items: np.ndarray  # gallery items, sorted by label
     bounds: np.ndarray  # start of each label in `items`, and the end
     one_set: bool  # the queries are the gallery
@@ -90,9 +91,8 @@ class LabelRelevance:
     def by_label(cls, y_q: np.ndarray, y_g: np.ndarray | None) -> LabelRelevance:
         """Relevance by equal labels; without y_g the queries are the gallery."""
         code, gallery = _encoded(y_q, y_g)
-        sizes = np.bincount(gallery, minlength=int(code.max()) + 1)
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(code, np.argsort(gallery, kind="stable"), bounds, y_g is None)
+        sizes = np.bincount(gallery + 1, minlength=int(code.max()) + 2)  # those without a label come first
+        return cls(code, np.argsort(gallery, kind="stable"), np.cumsum(sizes), y_g is None)
 
     def of(self, query: int) -> np.ndarray:
         label = self.code[query]
@@ -100,7 +100,13 @@ class LabelRelevance:
         return items[items != query] if self.one_set else items
 
     def counts(self, queries: Any = slice(None)) -> np.ndarray:
-        return np.diff(self.bounds)[self.code[queries]] - self.one_set
+        code = self.code[queries]
+        return np.where(code < 0, 0, np.diff(self.bounds)[code] - self.one_set)
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        """Gallery items without a label: neither relevant nor not."""
+        return self.items[: self.bounds[0]]
 
 
 @dataclass(frozen=True)
@@ -146,6 +152,7 @@ class RankingProblem:
             raise LikewiseError("the scores of Q and G overflow their dtype: scale them, or use float64")
         if self.relevance.one_set:
             S[np.arange(block.size), block] = np.inf  # by position: an item need not be its own nearest neighbour
+        S[:, self.relevance.unlabelled] = np.inf
         return np.asarray(S)
 
 
@@ -177,18 +184,22 @@ def _labels(name: str, y: Any, rows_name: str, rows: Any) -> np.ndarray:
     if y.ndim != 1 or y.shape[0] != rows.shape[0]:
         shapes = f"{name} has shape {y.shape} and {rows_name} {rows.shape[0]} rows"
         raise LikewiseError(f"{shapes}: expected one label per row")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise LikewiseError(f"{name} contains NaN or infinity: every row needs a label")
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise LikewiseError(f"{name} contains infinity: expected labels")
+    if is_missing(y).all():
+        raise LikewiseError(f"{name} has {len(y)} rows and not one of them has a label")
     return y
 
 
 def _encoded(y_q: np.ndarray, y_g: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of both sides as integers from 0."""
+    """Labels of both sides as integers from 0, -1 where a label is missing."""
     if y_g is not None and _family(y_q) != _family(y_g):
         families = f"y_q holds {_family(y_q)} and y_g {_family(y_g)}"
         raise LikewiseError(f"{families}: no label can match, expected labels of one type")
+    y = y_q if y_g is None else np.concatenate([y_q, y_g])
+    codes, labelled = np.full(len(y), -1), ~is_missing(y)
     try:
-        codes = np.unique(y_q if y_g is None else np.concatenate([y_q, y_g]), return_inverse=True)[1]
+        codes[labelled] = np.unique(y[labelled], return_inverse=True)[1]
     except TypeError:
         raise LikewiseError("the labels mix types: expected all numbers or all strings") from None
     return codes[: y_q.size], codes if y_g is None else codes[y_q.size :]
@@ -196,7 +207,7 @@ def _encoded(y_q: np.ndarray, y_g: np.ndarray | None) -> tuple[np.ndarray, np.nd
 
 def _family(y: np.ndarray) -> str:
     """The kind of the labels; for an object array, the kind of the first."""
-    kind = y.dtype.kind if y.dtype.kind != "O" else np.asarray(y[0]).dtype.kind
+    kind = y.dtype.kind if y.dtype.kind != "O" else np.asarray(y[~is_missing(y)][0]).dtype.kind
     return {"U": "strings", "S": "bytes", "M": "dates", "O": "objects"}.get(kind, "numbers")
 
 

@@ -14,9 +14,10 @@ from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
 from likewise.learn.engines.opening import Rows, memory_rows, open_rows, where
+from likewise.learn.maths.labels import with_every_label
 from likewise.learn.maths.scatter import NoveltyModel
 from likewise.learn.model_file import about, identity, load_model, model_class, provenance, register_model, save_model
-from likewise.rows.table import MOST_COLUMNS
+from likewise.rows.table import MOST_COLUMNS, is_missing
 from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
 from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
@@ -83,7 +84,9 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         sides = self.transform_query(X), self.transform(X)
         if y.shape != (len(sides[0]),):
             raise LikewiseError(f"y has shape {y.shape}: expected one label for each of the {len(sides[0])} rows of X")
-        calibration = Calibration.measured([held_out_pairs(sides, np.unique(y, return_inverse=True)[1])])
+        labelled = ~is_missing(y)
+        codes = np.unique(y[labelled], return_inverse=True)[1]
+        calibration = Calibration.measured([held_out_pairs((sides[0][labelled], sides[1][labelled]), codes)])
         if calibration is None:
             raise LikewiseError(f"the {len(y)} rows of X have too few pairs with and without the same label")
         self.calibration_ = calibration.as_dict()
@@ -171,11 +174,12 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self._validated(X)
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as float32 or float64, dense or CSR, and as many labels."""
+        """Rows as float32 or float64, dense or CSR, and as many labels, of which some may be missing."""
         X, y = (part if isinstance(part, np.ndarray) else to_host(part) for part in (X, y))
-        X, y = validate_data(self, X, y, ensure_min_samples=2, **NUMERIC_ROWS)
+        filled = with_every_label(y)
+        X, labels = validate_data(self, X, filled, ensure_min_samples=2, **NUMERIC_ROWS)
         check_magnitude(X)
-        return X, y
+        return X, labels if filled is y else np.ravel(y)
 
     def _remember(self, rows: Rows) -> None:
         """Keep hashes of the rows learned from, unless they are too many or on a cluster."""

@@ -163,8 +163,7 @@ class SLR(BilinearModel):
         target = LabelTarget.of_margins(self.margins, adaptive=self.adaptive)
         if not has_one_label_per_row(y):
             raise LikewiseError(
-                "y has unlabelled rows, several labels per row or a relevance: SLR learns from one label per row; "
-                "leave unlabelled rows out, or use PairSLR"
+                "y has several labels per row or is a relevance: SLR learns from one label per row; use PairSLR"
             )
         rows = self._open(in_memory(X) if self.compress == "gaussian" else X, y, sample_weight)
         self.classes_, self.n_samples_ = rows.classes, rows.n_rows

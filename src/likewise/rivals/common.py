@@ -83,6 +83,7 @@ class Baseline(SimilarityModel):
         self._validate_params()
         X, y = self._validated_for_fit(X, y)
         self.classes_, codes = encode_labels(y)
+        X, codes = (X, codes) if codes.min() >= 0 else (X[codes >= 0], codes[codes >= 0])
         self.n_samples_ = X.shape[0]
         self.training_rows_ = np.unique(row_hashes(X)) if len(codes) <= MOST_HASHES else None
         return _checked_dense(X), codes

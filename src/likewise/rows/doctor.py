@@ -57,7 +57,6 @@ class Survey:
         self.duplicate_columns, self.telling_columns = len(hashes) - len(np.unique(hashes)), figures.telling_columns()
         self.rank, self.rank_is_exact, self.condition = _rank(X, good)
         self.unlabelled = None if y is None else int(missing.sum())
-        self.minus_one = _minus_ones(y, classes)
         self.class_sizes = np.bincount(codes[codes >= 0], minlength=self.k)
         self.spellings = _spellings(classes)
 
@@ -189,13 +188,6 @@ def _classes(y: np.ndarray | None, missing: np.ndarray) -> tuple[list[Any], np.n
     classes, inverse = np.unique(present if present.dtype.kind != "O" else present.astype(str), return_inverse=True)
     codes[~missing] = inverse
     return classes.tolist(), codes
-
-
-def _minus_ones(y: np.ndarray | None, classes: list[Any]) -> int:
-    """How many rows have the label -1 while the others count up from 0: the usual mark of a missing label."""
-    if y is None or y.dtype.kind not in "if" or len(classes) < 3 or -1 not in classes:
-        return 0
-    return int((y == -1).sum()) if min(value for value in classes if value != -1) >= 0 else 0
 
 
 def _spellings(classes: list[Any]) -> list[list[str]]:
@@ -366,9 +358,6 @@ def _label_problems(facts: Survey) -> Iterator[Problem]:
     elif facts.unlabelled:
         rows = _count(facts.unlabelled, "row has", "rows have")
         yield "unlabelled", "warning" if facts.unlabelled < facts.n else "serious", f"{rows} no label"
-    if facts.minus_one:
-        rows = _count(facts.minus_one, "row has", "rows have")
-        yield "label-minus-one", "warning", f"{rows} the label -1, next to {facts.k - 1} other classes"
     if facts.spellings:
         examples = "; ".join(" and ".join(repr(name) for name in group) for group in facts.spellings[:3])
         yield "label-spelling", "warning", f"some labels differ only by case or blanks: {examples}"

@@ -121,7 +121,14 @@ def checked_ids(values: Sequence[Any], column: str, source: Any) -> list[Any]:
 
 def is_absent(value: Any) -> bool:
     """Whether a value is None, NaN or blank."""
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
+    if value is None or type(value).__name__ == "NAType":  # pandas.NA, whose comparisons have no truth value
+        return True
+    return bool(value != value) or (isinstance(value, str) and not value.strip())
+
+
+def is_no_label(value: Any) -> bool:
+    """Whether a value means "unlabelled": None, NaN, blank, or -1 as a number or as text."""
+    return is_absent(value) or (value.strip() == "-1" if isinstance(value, str) else bool(value == -1))
 
 
 def without_built_in(columns: Sequence[str], taken: dict[str, str | None]) -> list[str]:
@@ -171,14 +178,16 @@ def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def is_missing(y: np.ndarray) -> np.ndarray:
-    """True where a label is absent: '', None or NaN."""
-    if y.dtype.kind == "f":
-        return np.isnan(y)
+    """True where a row has no label: None, NaN or NaT, "", or -1 (among text, too)."""
+    if y.dtype.kind in "iuf":
+        return np.asarray((y == -1) | (y != y))
+    if y.dtype.kind == "M":
+        return np.isnat(y)
     if y.dtype.kind == "U":
-        return np.char.strip(y) == ""
+        return np.isin(np.char.strip(y), ("", "-1"))
     if y.dtype.kind == "O":
-        return np.array([_text(value).strip() == "" for value in y.tolist()], dtype=bool)
-    return np.zeros(len(y), dtype=bool)
+        return np.array([is_no_label(value) for value in y.ravel().tolist()], dtype=bool).reshape(y.shape)
+    return np.zeros(y.shape, dtype=bool)
 
 
 def _tidy_text(text: list[str]) -> np.ndarray:

@@ -19,6 +19,7 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.rows import Table
 from likewise.rows.columns import Columns
 from likewise.rows.store import escape, printable
+from likewise.rows.table import is_no_label
 from likewise.utils.arrays import row_hashes
 
 log = logging.getLogger("likewise")
@@ -289,24 +290,20 @@ def _rest(table: Any, found: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
 
 
 def _labels(values: Any) -> np.ndarray | None:
-    """Labels as objects, None for '', None and NaN; None if no label is known."""
+    """Labels as objects, None where one is missing; None if no label is known."""
     if values is None:
         return None
     if set(map(type, values)) <= {str, type(None)}:  # each text is looked at once
-        known = {value: None if _missing(value) else _shown(value) for value in set(values)}
+        known = {value: None if is_no_label(value) else _shown(value) for value in set(values)}
         labels = [known[value] for value in values]
     else:
-        labels = [None if _missing(value) else _shown(value) for value in _plain(values)]
+        labels = [None if is_no_label(value) else _shown(value) for value in _plain(values)]
     return _filled(labels) if any(label is not None for label in labels) else None
 
 
 def _shown(label: Any) -> Any:
     """A label as pages and models take it: it may come from the name of a folder, which is bytes."""
     return printable(label) if isinstance(label, str) else label
-
-
-def _missing(value: Any) -> bool:
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _column(values: Any) -> np.ndarray | None:

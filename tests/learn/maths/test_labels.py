@@ -15,13 +15,11 @@ from likewise.learn.maths.labels import (
     LabelTarget,
     class_starts,
     class_sums,
-    distinct_labels,
     draw_landmarks,
     encode_labels,
     generator,
     has_one_label_per_row,
     indicator,
-    is_unlabelled,
     label_runs,
     row_weights,
     rows_by_class,
@@ -29,6 +27,7 @@ from likewise.learn.maths.labels import (
     sample_by_class,
     sample_rows,
     stratified_holdout,
+    with_every_label,
 )
 from likewise.rows import Relevance, SharedLabels
 
@@ -46,14 +45,36 @@ def test_classes_are_the_sorted_distinct_labels(y):
         ([1, 1, 1], "y has one class only"),
         ([1, 2, 3], "all 3 labels in y are distinct"),
         (np.array([1, "a", 1], dtype=object), "y mixes labels of the types int, str"),
-        (np.array(["a", None, "a"], dtype=object), "y has 1 missing labels"),
-        ([1.0, np.nan, 1.0], "y has 1 missing labels"),
+        (np.array(["a", None, "a"], dtype=object), "y has one class only, 'a'"),
+        ([-1, 1, 1], "y has one class only, .*1.*-1 means unlabelled"),
+        ([-1, -1], 'y has 2 rows and not one of them has a label: None, NaN, "" and -1 mean unlabelled'),
+        (["", None], "not one of them has a label"),
     ],
 )
 def test_labels_that_teach_nothing_are_refused(y, message):
     with pytest.raises(LikewiseError, match=message):
         encode_labels(y)
-    assert distinct_labels([1, 1])[0].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [2, -1, 1, 2],
+        [2.0, np.nan, 1.0, 2.0],
+        [2.0, -1.0, 1.0, 2.0],
+        ["b", "", "a", "b"],
+        ["b", "-1", "a", "b"],
+        np.array(["b", None, "a", "b"], dtype=object),
+        np.array([2, -1, 1, 2], dtype=object),
+        np.array(["2026-02-02", "NaT", "2026-02-01", "2026-02-02"], dtype="M8[D]"),
+    ],
+)
+def test_every_way_to_write_a_missing_label_means_unlabelled(y):
+    with pytest.warns(UserWarning, match="y: 1 of 4 rows has no label and is left out"):
+        classes, codes = encode_labels(y)
+    assert (len(classes), codes.tolist()) == (2, [1, -1, 0, 1])
+    filled = np.asarray(with_every_label(y))
+    assert (filled == classes[[1, 1, 0, 1]]).all()
 
 
 @pytest.mark.parametrize(
@@ -63,22 +84,16 @@ def test_labels_that_teach_nothing_are_refused(y, message):
         ([[0], [1], [0]], True),
         (["a", "b", "a"], True),
         (None, True),
-        ([0, 1, -1], False),
-        ([-1, 1, -1], True),
-        (np.array(["a", None, "b"], dtype=object), False),
+        ([0, 1, -1], True),
+        (np.array(["a", None, "b"], dtype=object), True),
         (np.eye(3), False),
         (sp.eye_array(3), False),
         (SharedLabels(np.eye(3)), False),
         (Relevance(np.eye(3)), False),
     ],
 )
-def test_one_known_label_per_row_is_told_from_the_rest(y, expected):
+def test_one_label_per_row_is_recognised(y, expected):
     assert has_one_label_per_row(y) is expected
-
-
-def test_minus_one_is_unknown_only_beside_two_other_labels():
-    assert is_unlabelled(np.array([-1, 0, 1])).tolist() == [True, False, False]
-    assert not is_unlabelled(np.array([-1, 1, 1])).any()
 
 
 def test_weights_of_one_are_none_and_of_zero_are_absence():
@@ -206,7 +221,7 @@ def test_random_rows_are_sorted_and_distinct():
 )
 def test_labels_that_no_file_can_hold_are_refused_at_once(y, kind):
     with pytest.raises(LikewiseError, match=f"y has labels of the type {kind}.*expected text, numbers or booleans"):
-        distinct_labels(np.asarray(y, dtype=object) if kind != "complex" else y)
+        encode_labels(np.asarray(y, dtype=object) if kind != "complex" else y)
 
 
 @pytest.mark.parametrize("weights", [[1e300, 1.0, 1.0, 1.0], [1.0, 1e-300, 1.0, 1.0]])

@@ -280,7 +280,10 @@ def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.nda
     if y.shape != (X.shape[0],):
         raise LikewiseError(f"X has {X.shape[0]} rows and y shape {y.shape}: expected one label per row")
     classes, codes = encode_labels(y)
-    return classes, codes, row_weights(to_host(sample_weight), codes, codes)
+    weights = row_weights(to_host(sample_weight), codes, codes)
+    if (labelled := codes >= 0).all():
+        return classes, codes, weights
+    return classes, np.maximum(codes, 0), labelled * (1.0 if weights is None else weights)
 
 
 def _device(X: Any, asked: Any) -> Any:

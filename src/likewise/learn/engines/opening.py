@@ -13,7 +13,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.engines.disk import DEFAULT_LIMIT, DiskEngine, in_bytes
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.engine import Engine
-from likewise.learn.maths.labels import encode_labels, row_weights
+from likewise.learn.maths.labels import encode_labels, row_weights, with_every_label
 from likewise.rows.parquet import ParquetRows, is_parquet, streamed_parquet
 from likewise.rows.reading import read_table
 from likewise.rows.sources import BlockStream, NpyFile
@@ -113,17 +113,19 @@ def open_rows(
         rows = Rows(engine, classes, place, codes, engine.order)
     else:
         names = feature_names(X)
-        X, y = check_X_y(X, to_host(y), ensure_min_samples=2, **NUMERIC_ROWS)
+        y = to_host(y)
+        filled = with_every_label(y)
+        X, labels = check_X_y(X, filled, ensure_min_samples=2, **NUMERIC_ROWS)
         check_magnitude(X)
-        rows = memory_rows(X, y, sample_weight, names)
+        rows = memory_rows(X, labels if filled is y else np.ravel(y), sample_weight, names)
     return replace(rows, memory_limit=limit, checkpoint=None if checkpoint is None else Path(checkpoint))
 
 
 def memory_rows(X: Any, y: Any, sample_weight: Any, names: np.ndarray | None = None) -> Rows:
-    """Rows that scikit-learn has checked."""
+    """Rows that scikit-learn has checked; those without a label or with weight zero count as absent."""
     classes, codes = encode_labels(y)
     weights = row_weights(sample_weight, X, codes)
-    order = np.argsort(codes, kind="stable")
+    order = np.argsort(codes, kind="stable")[(codes < 0).sum() :]
     order = order if weights is None else order[weights[order] > 0]
     # Sorted once: a block of rows is then a slice, not a copy.
     engine = MemoryEngine(X[order], codes[order], len(classes), None if weights is None else weights[order])
@@ -207,18 +209,16 @@ def _source(X: Any, n: int) -> Any:
 
 
 def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> Labels:
-    """Distinct labels, the class of each row, and weights, which are zero for rows without a label ("")."""
-    labelled = y != "" if y.dtype.kind == "U" else np.ones(len(y), dtype=bool)
-    classes, found = encode_labels(y[labelled])
+    """Distinct labels, the class of each row, and weights, which are zero for rows without a label."""
+    classes, codes = encode_labels(y, leaves_out=not own)
+    labelled = codes >= 0
     if own or not labelled.all():  # a file's labels are text: whole numbers become numbers, as in every table
         names, classes = classes, np.unique(tidy_labels(classes))
-        found = np.searchsorted(classes, tidy_labels(names))[found]
-    codes = np.zeros(len(y), dtype=np.int32)
-    codes[labelled] = found
+        codes = np.where(labelled, np.searchsorted(classes, tidy_labels(names))[codes], -1)
     weights = row_weights(sample_weight, codes, codes)
     if labelled.all():
-        return classes, codes, weights
-    return classes, codes, labelled * (1.0 if weights is None else weights)
+        return classes, codes.astype(np.int32), weights
+    return classes, np.maximum(codes, 0).astype(np.int32), labelled * (1.0 if weights is None else weights)
 
 
 def _is_numpy(X: Any) -> bool:

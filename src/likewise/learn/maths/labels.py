@@ -1,5 +1,9 @@
-"""Labels: their class numbers, rows sorted and summed by class, draws by class, and the target that labels make."""
+"""Labels: their class numbers, rows sorted and summed by class, draws by class, and the target that labels make.
 
+A label that is None, NaN, "" or -1 is missing, for every estimator, metric and file: the row is unlabelled.
+"""
+
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from likewise.errors import LikewiseError
+from likewise.rows.table import is_missing
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight
 
@@ -18,34 +23,48 @@ Rectangle = tuple[slice, slice]
 _LABELS = (str, int, float, np.integer, np.floating, np.bool_)  # what an array of objects may hold
 
 
-def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, at least two and not all distinct, and the class of each row."""
-    classes, codes = distinct_labels(y)
+def encode_labels(y: Any, *, leaves_out: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted distinct labels, at least two and not all distinct, and the class of each row: -1 if it has no label.
+
+    A warning says how many rows have none, unless `leaves_out` is False: the caller has a use for them.
+    """
+    y = np.asarray(y).ravel()
+    missing = is_missing(y)
+    n, n_missing = len(y), int(missing.sum())
+    if n and n_missing == n:
+        raise LikewiseError(f'y has {n} rows and not one of them has a label: None, NaN, "" and -1 mean unlabelled')
+    _check_kind(y[~missing])
+    codes = np.full(n, -1)
+    try:
+        classes, codes[~missing] = np.unique(y[~missing], return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y[~missing].tolist()})
+        raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
     if len(classes) == 1:
-        raise LikewiseError(f"y has one class only, {classes[0]!r}: a similarity is learned from at least two")
-    if len(classes) == len(codes):
-        n = len(codes)
-        raise LikewiseError(f"all {n} labels in y are distinct: no two rows are alike, so nothing can be learned")
+        hint = "; -1 means unlabelled" if n_missing and y.dtype.kind in "if" else ""
+        raise LikewiseError(
+            f"y has one class only, {classes.tolist()[0]!r}: a similarity is learned from at least two{hint}"
+        )
+    if len(classes) == n - n_missing:
+        raise LikewiseError(
+            f"all {len(classes)} labels in y are distinct: no two rows are alike, so nothing can be learned"
+        )
+    if n_missing and leaves_out:
+        verbs = "has no label and is" if n_missing == 1 else "have no label and are"
+        warnings.warn(f"y: {n_missing} of {n} rows {verbs} left out", stacklevel=2)
     return classes, codes
 
 
-def distinct_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted distinct labels, and the class of each row."""
-    y = np.asarray(y)
-    missing = 0
-    if y.dtype.kind in "fM":
-        missing = int(np.isnat(y).sum() if y.dtype.kind == "M" else np.isnan(y).sum())
-    elif y.dtype.kind == "O":
-        missing = sum(label is None or label != label for label in y.tolist())
-    if missing:
-        raise LikewiseError(f"y has {missing} missing labels (None or NaN): drop those rows or label them")
-    _check_kind(y)
+def with_every_label(y: Any) -> Any:
+    """y with a label that it has in place of missing ones, which scikit-learn's validation refuses."""
     try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise LikewiseError(f"y mixes labels of the types {', '.join(kinds)}: use one type for all") from error
-    return classes, codes.ravel()
+        labels = np.asarray(y)
+        missing = is_missing(labels)
+    except (TypeError, ValueError):  # ragged: whoever reads it raises its own error
+        return y
+    if labels.ndim not in (1, 2) or labels.size != len(labels) or missing.all() or not missing.any():
+        return y
+    return np.where(missing, labels[~missing][:1], labels)
 
 
 def _check_kind(y: np.ndarray) -> None:
@@ -59,27 +78,15 @@ def _check_kind(y: np.ndarray) -> None:
         )
 
 
-def is_unlabelled(y: np.ndarray) -> np.ndarray:
-    """True where a row has no label: -1 among integers with at least two other labels, None or NaN among objects."""
-    if y.dtype.kind == "i":
-        unlabelled = y == -1
-        return unlabelled if len(np.unique(y[~unlabelled])) > 1 else np.zeros(len(y), dtype=bool)
-    if y.dtype.kind == "O":
-        return np.array([label is None or label != label for label in y.tolist()], dtype=bool)
-    return np.zeros(len(y), dtype=bool)
-
-
 def has_one_label_per_row(y: Any) -> bool:
-    """Whether y is one label per row, all of them known; labels that cannot be read count as that."""
+    """Whether y is one label per row; labels that cannot be read count as that."""
     if not getattr(y, "one_label_per_row", True) or sp.issparse(y):  # a Relevance, SharedLabels, an indicator
         return False
     try:
         y = np.asarray(y)
     except (TypeError, ValueError):  # ragged, or on a device: whoever reads it raises its own error
         return True
-    if y.ndim == 2:
-        return bool(y.shape[1] == 1)
-    return y.ndim != 1 or not is_unlabelled(y).any()
+    return bool(y.ndim != 2 or y.shape[1] == 1)
 
 
 def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
@@ -87,7 +94,7 @@ def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | N
     if sample_weight is None:
         return None
     weights = check_sample_weight(to_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
-    if len(np.unique(codes[weights > 0])) < 2:
+    if len(np.unique(codes[(weights > 0) & (codes >= 0)])) < 2:
         raise LikewiseError("sample_weight leaves fewer than two classes with a positive weight")
     check_weights(weights)
     return None if np.all(weights == 1.0) else np.asarray(weights)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder, normalize
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.labels import LabelTarget, check_weights, encode_labels, is_unlabelled, row_weights
+from likewise.learn.maths.labels import LabelTarget, check_weights, encode_labels, row_weights, with_every_label
 from likewise.learn.supervision.pairs import KnownPairs, intervals
 from likewise.learn.supervision.regression import Pairs
 from likewise.learn.supervision.tiled import LabelClamp, StoredClamp, TileClamp, TiledPairs
@@ -61,27 +61,18 @@ def _read(model: Any, X: Any, y: Any, sample_weight: Any, gallery: Any) -> Super
         return read_related(model, X, y, sample_weight, gallery)
     if isinstance(y, SharedLabels) or sp.issparse(y) or _is_matrix(y):
         return _read_shared(model, X, y, sample_weight)
-    X, y = validate_data(model, X, _with_none(np.asarray(y)), ensure_min_samples=2, **NUMERIC_ROWS)
+    filled = with_every_label(y)
+    X, labels = validate_data(model, X, filled, ensure_min_samples=2, **NUMERIC_ROWS)
     check_magnitude(X)
-    return _read_labels(X, np.asarray(y), sample_weight)
-
-
-def _with_none(y: np.ndarray) -> np.ndarray:
-    """Labels with None for NaN, which scikit-learn's validation refuses."""
-    if y.ndim == 1 and y.dtype.kind == "O":
-        y = y.copy()
-        y[is_unlabelled(y)] = None
-    return y
+    return _read_labels(X, labels if filled is y else y, sample_weight)
 
 
 def _is_matrix(y: Any) -> bool:
     return np.ndim(y) == 2 and np.shape(y)[1] > 1
 
 
-def _read_labels(X: Any, y: np.ndarray, sample_weight: Any) -> Supervision:
-    unlabelled = is_unlabelled(y)
-    codes = np.full(len(y), -1)
-    classes, codes[~unlabelled] = encode_labels(y[~unlabelled])
+def _read_labels(X: Any, y: Any, sample_weight: Any) -> Supervision:
+    classes, codes = encode_labels(y, leaves_out=False)
     weights = row_weights(sample_weight, X, codes)
     if weights is not None and not weights.all():
         counted = weights > 0

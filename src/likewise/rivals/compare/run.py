@@ -135,6 +135,8 @@ def _rows(
     X = X if hasattr(X, "shape") and hasattr(X, "__getitem__") and not hasattr(X, "iloc") else np.asarray(X)
     if X.shape[0] != len(codes):
         raise LikewiseError(f"X has {X.shape[0]} rows and y {len(codes)} labels: expected one label per row")
+    if codes.min() < 0:
+        X, codes = X[codes >= 0], codes[codes >= 0]
     labels = classes[codes]
     sample = sample_by_class(codes, max_rows, rng, least=4)
     if len(sample) < len(codes):
