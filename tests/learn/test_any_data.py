@@ -14,7 +14,7 @@ from likewise import SimilarityLearner
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, _factor_raised
+from likewise.learn.maths.kernel_ridge import ExactKernel, LandmarkKernel, factor_raised
 from likewise.learn.maths.kernels import UnitRows
 from likewise.learn.maths.setting import Setting
 from likewise.utils.arrays import unit_rows
@@ -145,6 +145,6 @@ def test_landmarks_that_are_all_but_equal_have_a_map():
 
 def test_a_matrix_is_raised_as_little_as_rounding_needs_and_not_beyond_its_diagonal():
     A = np.diag([1.0, -1e-6])
-    assert 1e-6 < _factor_raised(A, 0.0)[1] < 1e-5
+    assert 1e-6 < factor_raised(A, 0.0)[1] < 1e-5
     with pytest.raises(LikewiseError, match="pass kernel='linear'"):
-        _factor_raised(np.diag([1.0, -100.0]), 0.0)
+        factor_raised(np.diag([1.0, -100.0]), 0.0)

@@ -154,7 +154,7 @@ def _raised(ridge: float, diagonal: float) -> float:
     return 4 * ridge
 
 
-def _factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
+def factor_raised(A: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
     """The upper Cholesky factor of A + λI and λ: the given one, or the smallest larger one that rounding needs."""
     while True:
         shifted = A.copy()
@@ -183,7 +183,7 @@ class LandmarkKernel:
         total = unit.size.sum()
         self.mean = sums.sum(axis=0) / total
         G -= total * np.outer(self.mean, self.mean)
-        self.T = _factor_raised(features.metric(), 0.0)[0]  # type: ignore[arg-type]
+        self.T = factor_raised(features.metric(), 0.0)[0]  # type: ignore[arg-type]
         left = solve_triangular(self.T, G, trans=1, overwrite_b=True, check_finite=False)
         self.FF = solve_triangular(self.T, left.T, trans=1, overwrite_b=True, check_finite=False)
         targets = class_target(unit.size)
@@ -197,7 +197,7 @@ class LandmarkKernel:
 
     def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
-        factor, ridge = _factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
+        factor, ridge = factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
         L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)
         rms = float(np.sqrt(np.sum(L * (self.FP - ridge * L)) / self.unit.size.sum()))
         projection = solve_triangular(self.T, L, check_finite=False)
