@@ -1,8 +1,9 @@
 """A lean load generator: closed-loop clients on keep-alive connections, in a process of its own.
 
-usage: python -m benchmarks.load HOST PORT N_ITEMS CLIENTS SECONDS
+usage: python -m benchmarks.load HOST PORT N_ITEMS|ROWS.npy CLIENTS SECONDS
 
-Each client searches by a random row, waits for the complete response, and repeats. Prints one JSON object.
+Each client searches by a random row of the index, or by one of these raw rows as a vector, waits for the complete
+response, and repeats. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import json
 import random
 import sys
 import time
+from collections.abc import Callable
+
+import numpy as np
 
 __all__ = ["run"]
 
@@ -19,8 +23,8 @@ __all__ = ["run"]
 class Client(asyncio.Protocol):
     """One connection; parses just enough HTTP to know when a response is complete."""
 
-    def __init__(self, host: str, n_items: int, until: float, done: asyncio.Future[None]) -> None:
-        self.host, self.n_items, self.until, self.done = host, n_items, until, done
+    def __init__(self, request: Callable[[], bytes], until: float, done: asyncio.Future[None]) -> None:
+        self.request, self.until, self.done = request, until, done
         self.times: list[float] = []
         self.errors = 0
         self._buffer = b""
@@ -30,9 +34,9 @@ class Client(asyncio.Protocol):
         self._ask()
 
     def _ask(self) -> None:
-        row = random.randrange(self.n_items)
+        request = self.request()
         self._began = time.perf_counter()
-        self.transport.write(f"GET /api/search?row={row}&k=12 HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode())
+        self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -56,11 +60,23 @@ class Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def run(host: str, port: int, n_items: int, clients: int, seconds: float) -> dict[str, float]:
+def requests(host: str, queries: str) -> Callable[[], bytes]:
+    """What makes the next request: a row number below `queries`, or a row of that .npy file."""
+    if queries.isdecimal():
+        n = int(queries)
+        return lambda: f"GET /api/search?row={random.randrange(n)}&k=12 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    head = f"POST /api/search HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: "
+    bodies = [json.dumps({"vector": row, "k": 12}).encode() for row in np.load(queries).tolist()]
+    ready = [f"{head}{len(body)}\r\n\r\n".encode() + body for body in bodies]
+    return lambda: random.choice(ready)
+
+
+async def run(host: str, port: int, queries: str, clients: int, seconds: float) -> dict[str, float]:
     """Latency percentiles, errors and rate of all requests."""
     loop = asyncio.get_running_loop()
     until = time.perf_counter() + seconds
-    connections = [Client(f"{host}:{port}", n_items, until, loop.create_future()) for _ in range(clients)]
+    request = requests(f"{host}:{port}", queries)
+    connections = [Client(request, until, loop.create_future()) for _ in range(clients)]
     for client in connections:
         await loop.create_connection(lambda c=client: c, host, port)
     await asyncio.gather(*(client.done for client in connections))
@@ -78,11 +94,11 @@ async def run(host: str, port: int, n_items: int, clients: int, seconds: float) 
 if __name__ == "__main__":
     if len(sys.argv) != 6:
         sys.exit(__doc__)
-    host, port, n_items, clients, seconds = sys.argv[1:]
+    host, port, queries, clients, seconds = sys.argv[1:]
     try:
         import uvloop
 
         runner = uvloop.run
     except ImportError:
         runner = asyncio.run
-    print(json.dumps(runner(run(host, int(port), int(n_items), int(clients), float(seconds)))))
+    print(json.dumps(runner(run(host, int(port), queries, int(clients), float(seconds)))))

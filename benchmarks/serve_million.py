@@ -58,6 +58,11 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split(f"{what}:")[1].split()[0]) / 1e6 * 1.024
 
+    def processor(self) -> float:
+        """Seconds of processor that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self) -> None:
         self.process.terminate()
         self.process.wait(60)
@@ -195,10 +200,10 @@ def mapped(page: Any, shots: Path | None) -> Iterator[Figure]:
     yield Figure("browser: zoomed in to a point and its neighbours", time.perf_counter() - began, "s")
 
 
-def load(server: Server, n: int, seconds: float) -> dict[str, float]:
-    """Latency of clients that search by random rows."""
+def load(server: Server, queries: str, clients: int, seconds: float) -> dict[str, float]:
+    """Latency of clients that search by random rows of the index, or by the rows of a .npy file."""
     where = urlsplit(server.address)
-    words = [str(where.hostname), str(where.port), str(n), str(CLIENTS), str(seconds)]
+    words = [str(where.hostname), str(where.port), queries, str(clients), str(seconds)]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load", *words], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -215,7 +220,7 @@ def figures(index: Path, summary: dict[str, Any], words: argparse.Namespace) -> 
         yield Figure("memory after the start", server.memory(), "GB", 2.5)
         yield from requests(server, summary["n_items"])
         if words.seconds:
-            result = load(server, summary["n_items"], words.seconds)
+            result = load(server, str(summary["n_items"]), CLIENTS, words.seconds)
             what = f"{CLIENTS} clients for {words.seconds:g} s, {kind}{recall}: p95 (p50 {result['p50_ms']:.0f} ms, "
             yield Figure(f"{what}{result['rate']:.0f} per second, {result['errors']} errors)", result["p95_ms"], "ms")
         if not words.no_browser:

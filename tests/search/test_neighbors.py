@@ -71,7 +71,7 @@ def test_it_is_the_same_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
     V = unit_rows(300, 8, 0)
     expected = smoothed(V, 5)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    assert search.Exact(V)._knn is None
+    assert search.Exact(V)._faiss is None
     np.testing.assert_array_equal(smoothed(V, 5), expected)
 
 

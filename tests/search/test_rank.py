@@ -78,3 +78,15 @@ def test_a_query_is_left_out_of_its_own_results_or_the_last_place_is() -> None:
     )
     assert rows.tolist() == [[1, 2], [3, 4]]
     assert scores.tolist() == [[3, 1], [3, 2]]
+
+
+def test_a_small_search_takes_one_thread_and_leaves_their_number_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    faiss = pytest.importorskip("faiss")
+    before, knn, seen = faiss.omp_get_max_threads(), faiss.knn, list[int]()
+    monkeypatch.setattr(faiss, "knn", lambda *a, **b: (seen.append(faiss.omp_get_max_threads()), knn(*a, **b))[1])
+    faiss.omp_set_num_threads(3)
+    try:
+        Exact(np.eye(300, 8, dtype=np.float32)).candidates(np.ones((1, 8), np.float32), 2)
+        assert (seen, faiss.omp_get_max_threads()) == ([1], 3)
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -17,6 +17,7 @@ from likewise.rivals import LDA
 from likewise.search import Index
 from likewise.serve import create_app
 from likewise.serve.jobs import Job
+from likewise.teach import load_index
 from tests.serve.conftest import found, talking
 
 
@@ -52,6 +53,7 @@ from likewise.search import Index
 from likewise.serve.server import serve
 from likewise.serve.settings import ServerSettings
 from likewise.serve.jobs import Job
+from likewise.teach import load_index
 
 def ready(address):
     job.start(lambda: time.sleep(120))
@@ -89,3 +91,27 @@ def test_a_job_does_one_thing_after_the_other_and_nothing_once_closed() -> None:
     with pytest.raises(RuntimeError, match="lesson is closed"):
         job.submit(lambda: done.append(3))
     assert done == [1, 2]
+
+
+def test_searches_over_http_are_those_in_process(client: Any, index_folder: Path) -> None:
+    index = load_index(index_folder)
+    X = np.asarray(index.raw[:24])
+    expected = index.search(X, k=6)
+    bodies = [{"vector": row.tolist(), "k": 6} for row in X]
+    with ThreadPoolExecutor(8) as pool:
+        responses = list(pool.map(lambda body: client.post("/api/search", json=body).json(), bodies))
+    for number, response in enumerate(responses):
+        assert [hit["row"] for hit in response["hits"]] == expected.rows[number].tolist()
+        np.testing.assert_allclose([hit["score"] for hit in response["hits"]], expected.scores[number], atol=1e-5)
+        likely = None if expected.probabilities is None else expected.probabilities[number].tolist()
+        if likely is not None:
+            np.testing.assert_allclose([hit["probability"] for hit in response["hits"]], likely, atol=1e-5)
+        novelty = None if expected.novelty is None else float(expected.novelty[number])
+        assert response["novelty"] == (None if novelty is None else pytest.approx(novelty, abs=1e-5))
+
+
+def test_a_body_that_is_no_json_is_refused(client: Any) -> None:
+    plain = client.post("/api/search", content=b'{"id": "1"}', headers={"Content-Type": "application/octet-stream"})
+    assert plain.status_code == 415
+    damaged = client.post("/api/search", content=b'{"id": ', headers={"Content-Type": "application/json"})
+    assert (damaged.status_code, damaged.json()["detail"][0]["loc"]) == (422, ["body"])

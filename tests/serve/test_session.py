@@ -41,7 +41,7 @@ def test_a_search_by_row_equals_brute_force(client: Any, index_folder: Path, sid
 
 def test_average_precision_and_frames_follow_the_labels(client: Any, index_folder: Path) -> None:
     index = load_index(index_folder)
-    answer = found(client, like=[{"row": 11}], k=30)
+    answer = found(client, like=[{"row": 11}], k=30, precision=True)
     scores = np.delete(index.model.transform_query(index.raw[11:12])[0] @ index.vectors.T, 11)
     expected = average_precision(scores, np.delete(index.labels, 11) == index.labels[11])
     assert answer["average_precision"] == pytest.approx(expected, abs=1e-4)
@@ -52,11 +52,11 @@ def test_average_precision_and_frames_follow_the_labels(client: Any, index_folde
 
 
 def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path, client: Any) -> None:
-    assert not found(client, like=[{"row": 11}])["by_heart"]  # the index holds other rows than the model
+    assert not found(client, like=[{"row": 11}], precision=True)["by_heart"]  # rows of no model
     index = load_index(index_folder)
     own = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
     with talking(create_app(own, ServerSettings(), index_folder)) as other:
-        assert found(other, like=[{"row": 11}])["by_heart"]
+        assert found(other, like=[{"row": 11}], precision=True)["by_heart"]
         assert not found(other, like=[{"row": 11}], side="raw")["by_heart"]
 
 

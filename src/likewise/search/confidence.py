@@ -49,6 +49,11 @@ class Confidence:
         avoided = query_rows(_evenly(unlike), width) if len(unlike) else None
         return cls(index, query_rows(_evenly(like), width), np.zeros(1, int), avoided)
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether there are probabilities."""
+        return self.index.model.calibration_ is not None
+
     @cached_property
     def novelty(self) -> np.ndarray | None:
         """How far the nearest example of each query is from what the model knows: above 1 it is unlike all of it.

@@ -46,12 +46,14 @@ class Results:
     ids, rows, scores : arrays (n_q, k) of ids, of row numbers in the gallery, and of scores
     probabilities : array (n_q, k) or None
         How likely each result matches; None if the model has no calibration, or for raw features.
+    novelty : array (n_q,) or None
+        Above 1, a query is unlike anything the model learned from; None if the model has no novelty.
     """
 
     def __init__(
         self, ids: np.ndarray, rows: np.ndarray, scores: np.ndarray, confidence: Confidence | None = None
     ) -> None:
-        self.rows, self.scores, self._names, self._confidence = rows, scores, ids, confidence
+        self.rows, self.scores, self.confidence, self._names = rows, scores, confidence, ids
 
     @property
     def ids(self) -> np.ndarray:
@@ -65,7 +67,13 @@ class Results:
     @cached_property
     def probabilities(self) -> np.ndarray | None:
         """How likely each result matches, computed on first use."""
-        return None if self._confidence is None else self._confidence.probabilities(self.rows)
+        sure = self.confidence
+        return None if sure is None or not sure.calibrated else sure.probabilities(self.rows)
+
+    @property
+    def novelty(self) -> np.ndarray | None:
+        """How new each query is."""
+        return None if self.confidence is None else self.confidence.novelty
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -199,8 +207,8 @@ class BaseIndex:
         best, scores = view.rank(Q, number, among, own)
         if at_most_wrong is not None and space == "raw":
             raise LikewiseError("the raw features have no cut-off: what their scores mean was not measured")
-        has_cutoff = view.calibrated or at_most_wrong is not None
-        sure = Confidence.of_each(self, queries if rows is None else self.raw[rows]) if has_cutoff else None
+        is_measured = view.has_confidence or at_most_wrong is not None
+        sure = Confidence.of_each(self, queries if rows is None else self.raw[rows]) if is_measured else None
         if sure is not None and at_most_wrong is not None:
             cut = np.arange(best.shape[1]) >= sure.n_kept(best, at_most_wrong)[:, None]
             best, scores = np.where(cut, -1, best), np.where(cut, np.float32(-np.inf), scores)

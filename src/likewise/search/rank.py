@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ UNLIKE = 0.5  # weight of unwanted examples (Rocchio feedback; the classical 0.1
 _MOST_RESCORED = 20_000  # results that are scored again
 _BLOCK = 1 << 24  # scores computed at a time
 _ROWS = 1 << 16  # gallery rows read at a time, so that a gallery on disk is read piece by piece
+_ONE_THREAD = 1 << 26  # products: below, threads cost more than they save, much more on a busy machine
 _TINY = np.finfo(np.float32).tiny
 SpaceName = Literal["learned", "raw"]
 
@@ -161,15 +164,14 @@ class Exact:
         self, V: Any, rows: np.ndarray | None = None, norms: np.ndarray | None = None, scores: np.ndarray | None = None
     ) -> None:
         self.V, self.rows, self.norms, self._scores = V, rows, norms, scores
-        self._knn: Any = None
+        self._faiss: Any = None
         if any(part is not None for part in (rows, norms, scores)) or not isinstance(V, np.ndarray):
             return
         self.V = np.ascontiguousarray(V, dtype=np.float32)  # not copied if it is: it may be mapped from a file
-        try:
+        with suppress(ImportError):
             import faiss
-        except ImportError:
-            return
-        self._knn, self._inner = faiss.knn, faiss.METRIC_INNER_PRODUCT
+
+            self._faiss = faiss
 
     def __len__(self) -> int:
         return len(self.V) if self.rows is None else len(self.rows)
@@ -178,8 +180,9 @@ class Exact:
         """Rows of the k highest float32 scores, in no particular order."""
         if k == len(self):
             return np.tile(np.arange(k) if self.rows is None else self.rows, (len(Q), 1))
-        if self._knn is not None and 8 * k < len(self):
-            return np.asarray(self._knn(Q, self.V, k, metric=self._inner)[1])
+        if self._faiss is not None and 8 * k < len(self):
+            with _few_threads(self._faiss, len(Q) * self.V.size):
+                return np.asarray(self._faiss.knn(Q, self.V, k, metric=self._faiss.METRIC_INNER_PRODUCT)[1])
         step = max(1, _BLOCK // len(self))
         blocks = [slice(i, i + step) for i in range(0, len(Q), step)]
         top = np.concatenate([top_columns(self.scores(Q, part), k, ordered=False) for part in blocks])
@@ -192,6 +195,18 @@ class Exact:
             return np.asarray(self._scores[part][:, rows])
         S = _products(Q[part], self.V, self.rows)
         return S if self.norms is None else np.asarray(S / self.norms[rows], np.float32)
+
+
+@contextmanager
+def _few_threads(faiss: Any, n_products: int) -> Iterator[None]:
+    """One thread of faiss for a small search, which is over before the others have started."""
+    before = faiss.omp_get_max_threads()
+    if n_products < _ONE_THREAD:
+        faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def best_rows(engine: Engine, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

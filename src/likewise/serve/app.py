@@ -82,7 +82,7 @@ def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Met
     state = app.state
     state.session, state.metrics, state.uploading = session, metrics, 0
     state.stopping = lambda: False  # set by the server, which ends its streams
-    state.batcher = SearchBatcher(lambda: session.learned)
+    state.batcher = SearchBatcher()
     state.teaching = TeachingSession(session, folder)
     state.maps = {side: GalleryMap(session, side) for side in ("raw", "learned")}
     state.duplicates = Duplicates(session, state.teaching.distinct)

@@ -10,77 +10,100 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.search.rank import Space
+from likewise.utils.threads import n_cores
 
 log = logging.getLogger("likewise.serve")
-Ranking = tuple[np.ndarray, np.ndarray]  # rows and their scores, best first
-# Below this many products per query the event loop waits (some 0.1 ms); above, a thread does the work.
-_INLINE = 2_000_000
-_MOST = 64
+Result = TypeVar("Result")
+_MOST = 64  # searches that are answered together
+
+
+class Ranked(NamedTuple):
+    """The results of one query, best first: rows, scores, probabilities and the novelty of the query where known."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+    probabilities: np.ndarray | None
+    novelty: float | None
 
 
 class _Pending(NamedTuple):
-    row: int
+    space: Space
+    query: int | np.ndarray
     k: int
-    result: asyncio.Future[tuple[Space, Ranking]]
+    result: asyncio.Future[Ranked]
 
 
 class SearchBatcher:
-    """Queue of searches by row number in the current learned space."""
+    """Queue of searches by one item or one raw row; those that arrive together are answered together.
 
-    def __init__(self, space: Callable[[], Space]) -> None:
-        self._space = space
+    Any other work on an index runs in the same threads, one for each core: more of them would only take turns.
+    """
+
+    def __init__(self) -> None:
         self._queue: list[_Pending] = []
         self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "search")
+        self._threads = ThreadPoolExecutor(n_cores(), "search")
 
-    async def search(self, row: int, k: int) -> tuple[Space, Ranking]:
-        """The k items most similar to item `row`, excluding itself."""
-        pending = _Pending(row, k, asyncio.get_running_loop().create_future())
+    async def search(self, space: Space, query: int | np.ndarray, k: int) -> Ranked:
+        """The k items most similar to an item of the gallery, which is left out, or to a row of raw features."""
+        pending = _Pending(space, query, k, asyncio.get_running_loop().create_future())
         self._queue.append(pending)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
         return await pending.result
 
+    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """The result of `work(*arguments)`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
     async def _work(self) -> None:
         while self._queue:
             await asyncio.sleep(0)  # one turn of the loop: requests that are arriving join
-            batch, self._queue = self._queue[:_MOST], self._queue[_MOST:]
-            space = self._space()
-            result = await self._rank(space, batch)
+            kind = _kind(self._queue[0])
+            batch = [pending for pending in self._queue if _kind(pending) == kind][:_MOST]
+            taken = {id(pending) for pending in batch}
+            self._queue = [pending for pending in self._queue if id(pending) not in taken]
+            queries, ks = [pending.query for pending in batch], [pending.k for pending in batch]
+            try:
+                results: list[Ranked] | Exception = await self.run(ranked_together, batch[0].space, queries, ks)
+            except Exception as error:  # each of the waiting requests gets it
+                results = error
             for place, pending in enumerate(batch):
                 if pending.result.done():  # the client has disconnected
                     continue
-                if isinstance(result, Exception):
-                    pending.result.set_exception(result)
+                if isinstance(results, Exception):
+                    pending.result.set_exception(results)
                 else:
-                    pending.result.set_result((space, result[place]))
+                    pending.result.set_result(results[place])
         self._task = None
 
-    async def _rank(self, space: Space, batch: list[_Pending]) -> list[Ranking] | Exception:
-        work = partial(search_by_rows, space, [pending.row for pending in batch], [pending.k for pending in batch])
-        try:
-            if space.G.size <= _INLINE:
-                return work()
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except Exception as error:  # each of the waiting requests gets it
-            return error
-
     def close(self) -> None:
-        """Finish the running search and drop the others."""
-        self._thread.shutdown(cancel_futures=True)
+        """Finish the running searches and drop the others."""
+        self._threads.shutdown(cancel_futures=True)
 
 
-def search_by_rows(space: Space, rows: Sequence[int], ks: Sequence[int]) -> list[Ranking]:
-    """The ks[i] items most similar to item rows[i], best first, excluding itself."""
-    queries = np.array(rows)
-    best = space.rank(space.queries(queries), max(ks), own=queries[:, None])
-    return [(near[near >= 0][:k], scores[near >= 0][:k]) for near, scores, k in zip(*best, ks, strict=True)]
+def _kind(pending: _Pending) -> tuple[int, type]:
+    """Equal for searches that one product answers."""
+    return id(pending.space), type(pending.query)
+
+
+def ranked_together(space: Space, queries: Sequence[int | np.ndarray], ks: Sequence[int]) -> list[Ranked]:
+    """The ks[i] items most similar to queries[i]; all of them are rows of the gallery, or raw rows."""
+    asked, k = np.array(queries), max(ks)
+    by_row = isinstance(queries[0], int)
+    search = space.index.search
+    results = search(rows=asked, k=k, space=space.kind) if by_row else search(asked, k=k, space=space.kind)
+    novelty = [None] * len(ks) if results.novelty is None else results.novelty.tolist()
+    return [
+        Ranked(one.rows[:n], one.scores[:n], None if one.probabilities is None else one.probabilities[:n], new)
+        for one, n, new in zip(results, ks, novelty, strict=True)
+    ]
 
 
 def public_text(text: str, folder: Path | None) -> str:

@@ -143,6 +143,7 @@ class SearchRequest(Examples):
     k: int = Field(24, ge=1, le=200)
     offset: int = Field(0, ge=0, le=2**31 - 1, description="Number of the best results to leave out.")
     at_most_wrong: AtMostWrong = None
+    precision: bool = Field(False, description="Whether to compute average_precision, which takes as long again.")
     text: Words | None = Field(None, description="Short for {text: …} in like.")
     without: Words | None = Field(None, alias="not", description="Short for {text: …} in unlike.")
     id: Id | None = Field(None, description="Short for {id: …} in like.")
@@ -223,7 +224,9 @@ class SearchResponse(BaseModel):
     side: Side
     version: int = Field(description="Number of lessons behind the ranking.")
     label: str | None = Field(description="The label that all wanted examples share.")
-    average_precision: float | None = Field(description="Over all items, if the query's label is known.")
+    average_precision: float | None = Field(
+        description="Over all items, if it was requested and the query's label is known."
+    )
     by_heart: bool = Field(description="Whether the model learned from the query: its precision is then no test.")
     milliseconds: float
     total: int = Field(description="How many items were ranked, or are above the cut-off.")

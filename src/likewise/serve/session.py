@@ -61,11 +61,15 @@ Given = Reference | ById | ByVector
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """Examples that results should be like or unlike, and the filters that they have to pass."""
+    """Examples that results should be like or unlike, and the filters that they have to pass.
+
+    With `precision` the average precision over all items is computed, where the label of the query is known.
+    """
 
     like: Sequence[Reference]
     unlike: Sequence[Reference] = ()
     filters: Filters = field(default_factory=Filters)
+    precision: bool = False
 
     @property
     def rows(self) -> list[int]:
@@ -75,6 +79,12 @@ class SearchQuery:
     @property
     def has_words(self) -> bool:
         return any(isinstance(ref, Phrase) for ref in (*self.like, *self.unlike))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one item or one row of features is all there is to it."""
+        is_one = len(self.like) == 1 and not self.unlike and not self.precision and self.filters == Filters()
+        return is_one and isinstance(self.like[0], int | Upload)
 
 
 @dataclass(frozen=True)
@@ -237,9 +247,12 @@ class Session:
             mask = self._passing[condition] = where_mask(items, [condition])
         return mask
 
-    def query(self, like: Sequence[Given], unlike: Sequence[Given], filters: Filters) -> SearchQuery:
+    def query(
+        self, like: Sequence[Given], unlike: Sequence[Given], filters: Filters, precision: bool = False
+    ) -> SearchQuery:
         """A query of examples, with ids as rows and vectors checked."""
-        return SearchQuery([self._resolved(one) for one in like], [self._resolved(one) for one in unlike], filters)
+        wanted, unwanted = ([self._resolved(one) for one in examples] for examples in (like, unlike))
+        return SearchQuery(wanted, unwanted, filters, precision)
 
     def _resolved(self, example: Given) -> Reference:
         if isinstance(example, ById):
@@ -340,16 +353,18 @@ class Session:
         if len(ranking) > _LONGEST:
             self._forget_rankings()
         like = [ref for ref in query.like if isinstance(ref, int)]
-        trained = space is not self.raw and bool(like) and bool(self.index.learned_from(np.array(like)).any())
-        return SearchResult(space, rows, scores, self._common_label(query), precision, ranking.total, trained)
+        trained = precision is not None and space is not self.raw and bool(like)
+        trained = trained and bool(self.index.learned_from(np.array(like)).any())
+        return SearchResult(space, rows, scores, self.common_label(query), precision, ranking.total, trained)
 
     def _ranking(self, space: Space, query: SearchQuery) -> tuple[Ranking, float | None]:
         """The order of the items for a query, cached for its next page, and its average precision over all of them.
 
         An approximate index has no average precision: that needs the scores of all items.
         """
-        q, label, filtered = self._query_vector(space, query), self._common_label(query), query.filters != Filters()
-        key = (id(space), q.tobytes(), tuple(query.rows), repr(query.filters) if filtered else None)
+        q, filtered = self._query_vector(space, query), query.filters != Filters()
+        label = self.common_label(query) if query.precision else None
+        key = (id(space), q.tobytes(), tuple(query.rows), repr(query.filters) if filtered else None, label)
         with self._lock:
             cached = self._rankings.get(key)
         if cached is not None and cached[0] is space:
@@ -363,11 +378,11 @@ class Session:
         return ranking, precision
 
     def _search_by_words(self, space: Space, query: SearchQuery, k: int, offset: int) -> SearchResult:
-        label, allowed = self._common_label(query), self._allowed(query)
+        label, allowed = self.common_label(query), self._allowed(query)
         worded = self._word_scores(space, query)
         S = worded.scores.copy()
         rows, scores = (part[offset:] for part in rank_scores(S, offset + k, allowed))
-        by_name, precision = worded.by_name[rows], self._precision(S, query, label)
+        by_name, precision = worded.by_name[rows], self._precision(S, query, label) if query.precision else None
         return SearchResult(space, rows, scores, label, precision, len(allowed), by_name=by_name)
 
     def _word_scores(self, space: Space, query: SearchQuery) -> WordScores:
@@ -405,7 +420,7 @@ class Session:
                 rows.append((self.upload(ref) if isinstance(ref, str) else ref).features)
         return np.array(rows).reshape(-1, raw.shape[1])
 
-    def _common_label(self, query: SearchQuery) -> str | None:
+    def common_label(self, query: SearchQuery) -> str | None:
         """The label that all wanted examples share; None if they differ or one is unknown."""
         labels = {self.labels[ref] if isinstance(ref, int) else None for ref in query.like}
         return labels.pop() if len(labels) == 1 else None

@@ -67,7 +67,7 @@ export async function show() {
 
 async function ask(name, side, offset, k) {
   const cut = name === "right" && isCut() ? { at_most_wrong: 1 / state.cutoff } : {};
-  const answer = await trying(() => call("/api/search", { ...body(), k, offset, side, ...cut }));
+  const answer = await trying(() => call("/api/search", { ...body(), k, offset, side, precision: true, ...cut }));
   if (!answer) return null;
   if (offset === 0) results[name] = answer;
   return { total: answer.total, items: answer.hits };

@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.routes import NO_STORE, CurrentSession, item_responses, milliseconds_since
-from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchResponse
-from likewise.serve.session import SearchQuery, SearchResult, Session
+from likewise.serve.schemas import ERRORS, RowSearchRequest, SearchRequest, SearchResponse
+from likewise.serve.session import SearchQuery, SearchResult, Session, Upload
 
 _MOST_UPLOADS = 4  # processed at a time: each keeps a core busy for some tens of milliseconds
 _PICTURE_BODY = {
@@ -23,15 +23,20 @@ _PICTURE_BODY = {
 search = APIRouter(prefix="/api", tags=["search"], responses=ERRORS)
 
 
-class RowSearchRoute(APIRoute):
+class SearchRoute(APIRoute):
     """Reads the query and writes the response by their Pydantic models alone, in half the time that FastAPI takes."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def handler(request: Request) -> Response:
+            is_get = request.method == "GET"
             try:
-                query = RowSearchRequest.model_validate(dict(request.query_params))
+                if is_get:
+                    query: Any = RowSearchRequest.model_validate(dict(request.query_params))
+                else:
+                    query = SearchRequest.model_validate_json(await _json_body(request))
             except ValidationError as error:
-                problems = [{**problem, "loc": ("query", *problem["loc"])} for problem in error.errors()]
+                place = "query" if is_get else "body"
+                problems = [{**problem, "loc": (place, *problem["loc"])} for problem in error.errors()]
                 raise RequestValidationError(problems) from error
             result: SearchResponse = await self.endpoint(request, query)
             return Response(result.model_dump_json(), headers=NO_STORE, media_type="application/json")
@@ -39,34 +44,53 @@ class RowSearchRoute(APIRoute):
         return handler
 
 
+async def _json_body(request: Request) -> bytes:
+    if "json" not in request.headers.get("content-type", ""):
+        raise HTTPException(415, "the body has no content type application/json")
+    return await request.body()
+
+
 async def search_by_row(request: Request, query: Annotated[RowSearchRequest, Query()]) -> SearchResponse:
     """Rank the gallery for the item `row`, excluding itself. Requests that arrive together share one product."""
-    began = time.perf_counter()
     session: Session = request.app.state.session
     by_row = SearchQuery([session.check_row(query.row)])
-    if query.side == "learned" and query.at_most_wrong is None:
-        space, (rows, scores) = await request.app.state.batcher.search(query.row, query.k)
-        result = SearchResult(space, rows, scores, session.labels[query.row], None, len(session) - 1)
-        if space.has_confidence:
-            result = await run_in_threadpool(session.with_confidence, result, by_row)
-    else:
-        result = await run_in_threadpool(session.search, by_row, query.k, query.side, 0, query.at_most_wrong)
-    return _response(session, result, query.side, began)
+    return await _answer(request, session, by_row, query)
+
+
+async def search_by_examples(request: Request, query: SearchRequest) -> SearchResponse:
+    """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
+    session: Session = request.app.state.session
+    examples = session.query(*query.references, query.filters, query.precision)
+    return await _answer(request, session, examples, query, query.offset)
 
 
 search.add_api_route(
-    "/search", search_by_row, summary="Items most similar to one item", route_class_override=RowSearchRoute
+    "/search", search_by_row, summary="Items most similar to one item", route_class_override=SearchRoute
+)
+search.add_api_route(
+    "/search",
+    search_by_examples,
+    methods=["POST"],
+    summary="Items similar to some examples and dissimilar to others",
+    route_class_override=SearchRoute,
 )
 
 
-@search.post("/search", summary="Items similar to some examples and dissimilar to others")
-def search_by_examples(session: CurrentSession, response: Response, query: schemas.SearchRequest) -> SearchResponse:
-    """Examples are items by row or id, uploads, raw features or words; those in `unlike` push away."""
-    response.headers.update(NO_STORE)
-    began = time.perf_counter()
-    examples = session.query(*query.references, query.filters)
-    result = session.search(examples, query.k, query.side, query.offset, query.at_most_wrong)
-    return _response(session, result, query.side, began)
+async def _answer(
+    request: Request, session: Session, query: SearchQuery, wanted: RowSearchRequest | SearchRequest, offset: int = 0
+) -> SearchResponse:
+    began, batcher, space = time.perf_counter(), request.app.state.batcher, session.space(wanted.side)
+    # Pages of an approximate index would overlap if nobody remembered its first results.
+    has_pages = request.method == "POST" and space.approximate
+    if query.is_single and wanted.at_most_wrong is None and not offset and not has_pages:
+        example = query.like[0]
+        features = example.features if isinstance(example, Upload) else example
+        rows, scores, likely, novelty = await batcher.search(space, features, wanted.k)
+        label, total = session.common_label(query), len(session) - len(query.rows)
+        result = SearchResult(space, rows, scores, label, None, total, probabilities=likely, novelty=novelty)
+    else:
+        result = await batcher.run(session.search, query, wanted.k, wanted.side, offset, wanted.at_most_wrong)
+    return _response(session, result, wanted.side, began)
 
 
 @search.post("/vectors", status_code=201, summary="Keep raw features to search by")
