@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from PIL import Image, PngImagePlugin
 
 from likewise import SLR, SimilarityLearner, load, open_rows
-from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
+from likewise.learn.checkpoints import AnchoredCheckpoint
 from likewise.learn.choose.anchored_search import Choice
 from likewise.learn.choose.search import CVResults
 from likewise.learn.embedding_map import EmbeddingMap

@@ -1,21 +1,28 @@
-"""A fit that finds its own checkpoint goes on from it; another's is refused."""
+"""A fit that was stopped is resumed from its checkpoint, to the same model; another's checkpoint is refused."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.learn.engines.agreement import WAYS, N, assert_same, rows
+from tests.learn.engines.agreement import ANCHORED, WAYS, N, assert_same, opened, rows
+from tests.processes import Python, ran
 
-from likewise import SLR, open_rows
+from likewise import SLR, SimilarityLearner, open_rows
 from likewise.errors import LikewiseError
-from likewise.learn.model_file import write_tensors
+from likewise.learn.maths.anchoring import ROUNDS
+from likewise.learn.maths.kernels import FeatureSums
+from likewise.learn.model_file import read_tensors, write_tensors
 
 
 @pytest.mark.parametrize("way", ["all pairs", "the whole matrix", "landmarks", "sample", "fixed, iterated"])
-def test_going_on_gives_the_model_of_one_run(tmp_path: Path, way: str) -> None:
+def test_going_on_gives_the_model_of_one_run_of_slr(tmp_path: Path, way: str) -> None:
     X, y = rows(np.float64)
     data = open_rows(X, y, checkpoint=tmp_path / "checkpoint")
     SLR(**{**WAYS[way], "max_iter": 2}).fit(data)
@@ -50,7 +57,7 @@ def test_a_stop_by_tol_stays_a_stop(tmp_path: Path) -> None:
         ({"max_iter": 1}, "2 iterations are done, and max_iter=1 asks for fewer"),
     ],
 )
-def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_other_parameters_are_refused_of_slr(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     X, y = rows()
     options: dict[str, Any] = {"rank": 6, "max_iter": 2, "random_state": 7}
     data = open_rows(X, y, checkpoint=tmp_path / "c")
@@ -59,7 +66,7 @@ def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], me
         SLR(**{**options, **change}).fit(data)
 
 
-def test_other_data_is_refused(tmp_path: Path) -> None:
+def test_other_data_is_refused_of_slr(tmp_path: Path) -> None:
     X, y = rows()
     model = SLR(rank=6, max_iter=2).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
     one_row = X.copy()
@@ -83,3 +90,209 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(b"nonsense")
     with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):
         SLR(rank=6).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+
+
+QUICK: dict[str, Any] = {
+    "kernel": "linear",
+    "settings": {"ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "trust": 0.5},
+}
+
+
+def stopped_after(writes: int, monkeypatch: pytest.MonkeyPatch, fit: Any) -> None:
+    """Run a fit that is stopped right after it has written its checkpoint so many times."""
+    from likewise.learn import checkpoints
+
+    left = [writes]
+    write = checkpoints.write_tensors
+
+    def counted(*arguments: Any) -> Path:
+        path = write(*arguments)
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_tensors", counted)
+        with pytest.raises(KeyboardInterrupt):
+            fit()
+
+
+def assert_equal(one: SimilarityLearner, other: SimilarityLearner) -> None:
+    """Two models are the same, bit by bit."""
+    for name in ("projection_", "offset_", "centre_", "landmarks_", "class_means_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert (one.setting_, one.head_) == (other.setting_, other.head_)
+    assert one.cv_results_["params"] == other.cv_results_["params"]
+    np.testing.assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("where", ["memory", "disk", "torch"])
+@pytest.mark.parametrize("writes", [1, 3, 1 + ROUNDS])
+def test_going_on_gives_the_model_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, writes: int
+) -> None:
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", X)
+    options = {**ANCHORED["kernel"], "random_state": 4}
+    data: Any = {"memory": X, "disk": tmp_path / "rows.npy"}.get(where)
+    data = pytest.importorskip("torch").from_numpy(X) if data is None else data
+    model, data = SimilarityLearner(**options), open_rows(data, y, checkpoint=tmp_path / "c")
+    stopped_after(writes, monkeypatch, lambda: model.fit(data))
+    assert read_tensors(tmp_path / "c")[1]["rounds"] == writes - 1
+    assert_equal(SimilarityLearner(**options).fit(replace(data, checkpoint=None)), model.fit(data))
+
+
+@pytest.mark.parametrize("way", ["posterior", "all pairs", "few landmarks", "standardised"])
+def test_whatever_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    X, y = rows(np.float64)
+    model, data = SimilarityLearner(**ANCHORED[way]), open_rows(X, y, checkpoint=tmp_path / "c")
+    stopped_after(2, monkeypatch, lambda: model.fit(data))
+    assert_equal(SimilarityLearner(**ANCHORED[way]).fit(X, y), model.fit(data))
+
+
+def test_what_was_chosen_is_not_chosen_again_and_what_was_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = rows()
+    first = SimilarityLearner("linear", settings={"adaptation": 1.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    monkeypatch.setattr("likewise.learn.similarity.choose_setting", None)
+    monkeypatch.setattr("likewise.learn.maths.anchoring.AnchoredRegression.clamp_gradient", None)
+    assert_equal(
+        first, SimilarityLearner("linear", settings={"adaptation": 1.0}).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    )
+    assert len(first.cv_results_["params"]) > 5
+
+
+@pytest.mark.parametrize("kept_blocks", [1, 4])
+def test_a_long_pass_goes_on_after_its_last_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_blocks: int
+) -> None:
+    X, y = rows()
+    np.save(tmp_path / "rows.npy", X)
+    monkeypatch.setattr("likewise.learn.engines.disk.SECONDS", 0.0)
+    monkeypatch.setattr("likewise.learn.engines.disk.SHARE", 0)
+    monkeypatch.setattr("likewise.learn.engines.disk._LARGEST_BLOCK", 64 * X[0].nbytes)
+    way, visited, stop = "as many landmarks as fit", list[int](), [kept_blocks]
+    whole = SimilarityLearner(**ANCHORED[way]).fit(opened(way, tmp_path / "rows.npy", y))
+    visit = FeatureSums.__call__
+
+    def counted(task: FeatureSums, block: Any) -> Any:
+        if stop and len(visited) == stop[0]:
+            raise KeyboardInterrupt
+        visited.append(len(block.codes))
+        return visit(task, block)
+
+    monkeypatch.setattr(FeatureSums, "__call__", counted)
+    model, data = SimilarityLearner(**ANCHORED[way]), opened(way, tmp_path / "rows.npy", y, checkpoint=tmp_path / "c")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(data)
+    assert (tmp_path / "c.sums").exists()
+    stop.clear()
+    assert_equal(whole, model.fit(data))
+    assert sum(visited) == len(X)  # each row once
+    assert len(visited) > 5
+    assert not (tmp_path / "c.sums").exists()
+
+
+@pytest.mark.second
+def test_so_for_classes_that_are_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = rows()
+    first = SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    monkeypatch.setattr("likewise.learn.similarity.choose_shrinkage_map", None)
+    assert_equal(first, SimilarityLearner(unseen_classes=True).fit(open_rows(X, y, checkpoint=tmp_path / "c")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {**QUICK["settings"], "ridge": 0.2}}, "settings: ridge was 0.1 and is 0.2 now"),
+        ({"n_landmarks": 9}, "n_landmarks was None and is 9 now"),
+        ({"random_state": 8}, "random_state was"),
+        ({"cv": 3}, "cv was None and is 3 now"),
+    ],
+)
+def test_other_parameters_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    X, y = rows()
+    options, data = {**QUICK, "random_state": 7}, open_rows(X, y, checkpoint=tmp_path / "c")
+    SimilarityLearner(**options).fit(data)
+    with pytest.raises(LikewiseError, match=message):
+        SimilarityLearner(**{**options, **change}).fit(data)
+
+
+def test_other_data_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    model = SimilarityLearner(**QUICK).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    one_row = X.copy()
+    one_row[int(np.argsort(y, kind="stable")[5])] *= -1
+    for other_X, other_y, message in [
+        (X[:-1], y[:-1], "shape of X was"),
+        (X, np.where(np.arange(N) == 3, (y + 1) % 9, y), "labels was"),
+        (-X, y, "sampled rows of X was"),
+        (one_row, y, "the rows of X were others"),
+    ]:
+        with pytest.raises(LikewiseError, match=f"belongs to another fit: {message}"):
+            model.fit(open_rows(other_X, other_y, checkpoint=tmp_path / "c"))
+
+
+def test_the_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
+    X, y = rows()
+    SLR(rank=6, max_iter=1).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    with pytest.raises(LikewiseError, match="belongs to another fit: method was SLR and is SimilarityLearner now"):
+        SimilarityLearner().fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+    (tmp_path / "c").write_bytes(b"nonsense")
+    with pytest.raises(LikewiseError, match="is not a likewise file, or it is truncated"):
+        SimilarityLearner(**QUICK).fit(open_rows(X, y, checkpoint=tmp_path / "c"))
+
+
+def test_splits_of_ones_own_are_told_apart(tmp_path: Path) -> None:
+    from sklearn.model_selection import StratifiedKFold
+
+    X, y = rows()
+    halves = [(np.arange(0, N, 2), np.arange(1, N, 2))]
+    options, data = (
+        {"kernel": "linear", "settings": {"adaptation": 0.0, "geometry": "lda"}},
+        open_rows(X, y, checkpoint=tmp_path / "c"),
+    )
+    SimilarityLearner(**options, cv=halves).fit(data)
+    SimilarityLearner(**options, cv=halves).fit(data)
+    for other in ([halves[0][::-1]], StratifiedKFold(2)):
+        with pytest.raises(LikewiseError, match="belongs to another fit: cv was"):
+            SimilarityLearner(**options, cv=other).fit(data)
+
+
+KILLED = """
+import sys
+import numpy as np
+from likewise import SimilarityLearner, open_rows
+folder = sys.argv[1]
+model = SimilarityLearner(n_landmarks=200, random_state=5, settings={
+    "gamma": 0.7, "ridge": 0.1, "adaptation": 1.0, "geometry": "lda", "n_anchors": None})
+y = np.load(folder + "/y.npy")
+rows = open_rows(folder + "/rows.npy", y, memory_limit="3MB", checkpoint=folder + "/checkpoint")
+print("ready", flush=True)
+model.fit(rows).save(folder + "/model.likewise")
+"""
+
+
+@pytest.mark.second
+def test_a_fit_from_disk_that_was_killed_again_and_again_ends_with_the_same_model(tmp_path: Path) -> None:
+    X, y = rows()
+    X, y = np.tile(X, (5, 1)) + np.random.default_rng(0).standard_normal((5 * N, X.shape[1])) / 50, np.tile(y, 5)
+    np.save(tmp_path / "rows.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    words, rng = ["-c", KILLED, tmp_path], np.random.default_rng(0)
+    for _ in range(3):
+        with Python(*words, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            while not (tmp_path / "checkpoint").exists() and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(float(rng.uniform(0, 0.5)))
+            process.send_signal(signal.SIGKILL)
+    ran(*words, check=True)
+    resumed = SimilarityLearner.load(tmp_path / "model.likewise")
+    whole = SimilarityLearner(**resumed.get_params()).fit(open_rows(tmp_path / "rows.npy", y, memory_limit="3MB"))
+    np.testing.assert_array_equal(resumed.projection_, whole.projection_)
+    np.testing.assert_array_equal(resumed.landmarks_, whole.landmarks_)
+    assert resumed.setting_ == whole.setting_

@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.learn.anchored_checkpoint import AnchoredCheckpoint
 from likewise.learn.base import SimilarityModel, finite_fit
-from likewise.learn.checkpoints import facts_of
+from likewise.learn.checkpoints import AnchoredCheckpoint, facts_of
 from likewise.learn.choose.anchored_search import GAMMAS, Choice, SearchSpace, choose_setting
 from likewise.learn.choose.search import CVResults, given_splits, row_splits
 from likewise.learn.choose.unseen import SETTINGS as UNSEEN_SETTINGS

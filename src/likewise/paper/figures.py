@@ -10,8 +10,8 @@ from PIL import Image
 
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.regressions import Factors
+from likewise.learn.maths.scatter import WhiteningMap
 from likewise.learn.maths.solvers import Result, Solution, balanced
-from likewise.learn.maths.whitening import WhiteningMap
 from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Curve, Done
 from likewise.paper.run import PaperRun, Task

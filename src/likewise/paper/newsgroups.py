@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from likewise import rivals
-from likewise.learn.maths.scatter import leading_directions
-from likewise.learn.maths.whitening import AUTOMATIC_WIDTH
+from likewise.learn.maths.scatter import AUTOMATIC_WIDTH, leading_directions
 from likewise.paper.cells import Cell, Done
 from likewise.paper.run import PaperRun, Task
 from likewise.paper.tables import figures, measured, score_table

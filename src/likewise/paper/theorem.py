@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from likewise.learn.maths.whitening import whiten
+from likewise.learn.maths.scatter import whiten
 from likewise.learn.slr import SLR
 from likewise.paper.cells import Cell, Done
 from likewise.paper.figures import watched

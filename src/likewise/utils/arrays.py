@@ -10,6 +10,12 @@ from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError, optional
 
+Matrix = np.ndarray | sp.csr_array
+"""Rows of NumPy or SciPy: dense or CSR."""
+
+Array = Any
+"""An array of any library: NumPy's, SciPy's CSR, a torch tensor or another that speaks the array API."""
+
 
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor; torch is not imported to find out."""

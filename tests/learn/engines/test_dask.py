@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.learn.engines.agreement import ANCHORED, CLASSES, WAYS, D, N, assert_same, opened, rows, slr_of_the_array
-from tests.learn.test_anchored_checkpoint import stopped_after
+from tests.learn.test_checkpoints import stopped_after
 from tests.processes import ready_to_fork
 
 from likewise import SLR, SimilarityLearner, open_rows

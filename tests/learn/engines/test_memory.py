@@ -1,4 +1,4 @@
-"""The memory engine: its sums against dense formulae."""
+"""Rows in memory and sums over blocks of rows: against dense formulae, however rows are divided."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import pytest
 import scipy.sparse as sp
 from tests.planted import planted
 
-from likewise.learn.engines.memory import MemoryEngine
-from likewise.learn.maths.whitening import whiten
+from likewise.learn.engines.memory import ClassSums, GramSum, MemoryEngine, ProjectedGram, block_sums, labelled_block
+from likewise.learn.maths.engine import RowBlock
+from likewise.learn.maths.scatter import whiten
+from likewise.utils.threads import added
 
 X, Y = planted(70, 6, 4)
+W = np.random.default_rng(0).integers(0, 3, 70).astype(float)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
@@ -31,3 +34,21 @@ def test_it_whitens_itself_in_all_directions_or_some(width):
     found = MemoryEngine(X, Y, 4).whiten(0.3, width)
     np.testing.assert_allclose(found.W, expected.W[:, :width])
     np.testing.assert_allclose(found.shrinkage, expected.shrinkage[:width])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_sums_over_a_block_are_the_dense_formulae(make):
+    dense = labelled_block(X, Y, W, np.dtype(float))
+    assert dense.codes.tolist() == sorted(Y[W > 0].tolist())
+    block = RowBlock(make(dense.rows), dense.codes, dense.weights)
+    np.testing.assert_allclose(block_sums(GramSum(), block)[0], (X * W[:, None]).T @ X, atol=1e-12)
+    M = np.random.default_rng(1).standard_normal((6, 2))
+    np.testing.assert_allclose(block_sums(ProjectedGram(M), block)[0], (X @ M * W[:, None]).T @ X @ M, atol=1e-12)
+    sums = np.stack([(X * W[:, None])[c == Y].sum(axis=0) for c in range(4)])
+    np.testing.assert_allclose(block_sums(ClassSums(4), block)[0], sums, atol=1e-12)
+
+
+def test_parts_are_added_in_double_precision():
+    parts = [(np.float32(1e8), np.ones(2, np.float32)), (np.float32(1), np.ones(2, np.float32))]
+    total, ones = added(parts)
+    assert (float(total), ones.tolist()) == (1e8 + 1, [2.0, 2.0])

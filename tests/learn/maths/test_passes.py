@@ -10,7 +10,7 @@ from tests.planted import clamp
 
 from likewise.learn.maths import passes
 from likewise.learn.maths.labels import LabelTarget, class_starts
-from likewise.learn.maths.passes import PassColumns, deviation, symmetric_deviation
+from likewise.learn.maths.passes import PassColumns, symmetric_deviation
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_a_pass_equals_its_dense_formula(n, m, c, seed, adaptive):
         Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1]))
         if not adaptive:
             Y = np.where(same, *margins)
-        T, loss = deviation(P, rows, None, gallery, LabelTarget(*margins, adaptive=adaptive))
+        T, loss = gallery.deviation(P, rows, None, LabelTarget(*margins, adaptive=adaptive))
         np.testing.assert_allclose(T, (S - Y) @ gallery.back, atol=1e-10)
         assert loss == pytest.approx(np.sum((S - Y) ** 2), abs=1e-9)
 
@@ -47,7 +47,7 @@ def test_weights_of_rows_and_columns_enter_the_loss(adaptive, margins):
     S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     Y = np.where(same, np.maximum(S, margins[0]), np.minimum(S, margins[1])) if adaptive else np.where(same, *margins)
     weighted = PassColumns(gallery.G, gallery.starts, v)
-    _, loss = deviation(P, rows, w, weighted, LabelTarget(*margins, adaptive=adaptive))
+    _, loss = weighted.deviation(P, rows, w, LabelTarget(*margins, adaptive=adaptive))
     assert loss == pytest.approx(w @ (S - Y) ** 2 @ v)
 
 
@@ -56,13 +56,13 @@ def test_pairs_of_one_label_may_weigh_otherwise_than_pairs_of_two():
     weight = np.array([0.5, 2.0, 3.0, 4.0])
     S, same = P @ gallery.G.T, rows[:, None] == columns[None, :]
     E = (S - np.where(same, np.maximum(S, 1), np.minimum(S, 0))) * np.where(same, weight[rows][:, None], 1.0)
-    T, _ = deviation(P, rows, None, gallery, LabelTarget(same_weight=weight))
+    T, _ = gallery.deviation(P, rows, None, LabelTarget(same_weight=weight))
     np.testing.assert_allclose(T, E @ gallery.back, atol=1e-10)
 
 
 def test_single_precision_stays_single():
     P, rows, gallery, columns = make(20, 25, 4, 0, np.float32)
-    T, _ = deviation(P, rows, None, gallery, LabelTarget())
+    T, _ = gallery.deviation(P, rows, None, LabelTarget())
     S = P @ gallery.G.T
     Y = np.where(rows[:, None] == columns[None, :], np.maximum(S, 1), np.minimum(S, 0))
     assert T.dtype == np.float32
@@ -83,7 +83,7 @@ def test_symmetric_scores_take_their_mirror_image_from_the_same_tile(n, c, seed,
     blocks = [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
     for margins in ((1.0, 0.0), (0.7, -0.2)):
         target = LabelTarget(*margins)
-        expected, loss = deviation(P, codes, weights, gallery, target)
+        expected, loss = gallery.deviation(P, codes, weights, target)
         found, found_loss = symmetric_deviation(P, codes, weights, gallery, target, lambda work: map(work, blocks))
         np.testing.assert_allclose(found, expected, atol=1e-9)
         assert found_loss == pytest.approx(loss, rel=1e-9, abs=1e-9)

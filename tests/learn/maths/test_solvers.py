@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
+from tests.planted import planted, same_label
 
+from likewise.learn.engines.memory import MemoryEngine
+from likewise.learn.maths.labels import LabelTarget
 from likewise.learn.maths.regressions import Factors, Iterate
-from likewise.learn.maths.solvers import Result, Solution, balanced, run, turn
+from likewise.learn.maths.solvers import Result, Solution, balanced, run, squares_of_target, turn
 
 
 def test_turning_the_factors_does_not_change_the_matrix():
@@ -75,3 +79,11 @@ def test_a_solution_has_two_sides_or_one() -> None:
     query, gallery = prior.components("both")
     np.testing.assert_allclose(query.T @ gallery, prior.matrix(), atol=1e-12)
     np.testing.assert_allclose(prior.matrix() - L @ np.vstack([R, R[:1]]).T, 0.5 * np.eye(5), atol=1e-12)
+
+
+def test_squares_of_the_target_need_the_sizes_of_classes_alone():
+    X, y = planted(50, 4, 3)
+    w = np.random.default_rng(0).integers(0, 3, 50).astype(float)
+    Y = np.where(same_label(y), 0.9, 0.2) * np.sqrt(np.outer(w, w))
+    squares = squares_of_target(MemoryEngine(X, y, 3, w), LabelTarget(0.9, 0.2))
+    assert squares == pytest.approx(np.sum(Y**2))

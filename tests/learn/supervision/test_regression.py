@@ -10,7 +10,7 @@ from tests.learn.supervision.problems import planted_sides
 
 from likewise import PairSLR
 from likewise.learn.maths.labels import LabelTarget
-from likewise.learn.maths.whitening import whiten
+from likewise.learn.maths.scatter import whiten
 from likewise.learn.supervision.learning import problem_of
 from likewise.learn.supervision.reading import Supervision, pair_targets
 from likewise.learn.supervision.regression import INNER, iterations, moment, started

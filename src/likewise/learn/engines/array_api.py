@@ -4,7 +4,7 @@ Blocks of rows are moved to the device and their d x r sums back; the data set s
 taken on the host in float64, so that an engine's result differs from NumPy's by the rounding of its products alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError, optional
-from likewise.learn.engines.blocked import BlockedEngine
-from likewise.learn.engines.tasks import joined_columns
+from likewise.learn.engines.memory import BlockedEngine, joined_columns
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import (
     LabelTarget,
@@ -23,10 +22,8 @@ from likewise.learn.maths.labels import (
     row_weights,
     same_label_blocks,
 )  # fmt: skip
-from likewise.learn.maths.passes import PassColumns, Swept, deviation
-from likewise.learn.maths.scatter import check_room
-from likewise.learn.maths.whitening import WhiteningMap, whiten_gram
-from likewise.utils.arrays import check_dense, is_foreign, is_torch, namespace, to_host
+from likewise.learn.maths.passes import PassColumns
+from likewise.utils.arrays import Array, check_dense, is_foreign, is_torch, namespace, to_host
 from likewise.utils.threads import Arrays, added
 
 # Rows and columns of a tile. On a processor it stays in the cache; a graphics card wants more work at a time.
@@ -36,18 +33,50 @@ _BLOCK = 8192  # rows of a block where nothing is tiled
 
 @dataclass(frozen=True)
 class DeviceColumns:
-    """The columns of a pass on a device; where classes begin stays on the host."""
+    """The columns of a pass on a device; where classes begin, and what a fixed target needs, stays on the host."""
 
     device: "Device"
-    Q: Any
-    back: Any
-    weights: Any
-    starts: np.ndarray
+    host: PassColumns
+    G: Array
+    back: Array
+    weights: Array | None
 
-    def residual(self, P: Any, codes: np.ndarray, target: LabelTarget) -> Any:
-        """(S - clamp(S)) @ back for rows P, as `passes.excess` has it."""
-        tiles = self.device.tiles(P, codes, self, target)
-        return sum((self.device.summed(E, self, tile) for tile, E in tiles), start=0.0)
+    def residual(self, P: Array, codes: np.ndarray, target: LabelTarget) -> Array:
+        """(S - clamp(S)) @ back for rows P, as `PassColumns` has it."""
+        return sum((E @ self.back[tile, :] for tile, E in self._tiles(P, codes, target)), start=0.0)
+
+    def deviation(
+        self, P: Array, codes: np.ndarray, weights: np.ndarray | None, target: LabelTarget
+    ) -> tuple[Array, float]:
+        """(S - Y) @ back for rows P, and the sum of squares of S - Y; a fixed target visits no pair."""
+        if not target.adaptive:
+            T, loss = self.host.deviation(np.asarray(to_host(P)), codes, weights, target)
+            return self.device.put(T), loss
+        xp, total, squares = self.device.xp, 0.0, 0.0
+        for tile, E in self._tiles(P, codes, target):
+            total = total + E @ self.back[tile, :]
+            by_row = xp.linalg.vecdot(E, E) if self.weights is None else (E * E) @ self.weights[tile]
+            squares = squares + by_row
+        rows: Array = squares if weights is None else squares * self.device.put(weights)
+        return total, float(xp.sum(rows))
+
+    def _tiles(self, P: Array, codes: np.ndarray, target: LabelTarget) -> Iterator[tuple[slice, Array]]:
+        """S - clamp(S), tile by tile of the columns; rows and columns are sorted by label."""
+        runs, m, width = label_runs(codes), self.G.shape[0], self.device.tile[1]
+        for first in range(0, m, width):
+            tile = slice(first, min(first + width, m))
+            yield tile, self._clamped(P @ self.G[tile, :].T, runs, first, target)
+
+    def _clamped(self, S: Array, runs: Runs, first: int, target: LabelTarget) -> Array:
+        """S - clamp(S): the whole tile as pairs of two labels, then the few blocks of one label put right."""
+        same = []
+        for block, c in same_label_blocks(S.shape[1], runs, self.host.starts, first):
+            weight = 1.0 if target.same_weight is None else float(target.same_weight[c])
+            same.append((block, self.device.clipped(S[block] - target.same, above=False) * weight))
+        E = self.device.clipped(S - target.other if target.other else S, above=True)
+        for block, excess in same:
+            E[block] = excess
+        return E
 
 
 @dataclass(frozen=True)
@@ -59,20 +88,10 @@ class Device:
     dtype: Any  # of products, float32 or float64
     tile: tuple[int, int]  # rows and columns of a tile
 
-    @property
-    def wide(self) -> Any:
-        """float64, but for Apple's graphics, which do not have it."""
-        return self.xp.float32 if "mps" in str(self.where) else self.xp.float64
-
-    def put(self, values: np.ndarray, dtype: Any = None) -> Any:
-        """An array of the host on the device, in `dtype` unless another is asked for."""
-        dtype = dtype or self.dtype
-        host = np.dtype("float64" if dtype == self.xp.float64 else str(self.dtype).split(".")[-1])
-        return self.moved(self.xp.astype(self.xp.asarray(np.ascontiguousarray(values, dtype=host)), dtype))
-
-    def indices(self, places: np.ndarray) -> Any:
-        """Numbers to index by."""
-        return self.xp.asarray(places.astype(np.int64), device=self.where)
+    def put(self, values: np.ndarray) -> Array:
+        """An array of the host on the device."""
+        host = np.ascontiguousarray(values, dtype=str(self.dtype).split(".")[-1])
+        return self.moved(self.xp.astype(self.xp.asarray(host), self.dtype))
 
     def moved(self, array: Any) -> Any:
         """An array of the library, on the device."""
@@ -92,36 +111,12 @@ class Device:
             return task
         return replace(task, **{field.name: self.place(getattr(task, field.name)) for field in fields(task)})
 
-    def columns(self, gallery: PassColumns) -> DeviceColumns:
+    def columns(self, columns: PassColumns) -> DeviceColumns:
         """The columns of a pass, brought here."""
-        weights = None if gallery.weights is None else self.put(gallery.weights)
-        Q, back = (self.put(part) for part in (gallery.G, gallery.back))
-        return DeviceColumns(self, Q, back, weights, gallery.starts)
+        weights = None if columns.weights is None else self.put(columns.weights)
+        return DeviceColumns(self, columns, self.put(columns.G), self.put(columns.back), weights)
 
-    def tiles(
-        self, P: Any, codes: np.ndarray, columns: DeviceColumns, target: LabelTarget
-    ) -> Iterator[tuple[slice, Any]]:
-        """S - clamp(S), tile by tile of the columns; rows and columns are sorted by label."""
-        runs, m = label_runs(codes), columns.Q.shape[0]
-        for first in range(0, m, self.tile[1]):
-            tile = slice(first, min(first + self.tile[1], m))
-            yield tile, self._clamped(P @ columns.Q[tile, :].T, runs, columns.starts, first, target)
-
-    def summed(self, E: Any, columns: DeviceColumns, tile: slice) -> Any:
-        return E @ columns.back[tile, :]
-
-    def _clamped(self, S: Any, runs: Runs, starts: np.ndarray, first: int, target: LabelTarget) -> Any:
-        """S - clamp(S): the whole tile as "other label", then the few blocks of one label put right."""
-        found = []
-        for part, c in same_label_blocks(S.shape[1], runs, starts, first):
-            weight = 1.0 if target.same_weight is None else float(target.same_weight[c])
-            found.append((part, self._clipped(S[part] - target.same, above=False) * weight))
-        E = self._clipped(S - target.other if target.other else S, above=True)
-        for part, excess in found:
-            E[part] = excess
-        return E
-
-    def _clipped(self, S: Any, above: bool) -> Any:
+    def clipped(self, S: Array, above: bool) -> Array:
         """max(S, 0) or min(S, 0); in place where the library can."""
         if is_torch(S):
             return S.clamp_(min=0) if above else S.clamp_(max=0)
@@ -145,37 +140,27 @@ class ArrayEngine(BlockedEngine):
         tile = TILE if "cpu" in str(where).lower() else DEVICE_TILE
         self.device = Device(self.xp, where, self._float, tile)
 
-    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
-        """Whitening through the Gram matrix, its products in float64 where the device has it."""
-        check_room(self.shape[1], self.shape)
-        G = self._gram(np.eye(0))
-        if not np.isfinite(G).all():
-            raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        return whiten_gram(np.asfortranarray(G), self.shape, self.dtype, alpha, self._gram).leading(width)
-
-    def blocks(self) -> Iterator[RowBlock]:
-        """The rows, block by block, on their device."""
-        for block in gen_batches(self.shape[0], _BLOCK):
+    def blocks(self, size: int | None = None) -> Iterator[RowBlock]:
+        """The rows, `size` at a time, on their device."""
+        for block in gen_batches(self.shape[0], size or _BLOCK):
             weights = None if self.weights is None else self.weights[block]
             yield RowBlock(self._rows(block), self.codes[block], weights)
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
-        """Sum over blocks of what `task` returns: on the device, if it has a form for it (`on`)."""
-        blocks = gen_batches(self.shape[0], min(getattr(task, "block_rows", _BLOCK), _BLOCK))
-        return added(map(self._work(task), blocks))
+        blocks = self.blocks(min(getattr(task, "block_rows", _BLOCK), _BLOCK))
+        return added(map(self.device.place(task), blocks))
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
-        parts = map(self._work(make), gen_batches(self.shape[0], _BLOCK))
-        return joined_columns(list(parts), self.codes, self.weights)
+        return joined_columns(list(map(self.device.place(make), self.blocks())), self.codes, self.weights)
 
     def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
-        work = self._work(task.against(tuple(columns.blocks())))
+        placed = self.device.place(task.against(tuple(columns.blocks())))
 
         def parts() -> Iterator[Arrays]:
-            for block in gen_batches(self.shape[0], self.device.tile[0]):
-                yield work(block)
+            for block in self.blocks(self.device.tile[0]):
+                yield placed(block)
                 self.on_block()
 
         return added(parts())
@@ -187,61 +172,6 @@ class ArrayEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(to_host(self.xp.take(self._X, self._indices(rows), axis=0)))
 
-    def gallery(self, R: np.ndarray) -> PassColumns:
-        """All rows as the columns of a pass, kept on the host: n x r."""
-        G, on_device = np.empty((self.shape[0], R.shape[1]), dtype=self.dtype), self.device.put(R)
-        for block in gen_batches(self.shape[0], _BLOCK):
-            G[block] = to_host(self._rows(block) @ on_device)
-        return PassColumns(G, self.starts, self.weights)
-
-    def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
-        return gallery.G @ T.astype(self.dtype) if isinstance(gallery, PassColumns) else None
-
-    def sweep(
-        self, L: np.ndarray, gallery: Columns, target: LabelTarget, *, projected: bool = False, symmetric: bool = False
-    ) -> Swept:
-        total, loss = np.zeros(()), 0.0
-        on_device = None if projected else self.device.put(L)
-        for columns in gallery.blocks():
-            walk = self._pass(columns, target)
-            for block in gen_batches(self.shape[0], self.device.tile[0]):
-                rows = self._rows(block)
-                P = self.device.put(L[block]) if on_device is None else rows @ on_device
-                T, part = walk(P, block)
-                total, loss = total + to_host(rows.T @ T).astype(np.float64), loss + part
-                self.on_block()
-        return total, loss
-
-    def _pass(self, columns: PassColumns, target: LabelTarget) -> Any:
-        """A function of projected rows and their block that gives weighted (S - Y) back, and the loss."""
-        if type(target) is LabelTarget and target.adaptive:
-            there = self.device.columns(columns)
-            return lambda P, block: self._tiles(P, block, there, target)
-
-        def on_host(P: Any, block: slice) -> tuple[Any, float]:  # what visits no pair, or is not a clamp by labels
-            weights = None if self.weights is None else self.weights[block]
-            T, loss = deviation(np.asarray(to_host(P)), self.codes[block], weights, columns, target)
-            return self.device.put(T if weights is None else T * weights[:, None]), loss
-
-        return on_host
-
-    def _tiles(self, P: Any, block: slice, columns: DeviceColumns, target: LabelTarget) -> tuple[Any, float]:
-        total, squares = 0.0, 0.0
-        for tile, E in self.device.tiles(P, self.codes[block], columns, target):
-            total = total + self.device.summed(E, columns, tile)
-            squares = squares + self._squares(E, None if columns.weights is None else columns.weights[tile])
-        if self.weights is None:
-            return total, float(self.xp.sum(squares))
-        rows: Any = self.device.put(self.weights[block])
-        return total * rows[:, None], float(self.xp.sum(squares * rows))
-
-    def _squares(self, E: Any, weights: Any) -> Any:
-        """Sum of squares, by row and weighted over the columns where anything has a weight."""
-        if weights is None and self.weights is None:
-            flat = self.xp.reshape(E, (-1,))
-            return flat @ flat
-        return self.xp.linalg.vecdot(E, E) if weights is None else (E * E) @ weights
-
     def _rows(self, block: slice) -> Any:
         """Rows by their places in label order, on the device."""
         rows = self.xp.take(self._X, self._indices(self.order[block]), axis=0)
@@ -249,23 +179,6 @@ class ArrayEngine(BlockedEngine):
 
     def _indices(self, places: np.ndarray) -> Any:
         return self.xp.asarray(places.astype(np.int64), device=self._X.device)
-
-    def _work(self, task: Any) -> Callable[[slice], Any]:
-        """What a task makes of a range of rows, with its arrays on their device."""
-        placed, weights = self.device.place(task), self.weights
-        return lambda block: placed(
-            RowBlock(self._rows(block), self.codes[block], None if weights is None else weights[block])
-        )
-
-    def _gram(self, W: np.ndarray) -> np.ndarray:
-        """(XW)ᵀ(XW), of X itself for an empty W."""
-        on_device, total = self.device.put(W, self.device.wide) if W.size else None, np.zeros(())
-        for block in gen_batches(self.shape[0], _BLOCK):
-            rows = self.xp.astype(self._rows(block), self.device.wide)
-            rows = rows if on_device is None else rows @ on_device
-            w = None if self.weights is None else self.device.put(self.weights[block], self.device.wide)
-            total = total + to_host(rows.T @ (rows if w is None else rows * w[:, None])).astype(np.float64)
-        return total
 
 
 def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

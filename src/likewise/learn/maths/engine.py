@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from likewise.learn.maths.labels import LabelTarget
     from likewise.learn.maths.passes import PassColumns
-    from likewise.learn.maths.whitening import WhiteningMap
+    from likewise.learn.maths.scatter import WhiteningMap
 
 
 class RowBlock(NamedTuple):
@@ -102,9 +102,6 @@ class Engine(Protocol):
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
-
-    def sum_of_squares(self, target: LabelTarget) -> float:
-        """‖Y‖² of the fixed label target, by the sizes of the classes (`class_squares`)."""
 
     def gallery(self, R: np.ndarray) -> Columns:
         """All rows as the columns of a pass: G = X R, with the weights of the rows."""

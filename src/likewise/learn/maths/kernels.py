@@ -14,8 +14,7 @@ from sklearn.utils import gen_batches
 from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Engine, RowBlock
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
-from likewise.learn.maths.scatter import add_gram, check_room, fixed_signs, mirrored
-from likewise.learn.maths.whitening import reduced_rows
+from likewise.learn.maths.scatter import add_gram, check_room, fixed_signs, mirrored, reduced_rows
 from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 

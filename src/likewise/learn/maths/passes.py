@@ -53,7 +53,16 @@ class PassColumns:
         yield self
 
     def residual(self, P: np.ndarray, codes: np.ndarray, target: LabelTarget) -> np.ndarray:
+        """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y = clamp(S)."""
         return residual(P, codes, self, target)
+
+    def deviation(self, P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, target: LabelTarget) -> Swept:
+        """The same for the clamp or the fixed target, with the sum of squares of S - Y."""
+        if not target.adaptive:
+            return _fixed(P, codes, weights, self, target)
+        loss = _Loss(weights, self, target)
+        total = residual(P, codes, self, target, loss.see)
+        return total, loss.of(P, total)
 
     def __sizeof__(self) -> int:
         """Bytes of the arrays, for schedulers that go by size."""
@@ -72,17 +81,6 @@ class PassColumns:
         weighted, n_classes = G * weights[:, None], len(self.starts) - 1
         Z = indicator(np.repeat(np.arange(n_classes), np.diff(self.starts)), None, n_classes)
         return LabelSums(Z.T @ back, Z.T @ weighted, Z.T @ weights, G.T @ weighted, G.T @ back)
-
-
-def deviation(
-    P: np.ndarray, codes: np.ndarray, weights: np.ndarray | None, gallery: PassColumns, target: LabelTarget
-) -> Swept:
-    """(S - Y) @ back for a block of rows with scores S = P Gᵀ and target Y, and the sum of squares of S - Y."""
-    if not target.adaptive:
-        return _fixed(P, codes, weights, gallery, target)
-    loss = _Loss(weights, gallery, target)
-    total = residual(P, codes, gallery, target, loss.see)
-    return total, loss.of(P, total)
 
 
 def residual(
@@ -126,7 +124,7 @@ def symmetric_deviation(
     target: LabelTarget,
     each: InOrder,
 ) -> Swept:
-    """`deviation` of all rows at once, where S = P Gᵀ is symmetric: a tile serves its mirror image too.
+    """`PassColumns.deviation` of all rows at once, where S = P Gᵀ is symmetric: a tile serves its mirror image too.
 
     Two tiles take three products instead of four. `each` maps a function over blocks of rows, in their order.
     """

@@ -18,7 +18,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.maths.engine import Columns, Engine, EngineInMemory
 from likewise.learn.maths.labels import LabelTarget, draw_landmarks
 from likewise.learn.maths.passes import PassColumns
-from likewise.learn.maths.whitening import WhiteningMap
+from likewise.learn.maths.scatter import WhiteningMap
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from likewise.learn.maths.regressions import (
     SolverOptions,
     make_sketch,
 )  # fmt: skip
-from likewise.learn.maths.whitening import WhiteningMap
+from likewise.learn.maths.scatter import WhiteningMap
 from likewise.utils.arrays import dense
 from likewise.utils.progress import Advance, progress_bar
 from likewise.utils.threads import single_threaded_blas
@@ -155,6 +155,13 @@ def label_factors(engine: Engine, whitening: WhiteningMap, target: LabelTarget) 
     return F, weights
 
 
+def squares_of_target(engine: Engine, target: LabelTarget) -> float:
+    """‖Y‖² of the label target, by the sizes of the classes."""
+    size = np.bincount(engine.codes, engine.weights, minlength=engine.n_classes)
+    same = float(size @ size)
+    return target.same**2 * same + target.other**2 * (float(size.sum()) ** 2 - same)
+
+
 def fixed_start(
     F: np.ndarray, weights: np.ndarray, whitening: WhiteningMap, rank: int | None, rng: Generator
 ) -> Factors:
@@ -274,7 +281,7 @@ def solve(
         if options.compress is not None:
             problem = make_sketch(options, usable, engine, whitening, target, rng)
         elif not target.adaptive:
-            problem = FixedTarget(*factors, engine.sum_of_squares(target))
+            problem = FixedTarget(*factors, squares_of_target(engine, target))
         result = result if saved is None else saved.resume(start)  # with the generator as it was
         result = _iterated(engine, problem, options, result, saved)
     A, B = result.factors if rank is None else balanced(*result.factors)

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from likewise.errors import LikewiseError
 from likewise.learn.maths.labels import LabelTarget, generator
 from likewise.learn.maths.regressions import Factors
+from likewise.learn.maths.scatter import WhiteningMap, whiten
 from likewise.learn.maths.solvers import Result, Solution, balanced, learning_bar, lowered_rank, run
-from likewise.learn.maths.whitening import WhiteningMap, whiten
 from likewise.learn.supervision.reading import PairTargets, Supervision, pair_targets
 from likewise.learn.supervision.regression import PairRegression, Side, iterations, moment, started
 from likewise.utils.threads import row_blocks

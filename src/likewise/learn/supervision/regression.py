@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import randomized_svd
 
 from likewise.learn.maths.regressions import ClosedFormStep, Factors, Iterate
+from likewise.learn.maths.scatter import WhiteningMap
 from likewise.learn.maths.solvers import alternating, completed, whole
-from likewise.learn.maths.whitening import WhiteningMap
 from likewise.learn.supervision.pairs import each
 from likewise.utils.arrays import dense
 from likewise.utils.threads import row_blocks
