@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import shutil
 import signal
@@ -134,22 +133,21 @@ def test_a_touched_file_keeps_its_features_and_another_of_its_size_does_not(phot
     assert contents(store) == contents(run(photos, "clean.features")[0])
 
 
-def forget_hashes(store: Path) -> None:
-    """Make it a store as they were before items had hashes."""
-    version = FeatureStore.open(store).version
-    lines = (version / "items.csv").read_text().splitlines()
-    (version / "items.csv").write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in lines))
-    meta = json.loads((version / "meta.json").read_text())
-    (version / "meta.json").write_text(json.dumps({**meta, "format": 1}))
+def forget_stamps(store: Path) -> None:
+    """As if the pictures had come from another disk: all have to be read."""
+    items = FeatureStore.open(store).version / "items.csv"
+    lines = items.read_text().splitlines()
+    items.write_text(
+        "".join(line.rpartition(",")[0] + f",{'stamp' * (not place)}\n" for place, line in enumerate(lines))
+    )
 
 
-def test_a_store_from_before_hashes_gets_them_without_a_feature_computed(
+def test_files_from_another_disk_are_read_and_no_feature_is_computed(
     photos: Path, no_extraction: Callable[[], None]
 ) -> None:
     store, _ = run(photos)
     clean = contents(store)
-    forget_hashes(store)
-    assert FeatureStore.open(store).hashes is None
+    forget_stamps(store)
     rows = (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns
     no_extraction()
     summary = run(photos)[1]
@@ -158,11 +156,30 @@ def test_a_store_from_before_hashes_gets_them_without_a_feature_computed(
     assert (FeatureStore.open(store).version / "features.npy").stat().st_mtime_ns == rows
 
 
+def test_files_of_equal_size_and_time_that_swap_names_or_are_replaced_are_read_again(photos: Path) -> None:
+    names = sorted(path.relative_to(photos).as_posix() for path in photos.rglob("*.png"))[:3]
+    one, two, three = (photos / name for name in names)
+    size = max(path.stat().st_size for path in (one, two, three))
+    for path in (one, two, three):
+        path.write_bytes(path.read_bytes().ljust(size, b"\0"))
+        os.utime(path, ns=(10**18, 10**18))
+    store, _ = run(photos)
+    before = {item.path: item.hash for item in FeatureStore.open(store).items}
+    one.rename(photos / "other")
+    two.rename(one)
+    (photos / "other").rename(two)
+    three.write_bytes(one.read_bytes())
+    os.utime(three, ns=(10**18, 10**18))
+    run(photos)
+    after = {item.path: item.hash for item in FeatureStore.open(store).items}
+    assert [after[name] for name in names] == [before[names[place]] for place in (1, 0, 1)]
+
+
 def test_killed_while_reading_hashes_it_is_resumed(photos: Path) -> None:
     store, _ = run(photos)
     clean = contents(store)
     for after in (2, 5, 9):
-        forget_hashes(store)
+        forget_stamps(store)
         assert killed_run(photos, "fsync", after) == -signal.SIGKILL
         run(photos)
         assert contents(store) == clean

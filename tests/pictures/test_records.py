@@ -66,27 +66,25 @@ def test_damaged_files_have_no_date(data: bytes) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Rows of an earlier run
 
-ITEMS = [Item("a.jpg", "", 1, 10, "aa"), Item("b.jpg", "", 1, 20, "aa"), Item("old.jpg", "", 3, 30)]
+ITEMS = [
+    Item("a.jpg", "", 1, 10, "aa", "", "7:1"),
+    Item("b.jpg", "", 1, 20, "aa", "", "8:1"),
+    Item("new.jpg", "", 3, 30, "dd"),
+]
 
 
 def read(path: str, content: str) -> ReadFile:
     return ReadFile(ImageFile(path, 1, 99), content, "")
 
 
-def test_files_with_a_hash_need_not_be_read() -> None:
-    known = KnownRows(ITEMS, {"a.jpg", "b.jpg", "old.jpg"})
+def test_files_need_not_be_read_unless_they_changed_just_before() -> None:
+    known = KnownRows(ITEMS, {"a.jpg", "b.jpg", "new.jpg"})
     assert [(file.path, row) for (file, _, _), row in known.unread()] == [("a.jpg", 0), ("b.jpg", 1)]
 
 
 def test_a_renamed_file_takes_the_row_of_the_path_that_vanished() -> None:
     assert KnownRows(ITEMS, {"b.jpg", "new.jpg"}).row_of(read("new.jpg", "aa")) == 0
     assert KnownRows(ITEMS, {"a.jpg", "new.jpg"}).row_of(read("new.jpg", "aa")) == 1
-
-
-def test_a_file_without_a_hash_is_known_by_its_name_size_and_time() -> None:
-    known = KnownRows(ITEMS, {"old.jpg"})
-    assert known.row_of(ReadFile(ImageFile("old.jpg", 3, 30), "cc", "")) == 2
-    assert known.row_of(ReadFile(ImageFile("old.jpg", 3, 31), "cc", "")) is None
 
 
 def test_other_content_is_unknown() -> None:

@@ -55,16 +55,6 @@ def test_items_know_their_content_and_their_date(store: Path) -> None:
     assert opened.taken == ["", *["2023-05-01T10:20:30"] * 3]
 
 
-def test_a_store_from_before_hashes_opens(store: Path) -> None:
-    (current(store) / "items.csv").write_text(
-        "path,label,size,mtime_ns\n" + "".join(f"{i}.jpg,x,1,2\n" for i in range(4))
-    )
-    opened = FeatureStore.open(store)
-    assert opened.items[3] == Item("3.jpg", "x", 1, 2, hash="", taken="")
-    assert opened.hashes is None
-    assert opened.taken is None
-
-
 def test_without_labels_there_are_none(tmp_path: Path) -> None:
     opened = FeatureStore.write(tmp_path / "s", FEATURES)
     assert opened.labels is None
@@ -160,12 +150,12 @@ def test_a_missing_part_is_named(store: Path, name: str) -> None:
         ("meta.json", b'{"format": 1}', "meta.json is damaged"),
         ("meta.json", b'{"format": 99, "n_items": 4}', "reads up to 2: upgrade likewise"),
         ("items.csv", b"a,b\n", "its columns are not path, label, size, mtime_ns, hash, taken"),
-        ("items.csv", b"path,label,size,mtime_ns,hash,taken\n1,2,3,4\n", "line 2 has 4 columns; expected 6"),
-        ("items.csv", b"path,label,size,mtime_ns\n1,2,x,4\n", "cannot be read as items"),
+        ("items.csv", b"path,label,size,mtime_ns,hash,taken,stamp\n1,2,3,4\n", "line 2 has 4 columns; expected 7"),
+        ("items.csv", b"path,label,size,mtime_ns,hash,taken,stamp\n1,2,x,4,,,\n", "cannot be read as items"),
         ("items.csv", b"\xff\xfe", "cannot be read as items"),
         (
             "items.csv",
-            b"path,label,size,mtime_ns\n1,2,3,4\n",
+            b"path,label,size,mtime_ns,hash,taken,stamp\n1,2,3,4,,,\n",
             "has 4 rows in features.npy, 1 in items.csv and 4 in meta.json",
         ),
         ("features.npy", b"\x93NUMPY", "features.npy is not a .npy file, or it is truncated"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from likewise.rivals import Cosine
 from likewise.rows import store as stores
 from likewise.search import Index
-from likewise.search.items import Identities, ItemRef, Items, as_items
+from likewise.search.items import Identities, ItemRef, Items, Places, as_items
 from likewise.teach import Feedback, Teacher, load_index, save_index
 
 
@@ -98,15 +99,20 @@ def test_a_deleted_picture_that_comes_back_has_its_marks_again(tmp_path: Path) -
     assert load_index(tmp_path / "x.index").labels.tolist() == [None, None, "mine", None, None, None, None]  # type: ignore[union-attr]
 
 
+def row(known: Identities, reference: ItemRef) -> int | None:
+    place = Places(known, [])[reference]
+    return None if place is None else place.row
+
+
 def test_of_two_copies_the_one_of_the_same_name_is_meant(tmp_path: Path) -> None:
     X = np.ones((3, 4), np.float32)
     ids = np.array(["a", "b", "c"], dtype=object)
     items = Items(ids, paths=ids, hashes=np.array(["f1", "f1", "f2"], dtype=object))
     known = Identities(items, X)
-    assert known.row(ItemRef("b", "f1")) == 1
-    assert known.row(ItemRef("gone", "f1")) == 0
-    assert known.row(ItemRef("c", "f3")) is None  # another picture under the old name
-    assert known.row(ItemRef("c")) is None
+    assert row(known, ItemRef("b", "f1")) == 1
+    assert row(known, ItemRef("gone", "f1")) == 0
+    assert row(known, ItemRef("c", "f3")) is None  # another picture under the old name
+    assert row(known, ItemRef("c")) is None
     assert len(set(known.keys)) == 3
 
 
@@ -117,7 +123,7 @@ def test_rows_without_files_are_known_by_their_numbers_or_their_own_ids(items: A
     order = np.array([3, 1, 4, 0])
     shuffled = as_items(items, 5).take(order) if items is not None else as_items(None, 4)
     after = Identities(shuffled, X[order] if items is None else X[order] + 1)  # own ids outlive new features
-    found = [after.row(before.reference(row)) for row in range(5)]
+    found = [row(after, before.reference(number)) for number in range(5)]
     assert found == [3, 1, None, 0, 2]
     assert [after.keys.index(before.keys[row]) for row in order.tolist()] == [0, 1, 2, 3]
 
@@ -127,3 +133,55 @@ def test_row_numbers_that_were_deleted_are_not_own_ids() -> None:
     assert not items.own_ids
     assert not Items.from_json(items.to_json(), len(items)).own_ids
     assert as_items([3, 4, 5], 3).own_ids
+
+
+def known(**files: str) -> Identities:
+    """An index of files, by name and content; of contents with the same first letter the features are alike."""
+    ids, hashes = (np.array(list(values), dtype=object) for values in (files, files.values()))
+    X = np.eye(26, dtype=np.float32)[[ord(content[0]) - ord("a") for content in files.values()]]
+    return Identities(Items(ids, paths=ids, hashes=hashes), X)
+
+
+def files_of(named: list[ItemRef], *versions: Identities) -> list[tuple[str, bool] | None]:
+    """Where items are in the last version, and whether these are their own files; each version notes what became."""
+    names = {item: [item] for item in named}
+    for old, new in pairwise(versions):
+        before, after = (Places(identities, names.values()) for identities in (old, new))
+        for latest, now in list(after.became(before)):
+            owner = next(item for item, history in names.items() if history[0] == latest)
+            names[owner] = [now, *names[owner]]
+    places = Places(versions[-1], names.values())
+    found = [places[names[item][0]] for item in named]
+    return [None if place is None else (versions[-1].items.ids[place.row], place.own) for place in found]
+
+
+A, B = ItemRef("a", "aa"), ItemRef("b", "aa")
+
+
+def test_an_edited_picture_stays_itself_when_the_original_is_copied_back() -> None:
+    first = known(a="aa", z="zz")
+    assert files_of([A], first, known(a="ab", z="zz")) == [("a", True)]
+    assert files_of([A], first, known(a="ab", original="aa", z="zz")) == [("a", True)]
+    assert files_of([A], first, known(a="ab", z="zz"), known(a="ab", original="aa", z="zz")) == [("a", True)]
+    assert files_of([A], first, known(a="ab", z="zz"), known(a="aa", z="zz")) == [("a", True)]
+
+
+def test_of_two_copies_with_statements_a_renamed_one_takes_nothing_from_the_other() -> None:
+    assert files_of([B, A], known(a="aa", b="aa"), known(a="aa", c="aa")) == [("c", True), ("a", True)]
+    assert files_of([B, A], known(a="aa", b="aa"), known(c="aa", d="aa")) == [("c", True), ("d", True)]
+
+
+def test_what_was_said_of_a_deleted_copy_is_shared_with_the_other_which_comes_first_itself() -> None:
+    assert files_of([B], known(a="aa", b="aa"), known(a="aa")) == [("a", False)]
+    assert files_of([A, B], known(a="aa", b="aa"), known(a="aa")) == [("a", True), ("a", False)]
+
+
+def test_pictures_that_swap_names_are_followed_even_if_they_are_alike() -> None:
+    one, two = ItemRef("a", "aa"), ItemRef("b", "ab")
+    assert files_of([one, two], known(a="aa", b="ab"), known(a="ab", b="aa")) == [("b", True), ("a", True)]
+
+
+def test_another_picture_in_the_place_of_one_gets_nothing() -> None:
+    assert files_of([A], known(a="aa"), known(a="bb")) == [None]
+    assert files_of([A], known(a="aa"), known(c="ab")) == [None]  # edited and renamed at once: not guessed
+    assert files_of([A], known(a="aa"), known(a="bb"), known(a="aa")) == [("a", True)]  # and it is not forgotten

@@ -4,6 +4,7 @@ import csv
 import os
 import re
 import stat
+import time
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
@@ -20,11 +21,17 @@ LABELS = ("folders", "keywords", "none")  # where labels come from; anything els
 
 
 class ImageFile(NamedTuple):
-    """A file that looks like an image: its path below the folder, and its size and time to detect changes."""
+    """A file that looks like an image: its path below the folder, and what detects changes: size, time and stamp.
+
+    Two files of one size may have one time of change, as it goes in steps, and then swap their names: the stamp has the
+    number of the file and when its name or content last changed. It is "" if that is so recent that the file may change
+    again at what counts as the same moment: then it is read again the next time.
+    """
 
     path: str
     size: int
     mtime_ns: int
+    stamp: str = ""
 
 
 class Skipped(NamedTuple):
@@ -51,6 +58,7 @@ def _by_bytes(entry: ImageFile | Skipped) -> bytes:
     return os.fsencode(entry.path)
 
 
+_TICK_NS = 20_000_000  # more than a step of the clock of files, which is 10 ms at most
 _READ_ALREADY = "is a link to a folder that has been read already", "linked to a folder read already"
 
 
@@ -70,6 +78,7 @@ class _FolderWalk:
             raise LikewiseError(f"{self.root} is not a folder")
         if not os.access(self.root, os.R_OK | os.X_OK):
             raise LikewiseError(f"folder {self.root} cannot be read: permission denied")
+        time.sleep(_TICK_NS / 1e9)  # for files that were written just before
         while self.folders or self.links:
             linked = not self.folders
             self._read_folder((self.links if linked else self.folders).popleft(), linked)
@@ -108,7 +117,9 @@ class _FolderWalk:
         elif not stat.S_ISREG(facts.st_mode):
             self.skipped.append(Skipped(relative, "is not a regular file", "not a regular file"))
         elif looks_like_image(entry.path):
-            self.images.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns))
+            recent = abs(time.time_ns() - facts.st_ctime_ns) < _TICK_NS
+            stamp = "" if recent else f"{facts.st_ino}:{facts.st_ctime_ns}"
+            self.images.append(ImageFile(relative, facts.st_size, facts.st_mtime_ns, stamp))
         else:
             self.skipped.append(Skipped(relative, *UNSUPPORTED))
 

@@ -311,7 +311,10 @@ class _Extraction:
 
     def _texts(self, order: Sequence[ReadFile]) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The files of text, and what meta.json says."""
-        items = [Item(file.path, self.labels[file.path], file.size, file.mtime_ns, *facts) for file, *facts in order]
+        items = [
+            Item(file.path, self.labels[file.path], file.size, file.mtime_ns, content, taken, file.stamp)
+            for file, content, taken in order
+        ]
         meta = {
             "extractor": self.extractor.describe(),
             "request": self.settings,

@@ -74,21 +74,19 @@ class KnownRows:
     def __init__(self, items: list[Item], present: Collection[str]) -> None:
         self.items = items
         self.paths = {item.path for item in items}
-        files = {ImageFile(item.path, item.size, item.mtime_ns): row for row, item in enumerate(items) if not item.hash}
         by_hash = {item.hash: row for row, item in enumerate(items) if item.hash}
         vanished = {item.hash: row for row, item in enumerate(items) if item.hash and item.path not in present}
-        self._without_hash = files
         self._by_hash = {**by_hash, **vanished}  # a renamed file takes its own row rather than that of a copy
 
     def unread(self) -> Iterator[tuple[ReadFile, int]]:
-        """Files with a hash, and their rows: while size and time stay the same, these need not be read."""
+        """Files and their rows: while size, time and stamp stay the same, these need not be read."""
         for row, item in enumerate(self.items):
-            if item.hash:
-                yield ReadFile(ImageFile(item.path, item.size, item.mtime_ns), item.hash, item.taken), row
+            if item.hash and item.stamp:
+                yield ReadFile(ImageFile(item.path, item.size, item.mtime_ns, item.stamp), item.hash, item.taken), row
 
     def row_of(self, read: ReadFile) -> int | None:
-        """The row of a file that was read: the same file in a store without hashes, or one with the same content."""
-        return self._without_hash.get(read.file, self._by_hash.get(read.hash))
+        """The row of a file with the same content."""
+        return self._by_hash.get(read.hash)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -205,9 +203,9 @@ class ExtractionJournal:
 
 def _flat(entry: ReadFile | SkippedFile) -> list[Any]:
     file, *facts = entry
-    return [escape(file.path), file.size, file.mtime_ns, *facts]
+    return [escape(file.path), *file[1:], *facts]
 
 
 def _nested(values: Sequence[Any]) -> tuple[ImageFile, str, str]:
-    path, size, mtime_ns, first, second = values
-    return ImageFile(unescape(path), size, mtime_ns), first, second
+    path, size, mtime_ns, stamp, first, second = values
+    return ImageFile(unescape(path), size, mtime_ns, stamp), first, second

@@ -2,9 +2,9 @@
 
 `features.npy` is memory-mapped, so a store may be larger than memory. `items.csv` has one row per feature row: `path`
 (relative to the folder the images came from), `label`, the `size` and `mtime_ns` of the file when it was read, the
-`hash` of its bytes, which finds a renamed file again, and when the picture was `taken`; older stores have the first
-four. Names are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline
-`\\n`, a carriage return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
+`hash` of its bytes, which finds a renamed file again, when the picture was `taken`, and the `stamp` of the file. Names
+are bytes on most systems, and a CSV is text: a byte that is not UTF-8 is written `\\xNN`, a newline `\\n`, a carriage
+return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
 """
 
 import csv
@@ -40,14 +40,14 @@ STORE = Versions(
     },
 )  # fmt: skip
 
-COLUMNS = ("path", "label", "size", "mtime_ns", "hash", "taken")
-_FIRST_COLUMNS = COLUMNS[:4]  # those of format 1
+COLUMNS = ("path", "label", "size", "mtime_ns", "hash", "taken", "stamp")
 
 
 class Item(NamedTuple):
-    """One row of a store; `size` and `mtime_ns` are -1, `hash` and `taken` "", for an item that came from no file.
+    """One row of a store; `size` and `mtime_ns` are -1, the others "", for an item that came from no file.
 
-    `hash` is the blake2b of the file's bytes (16 bytes, in hex), `taken` is its EXIF date as YYYY-MM-DDTHH:MM:SS.
+    `hash` is the blake2b of the file's bytes (16 bytes, in hex), `taken` is its EXIF date as YYYY-MM-DDTHH:MM:SS, and
+    `stamp` is what tells the file from one that was put in its place with the same size and time.
     """
 
     path: str
@@ -56,6 +56,7 @@ class Item(NamedTuple):
     mtime_ns: int = -1
     hash: str = ""
     taken: str = ""
+    stamp: str = ""
 
 
 class FeatureStore:
@@ -255,7 +256,7 @@ def _iterate_items(path: Path) -> Iterator[Item]:
         with open(path, encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
             columns = tuple(next(rows, ()))
-            if columns not in (COLUMNS, _FIRST_COLUMNS):
+            if columns != COLUMNS:
                 raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
             for row in rows:
                 if len(row) != len(columns):

@@ -363,28 +363,36 @@ class Identities:
 
     def reference(self, row: int) -> ItemRef:
         """The reference of a row."""
-        name = self.items.ids[[row]].tolist()[0]
+        return self.references([row])[0]
+
+    def references(self, rows: Sequence[int]) -> list[ItemRef]:
+        """The references of rows."""
+        ids, hashes = self.items.ids[rows].tolist(), self.items.hashes
         if self.items.own_ids:
-            return ItemRef(name)
+            return [ItemRef(name) for name in ids]
+        of_files = [None] * len(ids) if hashes is None else hashes[rows].tolist()
+        if all(of_files):
+            return [ItemRef(*pair) for pair in zip(ids, of_files, strict=True)]
+        codes = row_hashes(self._raw[rows]).tolist()
+        contents = [of_file or f"{_ROW}{code:016x}" for of_file, code in zip(of_files, codes, strict=True)]
+        return [ItemRef(*pair) for pair in zip(ids, contents, strict=True)]
+
+    def exact(self, reference: ItemRef) -> int | None:
+        """The row with this id, unless its content is another."""
+        row = self.items.row_of.get(reference.id)
+        if row is None or reference.hash is None:
+            return row if self.items.own_ids else None
         of_file = None if self.items.hashes is None else self.items.hashes[row]
-        return ItemRef(name, of_file or f"{_ROW}{int(row_hashes(self._raw[[row]])[0]):016x}")
+        content = of_file or f"{_ROW}{int(self._row_codes[0][row]):016x}"
+        return row if not self.items.own_ids and content == reference.hash else None
 
-    def row(self, reference: ItemRef, aliases: Mapping[str, str] | None = None) -> int | None:
-        """The row of an item, None if it is not here; `aliases` leads from the hash of a file to that of its edit.
+    def alike(self, reference: ItemRef) -> list[int]:
+        """The rows with the content of a reference, in order."""
+        return [] if reference.hash is None else self._rows(reference.hash)
 
-        The content decides. Of several rows with the same content, the one that still has the same id is taken.
-        """
-        if reference.hash is None:
-            return self.items.row_of.get(reference.id) if self.items.own_ids else None
-        rows = self._rows(reference.hash)
-        seen = set[str]()
-        found = reference.hash
-        while not rows and aliases and found in aliases and found not in seen:
-            seen.add(found)
-            found = aliases[found]
-            rows = self._rows(found)
-        same = self.items.row_of.get(reference.id)
-        return same if same in rows else (rows[0] if rows else None)
+    def is_edit_of(self, row: int, before: Identities, old_row: int) -> bool:
+        """Whether a row has nearly the features of one before, and content that was not there before."""
+        return not before.alike(self.reference(row)) and _alike(before._raw[old_row], self._raw[row])
 
     def key(self, row: int) -> str:
         """A short name for a row, the same in every index that has the item: for addresses.
@@ -463,21 +471,74 @@ class Identities:
         return rows
 
 
-def edited(
-    named: Iterable[ItemRef], old: Identities, new: Identities, aliases: Mapping[str, str]
-) -> Iterator[tuple[ItemRef, ItemRef]]:
-    """Items whose content is no longer there, but whose file is, with nearly the same features: references of both.
+class Place(NamedTuple):
+    """The row of an item; not its own if that of a file with the same content."""
 
-    A file of the same name with other features is another picture.
+    row: int
+    own: bool
+
+
+class Places:
+    """Where the items that a journal names are in an index.
+
+    Parameters
+    ----------
+    identities : of the index
+    named : for each item the names that its file has had, the newest first; items in the order in which they choose
+
+    An item is the file that has its name and its content; failing that, a file with a name and content that it had
+    before; failing that, one with the same content, if possible one that no other item is.
     """
-    for reference in named:
-        row = None if new.row(reference, aliases) is not None else old.row(reference, aliases)
-        if row is None or reference.hash is None or old.items.paths is None:
-            continue
-        path = old.items.paths[row]
-        now = None if path is None else new.items.row_of.get(escape(path))
-        if now is not None and not new.items.own_ids and _alike(old._raw[row], new._raw[now]):
-            yield reference, new.reference(now)
+
+    def __init__(self, identities: Identities, named: Iterable[Sequence[ItemRef]]) -> None:
+        self.identities = identities
+        self._names: dict[ItemRef, dict[ItemRef, None]] = {}
+        for names in named:
+            self._names.setdefault(names[0], {}).update(dict.fromkeys(names))
+        self._places: dict[ItemRef, Place | None] = {}
+        for latest in self._names:
+            if (row := identities.exact(latest)) is not None:
+                self._places[latest] = Place(row, True)
+        self._taken = {place.row for place in self._places.values() if place is not None}
+        for look in (self._by_earlier_name, self._by_content):
+            for latest in self._names:
+                if latest not in self._places and (place := look(latest)) is not None:
+                    self._places[latest] = place
+                    self._taken.add(place.row)
+
+    def _by_earlier_name(self, latest: ItemRef) -> Place | None:
+        rows = (self.identities.exact(name) for name in self._names[latest])
+        return next((Place(row, True) for row in rows if row is not None and row not in self._taken), None)
+
+    def _by_content(self, latest: ItemRef) -> Place | None:
+        rows = [row for name in self._names[latest] for row in self.identities.alike(name)]
+        free = next((row for row in rows if row not in self._taken), None)
+        return Place(rows[0] if free is None else free, False) if rows else None
+
+    def __getitem__(self, latest: ItemRef) -> Place | None:
+        """The place of an item by its latest name; None if it is not in the index."""
+        if latest not in self._names:
+            self._names[latest] = {latest: None}
+            row = self.identities.exact(latest)
+            self._places[latest] = self._by_content(latest) if row is None else Place(row, True)
+        return self._places.get(latest)
+
+    def became(self, old: Places) -> Iterator[tuple[ItemRef, ItemRef]]:
+        """Items whose files were edited or renamed since an earlier version of the index: their names then and now.
+
+        A file of the same name with other features, or with content that another file had, is another picture.
+        """
+        before, now = old.identities, self.identities
+        if now.items.paths is None or now.items.own_ids or before.items.own_ids:
+            return
+        for latest, place in old._places.items():
+            if place is None or not place.own or now.exact(latest) is not None:
+                continue
+            row, new = now.items.row_of.get(before.reference(place.row).id), self[latest]
+            if row is not None and now.is_edit_of(row, before, place.row):
+                yield latest, now.reference(row)
+            elif new is not None and not new.own and before.exact(now.reference(new.row)) is None:
+                yield latest, now.reference(new.row)
 
 
 def _alike(one: np.ndarray, two: np.ndarray) -> bool:

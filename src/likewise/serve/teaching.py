@@ -57,6 +57,7 @@ class TeachingSession:
         self._labelled: set[int] = set()
         self._subscribers: list[Subscriber] = []
         self._preparing = False
+        self._parked = 0  # steps about items that are not in the index
         self._lock = threading.RLock()
         self._lesson: Event | None = None
         with self._lock:
@@ -207,7 +208,7 @@ class TeachingSession:
             before, events = self.feedback.problem, self._teacher.refresh()
             if not events and self.feedback.problem == before:
                 return
-            if any(event.kind in ("label", "undo", "edited") for event in events):
+            if any(event.kind in ("label", "undo", "became") for event in events):
                 self._refresh_labels()
             if self._teacher.lesson != self._lesson:
                 self._show_lesson()
@@ -218,7 +219,8 @@ class TeachingSession:
 
     def _refresh_labels(self) -> None:
         """Show the last label given to each item, or its original one."""
-        labels, original = self._teacher.state().labels, self._teacher.untaught.labels
+        state, original = self._teacher.state(), self._teacher.untaught.labels
+        labels, self._parked = state.labels, state.parked
         for row in self._labelled | set(labels):
             label = labels[row] if row in labels else None if original is None else original[row]
             self.session.set_label(row, None if label is None else str(label))
@@ -251,7 +253,7 @@ class TeachingSession:
         return {
             "id": event.id,
             "kind": event.kind,
-            "queries": [resolver.row(query) if isinstance(query, ItemRef) else None for query in event.queries],
+            "queries": [resolver.row(query, event) if isinstance(query, ItemRef) else None for query in event.queries],
             "uploads": [self._uploads.get(query) if isinstance(query, str) else None for query in event.queries],
             "items": resolver.rows(event),
             "right": event.right,
@@ -266,6 +268,7 @@ class TeachingSession:
             steps = [event for event in self.feedback.steps() if who is None or event.who == who]
             return {
                 "feedback": {"total": self.count, "pending": self.pending},
+                "parked": self._parked,
                 "problem": None if self.feedback.problem is None else public_text(self.feedback.problem, self._folder),
                 "undo": steps[-1].words if steps else None,
                 "learning": self.job.describe(),

@@ -21,13 +21,13 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.search.index import BaseIndex
-from likewise.search.items import ItemRef
+from likewise.search.items import Identities, ItemRef, Places
 from likewise.utils.journal import Journal, Record
 from likewise.utils.wording import FORMULA, csv_text
 
 NAME = "marks.sqlite"  # in the folder of the index
 OUTSIDE = "query:"  # prefix of the name of a query that is not an item
-Kind = Literal["mark", "label", "distinct", "lesson", "undo", "edited"]
+Kind = Literal["mark", "label", "distinct", "lesson", "undo", "became"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Event:
 
     mark: `items` are right, wrong or (None) no longer marked for `queries`. label: `items` have `label`, or (None) no
     label any more. distinct: `items` are not duplicates of each other. lesson: `facts` describes a lesson and says
-    which events it learned from. undo: `of` is the id of the event taken back. edited: the file of `items[0]` has
-    become `items[1]`.
+    which events it learned from. undo: `of` is the id of the event taken back. became: the file `items[0]` was
+    edited or renamed, and is now `items[1]`.
     """
 
     kind: Kind
@@ -110,7 +110,8 @@ class Feedback:
 
     def _forget(self) -> None:
         self.damaged = 0  # records that were passed over
-        self.aliases: dict[str, str] = {}  # hashes of edited files, old to new
+        self._became: dict[ItemRef, list[tuple[int, ItemRef]]] = {}  # new names of files, and when they got them
+        self._numbered: dict[str, int] = {}  # events by id, in order
         self._sequence = self._identity = 0
         self._active: dict[str, Event] = {}
         self._numbers: dict[str, np.ndarray] = {}
@@ -135,8 +136,9 @@ class Feedback:
                 self.damaged += 1
 
     def _take(self, event: Event) -> None:
-        if event.kind == "edited":
-            self.aliases[str(event.items[0].hash)] = str(event.items[1].hash)
+        self._numbered[event.id] = number = len(self._history)
+        if event.kind == "became":
+            self._became.setdefault(event.items[0], []).append((number, event.items[1]))
         _apply(event, self._active)
         self._history.append(event)
         self._unread.append(event)
@@ -166,6 +168,30 @@ class Feedback:
                 if event.id == (lesson.facts or {}).get("through"):
                     break
         return [event for event in active.values() if event.kind != "lesson"]
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one after each event."""
+        return self._identity, len(self._history)
+
+    def names(self, item: ItemRef, event: Event) -> list[ItemRef]:
+        """The names of the file that an event named so: those it got later first."""
+        names, number = [item], self._numbered.get(event.id, -1)
+        while (later := next((new for new in self._became.get(names[0], ()) if new[0] > number), None)) is not None:
+            number = later[0]
+            names.insert(0, later[1])
+        return names
+
+    def places(self, identities: Identities) -> Places:
+        """Where the items of all events that count are in an index; those of newer events choose first."""
+        with self._lock:
+            named = [
+                self.names(reference, event)
+                for event in reversed(self._active.values())
+                for reference in (*event.items, *event.queries)
+                if isinstance(reference, ItemRef)
+            ]
+        return Places(identities, named)
 
     def numbers(self, name: str) -> np.ndarray | None:
         """The raw numbers of a query that is not an item."""
@@ -233,7 +259,7 @@ def outside_name(numbers: np.ndarray) -> str:
 def _apply(event: Event, active: dict[str, Event]) -> None:
     if event.kind == "undo":
         active.pop(str(event.of), None)
-    elif event.kind != "edited":
+    elif event.kind != "became":
         active[event.id] = event
 
 
@@ -257,7 +283,7 @@ def _decoded(entry: dict[str, Any]) -> Event:
     event = Event(**{**entry, **references})
     sound = event.kind in get_args(Kind) and event.id != "" and all(isinstance(ref, ItemRef) for ref in event.items)
     sound = sound and all(isinstance(getattr(event, name), kinds) for name, kinds in _FIELDS.items())
-    if not sound or (event.kind == "edited" and len(event.items) < 2):
+    if not sound or (event.kind == "became" and len(event.items) < 2):
         raise ValueError("not an event")
     return event
 

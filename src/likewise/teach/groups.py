@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 
 from likewise.search.index import BaseIndex
-from likewise.search.items import ItemRef
+from likewise.search.items import ItemRef, Place, Places
 from likewise.teach.feedback import Event, Feedback
 
 
@@ -199,43 +200,68 @@ class Resolver:
 
     def __init__(self, index: BaseIndex, feedback: Feedback) -> None:
         self._identities, self._feedback, self._width = index.identities, feedback, index.raw.shape[1]
+        self._places: tuple[object, Places] | None = None
 
     def state(self, events: Iterable[Event]) -> FeedbackState:
-        """The last mark of each pair and the last label of each row."""
-        marks: dict[tuple[Node, Node], bool | None] = {}
-        labels: dict[int, Any] = {}
+        """The last mark of each pair and the last label of each row; what was said about a file itself comes first.
+
+        What was said about a file that is gone counts for one with the same content of which nothing else was said.
+        """
+        marks: tuple[dict[tuple[Node, Node], bool | None], ...] = ({}, {})
+        labels: tuple[dict[int, Any], ...] = ({}, {})
         distinct: list[tuple[int, ...]] = []
         parked = 0
         for event in events:
-            items, queries = self.rows(event), self.queries(event)
+            items, queries = self._found(event), self._queries(event)
             parked += not items or (event.kind == "mark" and not queries)
             if event.kind == "label":
-                labels.update(dict.fromkeys(items, event.label))
+                for place in items:
+                    labels[place.own][place.row] = event.label
             elif event.kind == "mark":
-                marks.update({(query, Node("row", row)): event.right for query in queries for row in items})
-            elif len(items) > 1:
-                distinct.append(tuple(items))
-        last_marks = [Mark(*pair, right) for pair, right in marks.items() if right is not None and pair[0] != pair[1]]
-        return FeedbackState(tuple(last_marks), labels, tuple(distinct), parked)
+                for (query, own), place in product(queries, items):
+                    marks[own and place.own][query, Node("row", place.row)] = event.right
+            elif len(rows := dict.fromkeys(place.row for place in items)) > 1:
+                distinct.append(tuple(rows))
+        pairs = {**marks[0], **marks[1]}
+        last_marks = [Mark(*pair, right) for pair, right in pairs.items() if right is not None and pair[0] != pair[1]]
+        return FeedbackState(tuple(last_marks), {**labels[0], **labels[1]}, tuple(distinct), parked)
 
     def rows(self, event: Event) -> list[int]:
         """The rows of the items of an event that are in the index."""
-        rows = (self.row(reference) for reference in event.items)
-        return list(dict.fromkeys(row for row in rows if row is not None))
+        return list(dict.fromkeys(place.row for place in self._found(event)))
 
     def queries(self, event: Event) -> list[Node]:
         """The queries of an event that are in the index or were given as numbers."""
-        return [node for node in map(self._node, event.queries) if node is not None]
+        return [node for node, _ in self._queries(event)]
 
-    def row(self, reference: ItemRef) -> int | None:
-        """Where an item is now; None if it is not here."""
-        return self._identities.row(reference, self._feedback.aliases)
+    def row(self, reference: ItemRef, event: Event) -> int | None:
+        """Where an item of an event is now; None if it is not here."""
+        place = self._place(reference, event)
+        return None if place is None else place.row
 
-    def _node(self, query: ItemRef | str) -> Node | None:
-        if isinstance(query, ItemRef):
-            row = self.row(query)
-            return None if row is None else Node("row", row)
-        numbers = self._feedback.numbers(query)
-        if numbers is None or len(numbers) != self._width:
-            return None
-        return Node("query", tuple(numbers.tolist()))
+    def parked(self, event: Event) -> list[ItemRef]:
+        """The items and queries of an event that are not in the index."""
+        named = (ref for ref in (*event.items, *event.queries) if isinstance(ref, ItemRef))
+        return [reference for reference in named if self._place(reference, event) is None]
+
+    def _found(self, event: Event) -> list[Place]:
+        places = (self._place(reference, event) for reference in event.items)
+        return [place for place in places if place is not None]
+
+    def _place(self, reference: ItemRef, event: Event) -> Place | None:
+        version = self._feedback.version
+        if self._places is None or self._places[0] != version:
+            self._places = version, self._feedback.places(self._identities)
+        return self._places[1][self._feedback.names(reference, event)[0]]
+
+    def _queries(self, event: Event) -> list[tuple[Node, bool]]:
+        """Queries, and whether they are these very files."""
+        queries: list[tuple[Node, bool]] = []
+        for query in event.queries:
+            if isinstance(query, ItemRef):
+                place = self._place(query, event)
+                if place is not None:
+                    queries.append((Node("row", place.row), place.own))
+            elif (numbers := self._feedback.numbers(query)) is not None and len(numbers) == self._width:
+                queries.append((Node("query", tuple(numbers.tolist())), True))
+        return queries

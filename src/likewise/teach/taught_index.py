@@ -16,7 +16,7 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.learn.model_file import save_model
 from likewise.search.index import BaseIndex, Index
-from likewise.search.items import Identities, ItemRef, edited
+from likewise.search.items import Identities
 from likewise.search.neighbors import with_base_part
 from likewise.search.rank import Engine
 from likewise.search.storage import LESSONS, MODEL, RAW
@@ -134,18 +134,18 @@ def untaught(index: BaseIndex) -> Index:
 
 
 def save_index(index: Index | TaughtIndex, folder: str | os.PathLike[str]) -> Path:
-    """Save an index; if the folder has a journal, note in it which pictures were edited since the version before."""
+    """Save an index; if the folder has a journal, note in it which pictures were edited or renamed meanwhile."""
     if isinstance(index, TaughtIndex):
         return index.save(folder)
 
     def note_edits(place: Path, before: dict[str, Any]) -> None:
         if not has_feedback(place):
             return
-        old, feedback = Identities(before["items"], before["raw"]), Feedback(place)
-        named = {ref for event in feedback.events() for ref in (*event.items, *event.queries)}
-        refs = (ref for ref in named if isinstance(ref, ItemRef))
-        for pair in edited(refs, old, index.identities, feedback.aliases):
-            feedback.append(Event("edited", items=pair))
+        feedback = Feedback(place)
+        old, new = (
+            feedback.places(identities) for identities in (Identities(before["items"], before["raw"]), index.identities)
+        )
+        feedback.extend([Event("became", items=pair) for pair in new.became(old)])
 
     return index.save(folder, on_replace=note_edits)
 

@@ -168,7 +168,7 @@ class Teacher:
 
     def _references(self, rows: Any) -> tuple[ItemRef, ...]:
         numbers = self._rows(rows).tolist() if np.size(rows) else []
-        return tuple(map(self.untaught.identities.reference, numbers))
+        return tuple(self.untaught.identities.references(numbers))
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Teacher:
     def card(self, lesson: Event) -> dict[str, Any]:
         """What a lesson did: numbers, and rows of this index."""
         facts = {name: value for name, value in (lesson.facts or {}).items() if name != "through"}
-        pairs = [[self.resolver.row(ItemRef(*ref)) for ref in pair] for pair in facts.get("still_wrong", [])]
+        pairs = [[self.resolver.row(ItemRef(*ref), lesson) for ref in pair] for pair in facts.get("still_wrong", [])]
         shown = [{"query": query, "item": item} for query, item in pairs if None not in (query, item)]
         return {**facts, "still_wrong": shown, "who": lesson.who}
 
