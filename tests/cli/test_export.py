@@ -36,6 +36,20 @@ def test_the_suffix_says_the_kind_of_file(run: Any, folder: Path, tmp_path: Path
     assert (tmp_path / f"a.{suffix}").stat().st_size > 100
 
 
+def test_a_model_is_exported_without_an_index(run: Any, files: Path, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    train = read_table(files / "train.npz")
+    model = LDA(shrinkage=0.1).fit(train.X, train.y)
+    model.save(tmp_path / "m.likewise")
+    result = run("export", tmp_path / "m.likewise", tmp_path / "query.onnx")
+    assert result.exit_code == 0, result.stderr
+    assert f"input rows of {train.X.shape[1]} columns, outputs query and gallery" in result.stdout
+    session = runtime.InferenceSession(tmp_path / "query.onnx")
+    rows = train.X[:3].astype(np.float32)
+    np.testing.assert_allclose(session.run(["query"], {"rows": rows})[0], model.transform_query(rows), atol=1e-5)
+    assert session.get_modelmeta().custom_metadata_map == {"likewise_model": model.identity}
+
+
 def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_path: Path, server: str) -> None:
     place = server.replace("likewise@", "likewise:secret@")
     first = run("export", folder, "--to", place, "--table", "cli", "--approximate", "--json")
@@ -59,7 +73,7 @@ def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_pat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--to is missing; expected a file, postgresql://…"),
+        ([], "PLACE is missing; expected a file, postgresql://…"),
         (["--to", "a.xls"], "a.xls ends with .xls; expected .parquet, .arrow, .faiss, .npz or .onnx"),
         (
             ["--to", "postgresql://me:secret@127.0.0.1:9/db"],

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import check_magnitude, dense, in_memory, is_foreign, is_torch, to_host, top_k
+from likewise.utils.arrays import check_magnitude, dense, in_memory, is_foreign, is_torch, to_host, top_k, unit_rows
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -17,6 +18,15 @@ X = np.arange(6.0).reshape(2, 3)
 def test_sparse_matrices_become_dense_and_arrays_stay():
     np.testing.assert_array_equal(dense(sp.csr_array(X)), X)
     assert dense(X) is X
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_unit_rows_are_those_of_scikit_learn_bit_by_bit(dtype: type):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 33)).astype(dtype) * dtype(10) ** rng.integers(-20, 9, (200, 1)).astype(dtype)
+    rows[3] = 0
+    assert unit_rows(rows).dtype == dtype
+    np.testing.assert_array_equal(unit_rows(rows), normalize(rows))
 
 
 def test_what_is_on_the_host_already_stays_as_it_is():

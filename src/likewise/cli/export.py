@@ -9,7 +9,7 @@ import typer
 from typer import Option
 
 from likewise.cli.console import emit_json, say, working
-from likewise.cli.options import AsJson, check_writable, open_index
+from likewise.cli.options import AsJson, check_writable, kind_of, load_model, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -26,8 +26,12 @@ VectorColumn = Annotated[str, Option("--vector-column", metavar="NAME", help="Co
 
 def export(
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Index folder written by likewise index.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="INDEX", help="Index folder written by likewise index; for .onnx a model.", show_default=False
+        ),
     ],
+    place: Annotated[str | None, typer.Argument(metavar="PLACE", help="The same as --to.", show_default=False)] = None,
     to: To = None,
     table: Table = "likewise",
     approximate: Annotated[
@@ -39,7 +43,8 @@ def export(
 ) -> None:
     """Write the vectors of an index to a file or into a vector database.
 
-    Files are .parquet and .arrow (id, vector, label, path), .npz (vectors, ids), .faiss, and .onnx for the model.
+    Files are .parquet and .arrow (id, vector, label, path), .npz (vectors, ids), .faiss, and .onnx: the model alone,
+    which turns rows into vectors of queries and of items wherever ONNX runs.
 
     A database gets one row per item: id, vector, label and path, and likewise_export, which says which export wrote the
     row. It ranks by the inner product, as the index does. Batches are written in one transaction each. An export that
@@ -49,24 +54,37 @@ def export(
     [bold]Examples[/bold]
 
     \b
-      likewise export items.index --to items.parquet
+      likewise export items.index items.parquet
+      likewise export model.likewise query.onnx
       likewise export items.index --to postgresql://me@localhost/shop --table items --approximate
       likewise export items.index --to qdrant:http://localhost:6333 --table items
       likewise export items.index --to lancedb:items.lancedb --table items
     """
-    if to is None:
+    if (to := to or place) is None:
         raise LikewiseError(
-            "--to is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
+            "PLACE is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
         )
     from likewise.search.stores.base import scheme_of
 
     began = time.perf_counter()
-    if scheme_of(to) is None:
+    if scheme_of(to) is None and Path(to).suffix.lower() == ".onnx" and kind_of(index) == "model":
+        summary = _model_to_onnx(index, Path(to))
+    elif scheme_of(to) is None:
         summary = _to_file(index, Path(to))
     else:
         summary = _to_store(index, to, approximate, table, id_column=id_column, vector_column=vector_column)
     summary["seconds"] = round(time.perf_counter() - began, 3)
     emit_json(summary) if as_json else say(_sentence(summary))
+
+
+def _model_to_onnx(model: Path, path: Path) -> dict[str, Any]:
+    """The query side and the gallery side of a model, without an index."""
+    from likewise.utils.files import atomic_write
+
+    check_writable(path, model, option="PLACE")
+    fitted = load_model(model)
+    atomic_write(path, fitted.to_onnx())
+    return {"file": str(path), "columns": int(fitted.n_features_in_), "model": fitted.identity}
 
 
 def _to_file(folder: Path, path: Path) -> dict[str, Any]:
@@ -94,6 +112,8 @@ def _to_store(folder: Path, address: str, approximate: bool, table: str, **colum
 
 
 def _sentence(summary: dict[str, Any]) -> str:
+    if "model" in summary:
+        return f"{summary['file']}: input rows of {summary['columns']:,} columns, outputs query and gallery"
     rows = f"{plural(summary['rows'], 'row')} × {summary['width']:,}"
     if "file" in summary:
         return f"{summary['file']}: {rows}; {summary['seconds']:.1f} s"

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel, finite_fit
-from likewise.utils.arrays import check_magnitude, dense
+from likewise.utils.arrays import check_magnitude, dense, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import validate_data
 
@@ -58,7 +57,7 @@ class Cosine(Unlearned):
         self.centre = centre
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return dense(normalize(self._centred(X) if self.centre else X))
+        return np.asarray(dense(unit_rows(self._centred(X) if self.centre else X)))
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         return graph.compared(graph.plus(rows, -self.mean_) if self.centre else rows, "cosine")

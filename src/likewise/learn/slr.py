@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.preprocessing import normalize
 
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
@@ -15,7 +14,7 @@ from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.learn.maths.regressions import SolverOptions
 from likewise.learn.maths.solvers import SavedIterations, Solution, solve
-from likewise.utils.arrays import in_memory
+from likewise.utils.arrays import in_memory, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_is_fitted
 
@@ -46,10 +45,10 @@ class BilinearModel(SimilarityModel):
         return self.query_components_.T @ self.components_
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return project(normalize(X) if self.unit_rows_ else X, self.query_components_)
+        return project(unit_rows(X) if self.unit_rows_ else X, self.query_components_)
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return project(normalize(X) if self.unit_rows_ else X, self.components_)
+        return project(unit_rows(X) if self.unit_rows_ else X, self.components_)
 
     def _validated_gallery(self, X: Any) -> Any:
         check_is_fitted(self)

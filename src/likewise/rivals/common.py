@@ -10,14 +10,13 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import MOST_HASHES, SimilarityModel, project
 from likewise.learn.choose.search import Params, Prepare, Sides, search_grid
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import encode_labels, generator, sample_rows
-from likewise.utils.arrays import dense, row_hashes
+from likewise.utils.arrays import dense, row_hashes, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions
 
@@ -89,7 +88,7 @@ class Baseline(SimilarityModel):
         return _checked_dense(X), codes
 
     def _rows(self, X: Any) -> Any:
-        return normalize(X) if self.normalize else X
+        return unit_rows(X) if self.normalize else X
 
     def _onnx_rows(self, graph: Graph, rows: str) -> str:
         return graph.unit(rows) if self.normalize else rows
@@ -184,7 +183,7 @@ def _checked_dense(X: Any) -> np.ndarray:
 
 def compare(Z: np.ndarray, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Query and gallery sides of embedded rows under "cosine" or "distance"."""
-    return distance_sides(Z) if metric == "distance" else 2 * (normalize(Z),)
+    return distance_sides(Z) if metric == "distance" else 2 * (unit_rows(Z),)
 
 
 def distance_sides(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -100,10 +100,13 @@ class Graph:
         return query, self.concatenated([z, self.filled(z, 1.0), squares])
 
 
-def onnx_file(write: Callable[[Graph, str], tuple[str, str]], n_columns: int, dtype: type = np.float32) -> bytes:
+def onnx_file(
+    write: Callable[[Graph, str], tuple[str, str]], n_columns: int, dtype: type = np.float32, **metadata: str
+) -> bytes:
     """An ONNX file with input `rows` and outputs `query` and `gallery`, all float32.
 
-    `write` adds the two sides to a graph that computes in `dtype`, and returns their names.
+    `write` adds the two sides to a graph that computes in `dtype`, and returns their names. The names of `metadata` in
+    the file begin with "likewise_".
     """
     try:
         from onnx import TensorProto, checker, helper
@@ -122,5 +125,6 @@ def onnx_file(write: Callable[[Graph, str], tuple[str, str]], n_columns: int, dt
     )
     model = helper.make_model(described, producer_name="likewise", opset_imports=[helper.make_opsetid("", OPSET)])
     model.ir_version = 9
+    helper.set_model_props(model, {f"likewise_{name}": value for name, value in metadata.items()})
     checker.check_model(model)
     return bytes(model.SerializeToString())
