@@ -110,7 +110,10 @@ def test_a_newer_format_is_said_to_be_one(index: Index, tmp_path: Path) -> None:
         Index.load(folder)
 
 
-def test_killed_at_50_random_moments_while_saving_it_is_the_old_index_or_the_new(index: Index, tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [10, pytest.param(50, marks=pytest.mark.second)])
+def test_killed_at_random_moments_while_saving_it_is_the_old_index_or_the_new(
+    index: Index, tmp_path: Path, least: int
+) -> None:
     folder = tmp_path / "a.index"
     one, two = (Index.build(index.model, index.raw[:n], {"label": index.labels[:n]}) for n in (200, 300))  # type: ignore[index]
     began = time.perf_counter()
@@ -123,7 +126,7 @@ def test_killed_at_50_random_moments_while_saving_it_is_the_old_index_or_the_new
             one.save(folder)
 
     rng, seen, torn, kills = np.random.default_rng(0), set[int](), 0, 0
-    while (kills < 50 or seen != {200, 300} or not torn) and kills < 500:  # a busy machine may need more of them
+    while (kills < least or seen != {200, 300} or not torn) and kills < 500:  # a busy machine may need more of them
         killed_while(work, float(rng.uniform(0, (1.2 + kills / 50) * often)))  # more if the child is slower
         kills += 1
         torn += len(list(folder.glob("version-*"))) > 1

@@ -160,7 +160,7 @@ def test_sound_is_played_by_the_browsers_own_element(visit: Callable[..., Any]) 
     until(page, "document.querySelector('#viewer-words audio') !== null")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.second), (360, "dark")])
 def test_axe_finds_nothing_on_documents(visit: Callable[..., Any], width: int, scheme: str) -> None:
     screen = {"viewport": {"width": width, "height": 800}, "reduced_motion": "reduce", "bypass_csp": True}
     page = visit("/#search?like=doc-7108", color_scheme=scheme, **screen)

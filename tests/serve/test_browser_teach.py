@@ -238,7 +238,7 @@ def test_two_people_see_what_the_other_does_and_undo_their_own(browser: Any, own
         said(bert, "Undone: label digit 8 on 4 items")
 
 
-@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("where", [pytest.param("before", marks=pytest.mark.second), "after"])
 def test_taught_and_not_taught_axe_finds_nothing(own_visit: Any, own_site: Any, where: str) -> None:
     from tests.serve.test_browser_accessible import violations
 
