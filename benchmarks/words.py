@@ -56,7 +56,7 @@ def taught(start: Words, labels: np.ndarray) -> Words:
     gallery, index = start.gallery, start.index.with_labels(labels)
     bridge = learned_bridge(index.raw, start.side, taught_texts(index), gallery.rows, gallery.neighbours)
     words = Words(index, start.side)
-    words._gallery = WordGallery.made(index, gallery.rows, gallery.neighbours, bridge)
+    words._gallery = WordGallery(index.raw, gallery.rows, gallery.neighbours, bridge)
     return words
 
 

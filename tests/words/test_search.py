@@ -111,7 +111,7 @@ def test_neighbours_lend_each_other_their_words() -> None:
     with_neighbours = Words(index).gallery
     assert with_neighbours.neighbours is not None
     np.testing.assert_allclose(np.asarray(with_neighbours.neighbours.sum(axis=1)), 1, atol=1e-5)
-    alone = WordGallery(with_neighbours.rows, None, None)
+    alone = WordGallery(index.raw, with_neighbours.rows)
     query = Words(index).side.phrases(["a dog"])
     assert (with_neighbours.scores(query, query)[0, :EACH] > alone.scores(query, query)[0, :EACH]).all()
 

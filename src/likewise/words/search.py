@@ -12,8 +12,8 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, Self
@@ -60,8 +60,7 @@ class Wording:
                 raise LikewiseError(f"weight={weight!r}; expected a number above 0")
 
 
-@dataclass(frozen=True)
-class WordScores:
+class WordScores(NamedTuple):
     """How well each item fits, and which items have the wanted words in their label or name."""
 
     scores: np.ndarray
@@ -211,42 +210,36 @@ _BLOCK = 64
 
 @dataclass(frozen=True, eq=False)
 class WordGallery:
-    """Rows of the pictures, weights of their neighbours (n, n), and the bridge; None where there is none.
+    """Rows of the pictures, weights of their neighbours (n, n), and the bridge; None where there is none."""
 
-    `bridged` are the rows of the pictures for the bridge.
-    """
-
+    raw: Any
     rows: Any
-    neighbours: sp.csr_matrix | None
-    bridge: Bridge | None
-    bridged: np.ndarray | None = None
+    neighbours: sp.csr_matrix | None = None
+    bridge: Bridge | None = None
 
     @classmethod
     def of(cls, index: BaseIndex, side: TextSide, texts: list[list[str]]) -> WordGallery:
-        """From the file in the folder of the index, if it is of this very state; else computed, and kept there."""
-        key = _key(index, side, texts)
-        parts = None if index.folder is None else _read(index.folder / FILE, key, len(index))
+        """From the file in the folder of the index, if it is of this very state; else computed, and stored there."""
+        key, path = _key(index, side, texts), None if index.folder is None else index.folder / FILE
+        parts = None if path is None else _read(path, key)
         if parts is None:
             rows, neighbours = side.pictures(np.asarray(index.raw)), _neighbours(index)
             parts = rows, neighbours, learned_bridge(index.raw, side, texts, rows, neighbours)
-            if index.folder is not None:
-                with suppress(LikewiseError, OSError):  # a folder that cannot be written is no reason not to search it
-                    _write(index.folder / FILE, key, parts)
-        return cls.from_parts(index, *parts)
+            if path is not None:
+                with suppress(LikewiseError, OSError):  # a folder that cannot be written can still be searched
+                    _write(path, key, parts)
+        return cls(index.raw, *parts)
 
-    @classmethod
-    def from_parts(
-        cls, index: BaseIndex, rows: Any, neighbours: sp.csr_matrix | None, bridge: Bridge | None
-    ) -> WordGallery:
-        """From its parts, with the rows of the pictures for the bridge."""
-        return cls(rows, neighbours, bridge, None if bridge is None else bridge.pictures(np.asarray(index.raw)))
+    @cached_property
+    def _bridged(self) -> np.ndarray:
+        """Rows of the pictures for the bridge."""
+        assert self.bridge is not None
+        return self.bridge.pictures(np.asarray(self.raw))
 
     def scores(self, phrases: np.ndarray, sentences: np.ndarray) -> np.ndarray:
         """Scores of all pictures for phrases given by their rows and embeddings, (n, pictures)."""
         S = _start(self.rows, self.neighbours, phrases)
-        if self.bridge is None or self.bridged is None:
-            return S
-        return best_is_one(S) + self.bridge.queries(sentences) @ self.bridged.T
+        return S if self.bridge is None else best_is_one(S) + self.bridge.queries(sentences) @ self._bridged.T
 
 
 _Parts = tuple[Any, sp.csr_matrix | None, Bridge | None]
@@ -301,58 +294,44 @@ def _key(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> str:
 
 
 def _write(path: Path, key: str, parts: _Parts) -> None:
-    rows, neighbours, bridge = parts
-    arrays: dict[str, Any] = {"key": np.array(key), **_packed("rows", rows), **_packed("neighbours", neighbours)}
-    if bridge is not None:
-        values = {field.name: getattr(bridge, field.name) for field in fields(bridge)}
-        arrays |= {f"bridge.{name}": np.asarray(value) for name, value in values.items() if value is not None}
+    arrays: dict[str, Any] = {"key": np.array(key)}
+    for name, part in zip(("rows", "neighbours", "bridge"), parts, strict=True):
+        values: dict[str, Any] = {"": part} if isinstance(part, np.ndarray) or part is None else vars(part)
+        if sp.issparse(part):
+            values = {field: getattr(part, field) for field in ("data", "indices", "indptr", "shape")}
+        arrays |= {f"{name}.{field}": np.asarray(value) for field, value in values.items() if value is not None}
     data = io.BytesIO()
     np.savez(data, **arrays)
     atomic_write(path, data.getvalue())
 
 
-def _read(path: Path, key: str, n: int) -> _Parts | None:
+def _read(path: Path, key: str) -> _Parts | None:
     """What the file holds; None if it is missing, damaged, or of another state of the index."""
     try:
         with Archive(path) as saved:
             if str(saved.read("key")) != key:
                 return None
-            bridge: dict[str, Any] = {
-                name.partition(".")[2]: saved.read(name) for name in saved.keys if name.startswith("bridge.")
-            }
-            rows, neighbours = (_unpacked(saved, name, n) for name in ("rows", "neighbours"))
-            return rows, neighbours, _bridge(bridge) if bridge else None
+            parts: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+            for name in saved.keys:
+                group, _, field = name.partition(".")
+                parts[group][field] = saved.read(name)
+            return _matrix(parts["rows"]), _matrix(parts["neighbours"]), _bridge(parts["bridge"])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 
-def _bridge(parts: dict[str, Any]) -> Bridge:
-    m, d = len(parts["sentences"]), len(parts["mean"])
-    if not parts["belongs"].shape == parts["mixed"].shape == (d, m):
-        raise ValueError("its sides differ in width")
-    for name in ("strength", "gain"):
-        if name in parts:
-            parts[name] = tuple(parts[name].tolist())
-    return Bridge(**parts)
-
-
-def _packed(name: str, values: Any) -> dict[str, Any]:
-    if values is None:
-        return {}
-    if not sp.issparse(values):
-        return {name: values}
-    return {f"{name}.{part}": getattr(values, part) for part in ("data", "indices", "indptr")} | {
-        f"{name}.width": np.array(values.shape[1])
-    }
-
-
-def _unpacked(saved: Archive, name: str, n: int) -> Any:
-    if f"{name}.data" not in saved.keys:
-        return saved.read(name) if name in saved.keys else None
-    parts = tuple(saved.read(f"{name}.{part}") for part in ("data", "indices", "indptr"))
-    matrix = sp.csr_matrix(parts, (n, int(saved.read(f"{name}.width"))))
+def _matrix(fields: dict[str, Any]) -> Any:
+    if "shape" not in fields:
+        return fields.get("")
+    matrix = sp.csr_matrix((fields["data"], fields["indices"], fields["indptr"]), tuple(fields["shape"]))
     matrix.check_format(full_check=True)
     return matrix
+
+
+def _bridge(fields: dict[str, Any]) -> Bridge | None:
+    for name in {"strength", "gain"} & fields.keys():
+        fields[name] = tuple(fields[name].tolist())
+    return Bridge(**fields) if fields else None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -407,25 +386,28 @@ _CAMERA = frozenset(
 
 def item_texts(index: BaseIndex, labels: Any = None) -> list[list[str]]:
     """All texts of each item: label, own id, file and folder names, captions and keywords."""
-    ids = index.ids if index.items.own_ids else [None] * len(index)
-    columns = zip(_or_nothing(labels, index), ids, _or_nothing(index.paths, index), _captions(index), strict=True)
-    return [
-        [str(part) for part in (label, name, *_parts(path), *captions) if part is not None]
-        for label, name, path, captions in columns
-    ]
+    ids = index.ids if index.items.own_ids else None
+    texts = []
+    for label, name, path, captions in zip(*_columns(index, labels, ids, index.paths), strict=True):
+        whole = None if path is None else PurePath(path)
+        names = () if whole is None else (*whole.parts[:-1], whole.stem)
+        texts.append([str(part) for part in (label, name, *names, *captions) if part is not None])
+    return texts
 
 
 def taught_texts(index: BaseIndex) -> list[list[str]]:
     """What words are learned from: label, captions and keywords of each item, and its file name if that has words."""
-    columns = zip(_or_nothing(index.labels, index), _or_nothing(index.paths, index), _captions(index), strict=True)
-    return [
-        _phrases([*([] if label is None else [str(label)]), *_file_words(path), *captions])
-        for label, path, captions in columns
-    ]
+    taught = []
+    for label, path, captions in zip(*_columns(index, index.labels, index.paths), strict=True):
+        texts = ["" if label is None else str(label), *_file_words(path), *captions]
+        worded = [text[:_MOST_LETTERS] for text in texts if any(map(str.isalnum, text[:_MOST_LETTERS]))]
+        taught.append(list(map(tidy, worded)))
+    return taught
 
 
-def _or_nothing(values: Any, index: BaseIndex) -> Any:
-    return [None] * len(index) if values is None else values
+def _columns(index: BaseIndex, *columns: Any) -> list[Any]:
+    """The columns, None for each item if there is none, and the captions."""
+    return [*([None] * len(index) if values is None else values for values in columns), _captions(index)]
 
 
 def _captions(index: BaseIndex) -> list[list[str]]:
@@ -439,15 +421,8 @@ def _captions(index: BaseIndex) -> list[list[str]]:
 
 
 def _texts(name: str, value: Any) -> list[str]:
-    if not isinstance(value, str):
-        return []
-    parts = re.split(r"[,;]", value) if name.lower() in KEYWORDS else [value]
+    parts = [] if not isinstance(value, str) else re.split(r"[,;]", value) if name.lower() in KEYWORDS else [value]
     return [part.strip() for part in parts if part.strip()]
-
-
-def _phrases(texts: Sequence[str]) -> list[str]:
-    """Texts with words in them, in the form that they are encoded in."""
-    return [tidy(text[:_MOST_LETTERS]) for text in texts if any(c.isalnum() for c in text[:_MOST_LETTERS])]
 
 
 def _file_words(path: str | None) -> list[str]:
@@ -455,11 +430,3 @@ def _file_words(path: str | None) -> list[str]:
     words = [] if path is None else _LETTERS.findall(PurePath(path).stem)
     telling = [word for word in words if len(word) > 2 and word.lower() not in _CAMERA]
     return [" ".join(words)] if telling else []
-
-
-def _parts(path: str | None) -> Sequence[str]:
-    """Folders and the name of a file without its ending."""
-    if path is None:
-        return ()
-    whole = PurePath(path)
-    return (*whole.parts[:-1], whole.stem)
