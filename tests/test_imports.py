@@ -57,13 +57,15 @@ def _refused() -> set[str]:
 
 PROGRAM = """
 import numpy as np
-import likewise, likewise.evaluate
+import likewise, likewise.cli
+X, y = np.random.default_rng(0).normal(size=(40, 4)), np.arange(40) % 2
+for model in (likewise.SimilarityLearner(kernel="linear"), likewise.SLR(2, max_iter=1)):
+    model.fit(X, y).similarity(X)
+assert not [name for name in sys.modules if name.startswith("likewise.rivals")], "a method of ours imports a rival"
+import likewise.evaluate, likewise.rivals, likewise.rows, likewise.rows.doctor
 from likewise.paper import variant
 variant("SLR-C-20k")
-import likewise.rivals, likewise.rows, likewise.rows.doctor, likewise.rows, likewise.cli
-public = [getattr(likewise, name) for name in likewise.__all__]
-X = np.random.default_rng(0).normal(size=(40, 4))
-likewise.SimilarityLearner(kernel="linear").fit(X, np.arange(40) % 2).similarity(X)
+public = [getattr(likewise, name) for name in likewise.__all__], likewise.rows.FeatureStore
 """
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -315,19 +314,6 @@ def test_data_is_read_once(run: Any, files: Path, tmp_path: Path, monkeypatch: A
     words = ["--labels", files / "train.txt"] if name.endswith("npy") else []
     _result(run, "fit", files / name, *words, "-o", tmp_path / "m", *PAPER, "--max-iter", 1)
     assert seen == [str(files / name)]
-
-
-def test_a_method_of_ours_imports_no_baseline(files: Path, tmp_path: Path) -> None:
-    words = ["fit", str(files / "train.npz"), "-o", str(tmp_path / "m"), *PAPER, "--max-iter", "1"]
-    code = f"""
-import sys
-sys.path[:0] = {sys.path!r}
-from likewise.cli import app
-app({words!r}, standalone_mode=False)
-assert not [name for name in sys.modules if name.startswith("likewise.rivals")]
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_limits_and_clusters_that_make_no_sense_are_said_in_a_sentence(run: Any, files: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ def test_scikit_learns_own_checks_pass(check):
     check(SimilarityLearner())
 
 
+@pytest.mark.second
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass_of_a_posterior():
     check_estimator(QUICK)

@@ -28,6 +28,12 @@ def decoders() -> Iterator[Decoders]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def slow() -> bytes:
+    """A picture that takes many seconds to decode."""
+    return jpeg_of_many_scans(50, 4000, noise=True)
+
+
 def _encoded(kind: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(picture(0)).save(buffer, kind, **options)
@@ -110,23 +116,22 @@ def test_a_picture_that_does_not_fit_leaves_no_memory_behind() -> None:
         assert process.memory_info().rss - before < 32 * 2**20
 
 
-def test_time_is_limited_and_the_process_replaced() -> None:
+def test_time_is_limited_and_the_process_replaced(slow: bytes) -> None:
     with Decoders(1, DecoderLimits(seconds=1)) as decoders:
-        slow = jpeg_of_many_scans(50, 4000, noise=True)
         with pytest.raises(ImageTooCostlyError, match=r"takes longer than [16] s to decode"):
             decoders.pixels(slow)
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
 
 
-def test_a_process_that_dies_is_replaced() -> None:
-    others, slow = _children(), jpeg_of_many_scans(50, 4000, noise=True)
+def test_a_process_that_dies_is_replaced(slow: bytes) -> None:
+    others = _children()
     with Decoders(1, DecoderLimits(seconds=60)) as decoders:
         decoders.pixels(_encoded("PNG"))
         (idle,) = _children() - others
         idle.kill()
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
         (busy,) = _children() - others
-        threading.Timer(2, busy.kill).start()
+        threading.Timer(0.7, busy.kill).start()
         with pytest.raises(ImageTooCostlyError, match="stops the process that decodes it"):
             decoders.pixels(slow)
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
@@ -134,11 +139,10 @@ def test_a_process_that_dies_is_replaced() -> None:
     assert _children() == others
 
 
-def test_closing_ends_what_is_waiting() -> None:
+def test_closing_ends_what_is_waiting(slow: bytes) -> None:
     decoders, others = Decoders(1, DecoderLimits(seconds=60)), _children()
-    slow = jpeg_of_many_scans(50, 4000, noise=True)
     decoders.pixels(_encoded("PNG"))
-    threading.Timer(1, decoders.close).start()
+    threading.Timer(0.5, decoders.close).start()
     with pytest.raises(DecodersClosedError):
         decoders.pixels(slow)
     with pytest.raises(DecodersClosedError):

@@ -1,10 +1,5 @@
 """A distance as an inner product, loops with and without numba, and sparse rows too large to make dense."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import likewise
 from likewise.errors import LikewiseError
 from likewise.rivals import LDA, Euclid, common
 from likewise.rivals.common import distance_sides
@@ -57,18 +51,7 @@ def test_sparse_rows_too_large_to_be_dense_are_refused_in_a_sentence(monkeypatch
         LDA().fit(X, np.arange(40) % 2)
 
 
-def run(code: str) -> str:
-    """What a fresh interpreter prints."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(likewise.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    return done.stdout
-
-
-def test_importing_the_baselines_imports_no_optional_dependency():
-    code = "import sys, likewise.rivals; print([m for m in ('numba', 'matplotlib', 'torch') if m in sys.modules])"
-    assert run(code) == "[]\n"
-
-
+@pytest.mark.second
 def test_without_numba_the_same_python_gives_the_same_ranking():
     pytest.importorskip("numba")
     plain = ran("-c", "import sys; sys.modules['numba'] = None\n" + SCORES + "print(*scores)").stdout.split()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -204,17 +202,3 @@ def test_meta_is_readable_json(store: Path) -> None:
     meta = json.loads((current(store) / "meta.json").read_text())
     assert meta["n_items"] == 4
     assert meta["n_features"] == 3
-
-
-def test_opening_a_store_needs_the_core_alone(store: Path) -> None:
-    script = (
-        "import sys\n"
-        "for name in ('PIL', 'onnx', 'onnxruntime'): sys.modules[name] = None\n"
-        "from likewise.rows import FeatureStore\n"
-        f"print(len(FeatureStore.open({str(store)!r})))\n"
-    )
-    source = str(Path(__file__).parents[2] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": source}
-    )
-    assert done.stdout == "4\n", done.stderr

@@ -32,7 +32,7 @@ def _strict(X: np.ndarray) -> Any:
     return pytest.importorskip("array_api_strict").asarray(X)
 
 
-libraries = pytest.mark.parametrize("make", [_torch, _strict])
+libraries = pytest.mark.parametrize("make", [pytest.param(_torch, marks=pytest.mark.second), _strict])
 
 
 @libraries
@@ -83,6 +83,7 @@ def test_a_sweep_and_its_sums_are_those_of_the_memory_engine(make):
     np.testing.assert_allclose(found[0], expected[0], atol=1e-8)
 
 
+@pytest.mark.second
 def test_labels_may_be_a_tensor_and_the_rows_of_any_number_type():
     torch = pytest.importorskip("torch")
     X, y = rows()
@@ -94,6 +95,7 @@ def test_labels_may_be_a_tensor_and_the_rows_of_any_number_type():
     assert_same(SLR(8, max_iter=1).fit(X, y), SLR(8, max_iter=1).fit(learned, y), X)
 
 
+@pytest.mark.second
 def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch):
     torch = pytest.importorskip("torch")
     X, y = rows()
@@ -125,6 +127,7 @@ def test_both_sides_of_a_foreign_array_are_numpy(make):
     assert model.score(make(X), y) == pytest.approx(expected.score(X, y), abs=1e-5)
 
 
+@pytest.mark.second
 def test_under_array_api_dispatch_a_tensor_gives_a_tensor():
     pytest.importorskip("torch")
     script = """
@@ -165,6 +168,7 @@ def test_what_cannot_be_learned_from_is_refused_in_words(make):
         SLR().fit(make(X), np.zeros(len(y), dtype=int))
 
 
+@pytest.mark.second
 def test_devices_and_tiles_are_for_dense_arrays_in_memory():
     pytest.importorskip("torch")
     X, y = rows()

@@ -28,7 +28,7 @@ def _strict(X: np.ndarray) -> Any:
     return pytest.importorskip("array_api_strict").asarray(X)
 
 
-libraries = pytest.mark.parametrize("make", [_torch, _strict])
+libraries = pytest.mark.parametrize("make", [pytest.param(_torch, marks=pytest.mark.second), _strict])
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +95,7 @@ def test_splits_of_ones_own_are_over_all_rows_whatever_is_drawn(make: Any, monke
     )
 
 
+@pytest.mark.second
 @pytest.mark.usefixtures("never_in_numpy")
 def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows()
@@ -114,6 +115,7 @@ def test_blocks_and_not_the_data_set_come_to_the_host(monkeypatch: pytest.Monkey
     assert max(int(np.prod(shape)) for shape in seen if shape != (N,)) <= 150 * X.shape[1]
 
 
+@pytest.mark.second
 def test_a_device_takes_a_numpy_array_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     X, y = rows()

@@ -25,7 +25,13 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("way", "dtype"),
-    [*((way, np.float32) for way in ANCHORED), *((way, np.float64) for way in ("kernel", "all pairs", "posterior"))],
+    [
+        *((way, np.float32) for way in ANCHORED if way != "unseen classes"),
+        *(
+            pytest.param(way, np.float64, marks=pytest.mark.second)
+            for way in ("kernel", "all pairs", "posterior", "unseen classes")
+        ),
+    ],
 )
 def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: type) -> None:
     X, y = rows(dtype)
@@ -37,7 +43,7 @@ def test_a_file_gives_the_model_of_the_array(tmp_path: Path, way: str, dtype: ty
     assert model.n_samples_ == N
 
 
-@pytest.mark.parametrize("way", ["kernel", "all pairs", "few landmarks", "unseen classes"])
+@pytest.mark.parametrize("way", ["kernel", "all pairs", pytest.param("unseen classes", marks=pytest.mark.second)])
 def test_weights_mean_repetition_there_too(tmp_path: Path, way: str) -> None:
     X, y = rows(np.float64)
     weights = np.random.default_rng(1).integers(0, 3, N).astype(float)
