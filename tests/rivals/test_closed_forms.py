@@ -1,4 +1,6 @@
-"""Whitening, RCA, LDA and ridge against their definitions and against scikit-learn."""
+"""Whitening, RCA, LDA and ridge against their definitions and against scikit-learn; WithInput against its parts."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,9 +8,10 @@ from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
+from sklearn.preprocessing import normalize
 
-from likewise.rivals import LDA, RCA, RidgeOneHot, Whitening
-from likewise.rivals.closed_forms import principal_directions, scatter, within
+from likewise.rivals import LDA, RCA, Cosine, Kernelised, RidgeOneHot, Whitening, WithInput
+from likewise.rivals.closed_forms import CentredRows, principal_directions
 from tests.planted import planted
 
 
@@ -81,12 +84,12 @@ def test_two_classes_are_compared_by_distance_along_the_one_direction():
 
 def test_fewer_rows_than_columns_give_the_same_covariance_on_their_span():
     X, y = planted(25, 40, 3)
-    classes = scatter(X, y)
-    spectrum = within(X, y, classes)
-    S = within_covariance(X, y)
-    np.testing.assert_allclose((spectrum.vectors * spectrum.values) @ spectrum.vectors.T, S, atol=1e-8)
-    between = classes.centres - classes.mean
-    np.testing.assert_allclose(between @ spectrum.vectors @ spectrum.vectors.T, between, atol=1e-8)
+    rows = CentredRows.of(X, y)
+    values, vectors = rows.covariance_within()
+    V = rows.unfolded(vectors.T).T
+    np.testing.assert_allclose((V * values) @ V.T, within_covariance(X, y), atol=1e-8)
+    between = np.stack([X[y == c].mean(axis=0) for c in range(3)]) - X.mean(axis=0)
+    np.testing.assert_allclose(between @ V @ V.T, between, atol=1e-8)
 
 
 @pytest.mark.parametrize("shape", [(150, 6), (25, 40)])
@@ -105,3 +108,29 @@ def test_ridge_is_scikit_learns(rows, alpha):
     units = np.trace(np.cov(X.T, bias=True)) / 6 * len(X)
     theirs = Ridge(alpha=alpha * units).fit(X, np.eye(4)[y])
     np.testing.assert_allclose(model.similarity(X), cosines(theirs.predict(X)), atol=1e-8)
+
+
+def test_a_weight_of_one_is_the_centred_cosine_and_of_nothing_the_base_alone(digits: Any) -> None:
+    X, y, Q, _ = digits
+    X, y, Q = X[:300], y[:300], Q[:200]
+    rows, queries = normalize(X), normalize(Q)
+    S = WithInput("ridge", weight=1.0).fit(X, y).similarity(Q)
+    np.testing.assert_allclose(S, Cosine(centre=True).fit(rows).similarity(queries), atol=1e-12)
+    model = WithInput("ridge", weight=0.0, holdout="rows").fit(X, y)
+    alpha = model.cv_results_["params"][int(np.argmax(model.cv_results_["mean_test_score"]))]["alpha"]
+    np.testing.assert_allclose(model.similarity(Q), RidgeOneHot(alpha).fit(X, y).similarity(Q), atol=1e-12)
+
+
+def test_fewer_than_four_classes_are_chosen_by_rows() -> None:
+    X, y = np.random.default_rng(0).standard_normal((30, 3)), np.repeat(np.arange(3), 10)
+    by_class, by_row = LDA(holdout="classes", random_state=0).fit(X, y), LDA(random_state=0).fit(X, y)
+    for name in ("params", "split0_test_score", "mean_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(by_class.cv_results_[name], by_row.cv_results_[name])
+    assert "split1_test_score" not in by_class.cv_results_
+
+
+def test_an_unknown_base_or_holdout_is_named() -> None:
+    X, y = np.eye(4), [0, 0, 1, 1]
+    for model, name in ((Kernelised("svm"), "base"), (WithInput("nca"), "base"), (LDA(holdout="items"), "holdout")):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of {type(model).__name__} must be a str among"):
+            model.fit(X, y)

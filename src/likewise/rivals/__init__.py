@@ -1,9 +1,8 @@
 """The usual methods as similarity models: estimators with the interface of SLR."""
 
 from likewise.learn.cosine import Cosine
-from likewise.rivals.closed_forms import LDA, RCA, Euclid, RidgeOneHot, Whitening
-from likewise.rivals.composed import Kernelised, WithInput
-from likewise.rivals.kernel_ridge import KernelRidge
+from likewise.rivals.closed_forms import LDA, RCA, Euclid, RidgeOneHot, Whitening, WithInput
+from likewise.rivals.kernels import Kernelised, KernelRidge
 from likewise.rivals.mahalanobis import FRML, LMNN, NCA
 from likewise.rivals.neural import NeuralHead
 from likewise.rivals.oasis import OASIS

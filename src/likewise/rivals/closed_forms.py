@@ -1,20 +1,22 @@
-"""Similarities in closed form: Euclid and cosine, whitening, RCA, LDA and ridge regression."""
+"""Linear similarities in closed form: Euclid, whitening, RCA, LDA, ridge regression, and these with the input."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.linalg import eigh
+from sklearn.preprocessing import normalize
 
 from likewise.learn.base import finite_fit
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
-from likewise.learn.maths.scatter import fixed_signs, leading_directions, shrunk
-from likewise.rivals.common import LinearBaseline, distance_sides, estimator, linear_sides
+from likewise.learn.maths.scatter import Eigen, decomposed, fixed_signs, gram, leading_directions, shrunk
+from likewise.rivals.common import Baseline, LinearBaseline, distance_sides, estimator, linear_sides
+from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
@@ -41,59 +43,69 @@ class Euclid(Unlearned):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Class means and covariances, by their spectra
+# Centred rows, their classes and their covariance
 
 
 @dataclass(frozen=True)
-class Scatter:
-    """The mean of all rows (d,), of each class (k, d), and the class sizes (k,)."""
+class CentredRows:
+    """Centred rows Z (n, q) with their class codes; of fewer rows than columns, coordinates in the span of the rows.
 
+    `mean` (d,) was subtracted, `basis` (d, q) spans the rows (None: they are as they came), `centres` (k, q) are the
+    class means and `sizes` (k,) the class sizes.
+    """
+
+    Z: np.ndarray
+    y: np.ndarray
     mean: np.ndarray
+    basis: np.ndarray | None
     centres: np.ndarray
     sizes: np.ndarray
 
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray) -> Self:
+        mean, basis, sizes = X.mean(axis=0, dtype=np.float64), None, np.bincount(y)
+        Z = X - mean.astype(X.dtype)
+        if Z.shape[0] < Z.shape[1]:
+            _, s, Vt = np.linalg.svd(Z.astype(np.float64), full_matrices=False)
+            basis = Vt[s > s[0] * np.finfo(np.float32).eps].T if s[0] > 0 else Vt[:1].T
+            Z = Z @ basis
+        return cls(Z, y, mean, basis, class_sums(Z, y, None, len(sizes)) / sizes[:, None], sizes)
 
-@dataclass(frozen=True)
-class Spectrum:
-    """A covariance as eigenvalues (q,), ascending, and eigenvectors (d, q); q < d if rows are fewer than columns."""
+    @property
+    def priors(self) -> np.ndarray:
+        """Share of each class."""
+        return self.sizes / len(self.y)
 
-    values: np.ndarray
-    vectors: np.ndarray
+    def covariance(self) -> Eigen:
+        return _covariance(self.Z)
 
-    def whitener(self, shrinkage: float) -> np.ndarray:
-        """((1 − a)S + a·mean(S)·I)^(−½) as rows in the eigenbasis, shape (q, d)."""
-        values, _ = shrunk(self.values, len(self.values), shrinkage)
-        floor = np.finfo(np.float64).eps * len(values) * values.max(initial=np.finfo(np.float64).tiny)
-        return self.vectors.T / np.sqrt(np.maximum(values, floor))[:, None]
+    def covariance_within(self) -> Eigen:
+        """The covariance of rows about the mean of their class, divided by n."""
+        return _covariance(self.Z - self.centres.astype(self.Z.dtype)[self.y])
 
-
-def scatter(X: np.ndarray, y: np.ndarray) -> Scatter:
-    """Means in float64, whatever the precision of X."""
-    sizes = np.bincount(y)
-    sums = class_sums(X, y, None, len(sizes))
-    return Scatter(sums.sum(axis=0) / len(y), sums / sizes[:, None], sizes)
+    def unfolded(self, L: np.ndarray) -> np.ndarray:
+        """A map (r, q) of these rows as a map (r, d) of centred rows."""
+        return L if self.basis is None else L @ self.basis.T
 
 
-def within(X: np.ndarray, y: np.ndarray, classes: Scatter) -> Spectrum:
-    """Spectrum of the covariance of rows about the mean of their class, divided by n."""
-    return spectrum(X - classes.centres.astype(X.dtype)[y], extra=classes.centres - classes.mean)
+def _covariance(R: np.ndarray) -> Eigen:
+    values, V = decomposed(gram(R))
+    return values / len(R), V
 
 
-def spectrum(R: np.ndarray, extra: np.ndarray | None = None) -> Spectrum:
-    """Spectrum of RᵀR/n for residual rows R.
+def whitener(covariance: Eigen, shrinkage: float) -> np.ndarray:
+    """((1 − a)S + a·mean(S)·I)^(−½) as rows in the eigenbasis of S, (q, q)."""
+    values, _ = shrunk(covariance[0], len(covariance[0]), shrinkage)
+    floor = np.finfo(np.float64).eps * len(values) * values.max(initial=np.finfo(np.float64).tiny)
+    return np.asarray(covariance[1].T / np.sqrt(np.maximum(values, floor))[:, None])
 
-    With fewer rows than columns only the span of R and of the `extra` rows is kept: no d×d matrix is formed.
-    """
-    n, d = R.shape
-    basis = None
-    if n < d:
-        rows = R if extra is None else np.vstack([R, extra])
-        _, s, Vt = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
-        basis = Vt[s > s[0] * np.finfo(np.float32).eps].T if s[0] > 0 else Vt[:1].T
-        R = R @ basis
-    values, vectors = eigh((R.T @ R).astype(np.float64) / n, driver="evd")  # twice as fast as the default
-    vectors = vectors if basis is None else basis @ vectors
-    return Spectrum(np.maximum(values, 0), vectors)
+
+def discriminants(rows: CentredRows, within: Eigen, shrinkage: float, r: int | None = None) -> np.ndarray:
+    """Directions (r, q): whiten by the shrunk within-class covariance, then the leading ones between classes."""
+    T = whitener(within, shrinkage)
+    _, _, Qt = np.linalg.svd(np.sqrt(rows.sizes)[:, None] * (rows.centres @ T.T), full_matrices=False)
+    most = min(len(rows.sizes) - 1, len(Qt))
+    return Qt[: most if r is None else min(r, most)] @ T
 
 
 def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
@@ -105,9 +117,6 @@ def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Linear maps with one setting that matters, a shrinkage or a ridge
-
-Solver = Callable[[float], tuple[np.ndarray, np.ndarray]]
-"""From the setting to components (r, d) and their offset (r,)."""
 
 
 class SearchedLinear(LinearBaseline):
@@ -134,11 +143,26 @@ class SearchedLinear(LinearBaseline):
         (name,) = self._grids
         return lambda params: linear_sides(*solve(params[name]), metric)
 
+    def _solver(self, X: np.ndarray, y: np.ndarray) -> Callable[[float], tuple[np.ndarray, np.ndarray]]:
+        """From the setting to components (r, d) and their offset (r,); what settings share is computed here, once."""
+        rows = CentredRows.of(X, y)
+        solve, constant = self._map(rows), self._constant(rows)
+
+        def components(setting: float) -> tuple[np.ndarray, np.ndarray]:
+            L = rows.unfolded(solve(setting))
+            return L, L @ rows.mean - constant
+
+        return components
+
     def _metric(self, n_classes: int) -> str:
         return "cosine"
 
-    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
-        """Solve for any setting; what all settings share is computed here, once."""
+    def _constant(self, rows: CentredRows) -> np.ndarray | float:
+        """What is added to mapped rows."""
+        return 0.0
+
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        """From the setting to a map (r, q) of these rows."""
         raise NotImplementedError
 
 
@@ -159,16 +183,10 @@ class _Whitener(SearchedLinear):
     def _metric(self, n_classes: int) -> str:
         return self.metric
 
-    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
-        mean, covariance = self._covariance(X, y)
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        return partial(whitener, self._covariance(rows))
 
-        def solve(shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-            T = covariance.whitener(shrinkage)
-            return T, T @ mean
-
-        return solve
-
-    def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:
+    def _covariance(self, rows: CentredRows) -> Eigen:
         raise NotImplementedError
 
 
@@ -192,9 +210,8 @@ class Whitening(_Whitener):
         What is held out for the search; "classes" for galleries of classes that are not in training.
     """
 
-    def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:
-        mean = X.mean(axis=0, dtype=np.float64)
-        return mean, spectrum(X - mean.astype(X.dtype))
+    def _covariance(self, rows: CentredRows) -> Eigen:
+        return rows.covariance()
 
 
 class RCA(_Whitener):
@@ -205,9 +222,8 @@ class RCA(_Whitener):
     `Whitening`.
     """
 
-    def _covariance(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Spectrum]:
-        classes = scatter(X, y)
-        return classes.mean, within(X, y, classes)
+    def _covariance(self, rows: CentredRows) -> Eigen:
+        return rows.covariance_within()
 
 
 @estimator
@@ -238,24 +254,9 @@ class LDA(SearchedLinear):
     def _metric(self, n_classes: int) -> str:
         return "cosine" if n_classes > 2 else "distance"
 
-    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
-        classes = scatter(X, y)
-        covariance = within(X, y, classes)
-
-        def solve(shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-            directions = discriminants(classes, covariance, shrinkage, self.n_components)
-            return directions, directions @ classes.mean
-
-        return solve
-
-
-def discriminants(classes: Scatter, covariance: Spectrum, shrinkage: float, r: int | None = None) -> np.ndarray:
-    """Directions (r, d): whiten by the shrunk within-class covariance, then the leading ones between classes."""
-    T = covariance.whitener(shrinkage)
-    between = np.sqrt(classes.sizes)[:, None] * ((classes.centres - classes.mean) @ T.T)
-    _, _, Qt = np.linalg.svd(between, full_matrices=False)
-    most = min(len(classes.sizes) - 1, len(Qt))
-    return Qt[: most if r is None else min(r, most)] @ T
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        within = rows.covariance_within()
+        return lambda shrinkage: discriminants(rows, within, shrinkage, self.n_components)
 
 
 @estimator
@@ -278,31 +279,93 @@ class RidgeOneHot(SearchedLinear):
     random_state: Any = None
     holdout: str = "rows"
 
-    def _solver(self, X: np.ndarray, y: np.ndarray) -> Solver:
-        return _RidgeProblem.of(X, y).solve
+    def _constant(self, rows: CentredRows) -> np.ndarray:
+        return rows.priors
 
-
-@dataclass(frozen=True)
-class _RidgeProblem:
-    """Sums over the data that solve the regression for any ridge."""
-
-    mean: np.ndarray
-    priors: np.ndarray
-    covariance: Spectrum
-    moments: np.ndarray  # (k, q): XᵀY / n of the centred rows, in the eigenbasis
-
-    @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray) -> _RidgeProblem:
-        classes = scatter(X, y)
-        covariance = spectrum(X - classes.mean.astype(X.dtype))
-        priors = classes.sizes / len(y)
-        moments = priors[:, None] * ((classes.centres - classes.mean) @ covariance.vectors)
-        return cls(classes.mean, priors, covariance, moments)
-
-    def solve(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (k, d) of the ridge regression and its negative intercepts (k,)."""
-        values = self.covariance.values
+    def _map(self, rows: CentredRows) -> Callable[[float], np.ndarray]:
+        values, V = rows.covariance()
+        moments = rows.priors[:, None] * (rows.centres @ V)  # XᵀY / n in the eigenbasis
         least = np.finfo(np.float64).eps * len(values)
-        damped = values + max(alpha, least) * values.mean() + np.finfo(np.float64).tiny
-        coefficients = (self.moments / damped) @ self.covariance.vectors.T
-        return coefficients, coefficients @ self.mean - self.priors
+
+        def coefficients(alpha: float) -> np.ndarray:
+            return (moments / (values + max(alpha, least) * values.mean() + np.finfo(np.float64).tiny)) @ V.T
+
+        return coefficients
+
+
+_BASES: dict[str, type[SearchedLinear]] = {"lda": LDA, "ridge": RidgeOneHot}
+
+
+@estimator
+class WithInput(Baseline):
+    """Cosine of [√(1 − a) z, √a x]: z is the embedding of a row and x the centred row itself, both of unit length.
+
+    Directions that a linear map drops, because they separate no classes of training, may separate other classes.
+
+    Parameters
+    ----------
+    base : {"ridge", "lda"}, default="ridge"
+        The baseline that makes z: `RidgeOneHot` or `LDA`.
+    weight : float or "auto", default="auto"
+        a above, from 0 to 1. "auto" searches `weights` together with the baseline's own setting.
+    weights : sequence of float
+        Weights to try.
+    holdout : {"classes", "rows"}, default="classes"
+        What is held out of the training data for the search.
+    random_state : int, RandomState or None, default=None
+        Seed of the holdout.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"weight": "weights"}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"base": [StrOptions(set(_BASES))]}
+
+    base: str = "ridge"
+    weight: float | str = "auto"
+    weights: tuple[float, ...] = (0.5, 0.1, 0.25, 0.75, 0.9)
+    holdout: str = "classes"
+    random_state: Any = None
+
+    @finite_fit
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose both settings together, and learn from all rows."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        best = self._best(self._candidates, rows, codes, self.holdout)
+        self.weight_ = float(best.pop("weight"))
+        model = _BASES[self.base](**best).fit(X, codes)
+        self.components_, self.offset_ = model.components_, model.offset_
+        self.mean_ = rows.mean(axis=0)
+        return self
+
+    def _settings(self) -> list[Params]:
+        base = _BASES[self.base]()._settings()
+        return [{**setting, "weight": weight} for setting in base for weight in self._values("weight")]
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        base = _BASES[self.base]()
+        solve, mean = base._solver(X, y), X.mean(axis=0)
+        (name,) = base._grids
+
+        def candidate(params: Params) -> Sides:
+            sides = linear_sides(*solve(params[name]), "cosine")
+            return lambda rows: 2 * (_appended(sides(rows)[1], rows - mean, params["weight"]),)
+
+        return candidate
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        rows = dense(self._rows(X))
+        Z = linear_sides(self.components_, self.offset_, "cosine")(rows)[1]
+        return _appended(Z, rows - self.mean_.astype(rows.dtype, copy=False), self.weight_)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        x = self._onnx_rows(graph, rows)
+        z = graph.unit(graph.plus(graph.mapped(x, self.components_.T), -self.offset_))
+        x = graph.unit(graph.plus(x, -self.mean_))
+        return 2 * (
+            graph.concatenated([graph.times(z, np.sqrt(1 - self.weight_)), graph.times(x, np.sqrt(self.weight_))]),
+        )
+
+
+def _appended(Z: np.ndarray, rows: np.ndarray, weight: float) -> np.ndarray:
+    kind = Z.dtype.type
+    return np.hstack([Z * kind(np.sqrt(1 - weight)), normalize(rows) * kind(np.sqrt(weight))])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.errors import MissingExtraError
+from likewise.errors import optional
 from likewise.learn.base import finite_fit, project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
@@ -110,8 +110,8 @@ class NeuralHead(Baseline):
 
     def _trained(self, X: np.ndarray, y: np.ndarray, scale: float, stops: Sequence[int]) -> dict[int, _Layers]:
         """The layers after each number of steps in `stops`."""
-        torch = _torch()
-        mean, rng = X.mean(axis=0), generator(self.random_state)
+        torch = optional("torch", "fitting a NeuralHead", "torch")
+        F, mean, rng = torch.nn.functional, X.mean(axis=0), generator(self.random_state)
         unit = float(np.sqrt(np.mean((X - mean) ** 2))) or 1.0
         rows, codes = torch.from_numpy(((X - mean) / unit).astype(np.float32)), torch.from_numpy(y)
         drawn, layers = batches(np.arange(len(y)), self.batch, rng), {}
@@ -119,28 +119,18 @@ class NeuralHead(Baseline):
             torch.manual_seed(int(rng.integers(2**31)))
             hidden = torch.nn.Linear(X.shape[1], self.n_hidden)
             scores = torch.nn.Linear(self.n_hidden, int(y.max()) + 1, bias=False)
-            learn = self._learner(torch, hidden, scores, scale)
+            weights = [*hidden.parameters(), *scores.parameters()]
+            optimiser = torch.optim.AdamW(weights, lr=self.step, weight_decay=self.decay)
             for number in range(1, max(stops) + 1):
                 batch = next(drawn)
-                learn(rows[batch], codes[batch])
+                optimiser.zero_grad()
+                z = F.normalize(F.dropout(torch.relu(hidden(rows[batch])), self.dropout))
+                F.cross_entropy(scale * z @ F.normalize(scores.weight).T, codes[batch]).backward()
+                optimiser.step()
                 if number in stops:
                     W, b, V = (part.detach().double().numpy() for part in (hidden.weight, hidden.bias, scores.weight))
                     layers[number] = _Layers(W / unit, b - W @ mean / unit, scale * normalize(V))
         return layers
-
-    def _learner(self, torch: Any, hidden: Any, scores: Any, scale: float) -> Callable[[Any, Any], None]:
-        """A function that takes one step."""
-        F = torch.nn.functional
-        weights = [*hidden.parameters(), *scores.parameters()]
-        optimiser = torch.optim.AdamW(weights, lr=self.step, weight_decay=self.decay)
-
-        def learn(rows: Any, codes: Any) -> None:
-            optimiser.zero_grad()
-            z = F.normalize(F.dropout(torch.relu(hidden(rows)), self.dropout))
-            F.cross_entropy(scale * z @ F.normalize(scores.weight).T, codes).backward()
-            optimiser.step()
-
-        return learn
 
     def _temperature(self) -> float:
         return getattr(self, "temperature_", 0.0)
@@ -154,11 +144,3 @@ class NeuralHead(Baseline):
         if not self._temperature():
             return z, z
         return 2 * (graph.posterior(graph.mapped(z, self.scores_.T), self._temperature()),)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("fitting a NeuralHead", "torch") from error
-    return torch

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from likewise.learn.base import finite_fit, project
 from likewise.learn.choose.search import Params, Sides
@@ -48,8 +49,7 @@ class OASIS(Baseline):
     pilot : float, default=0.1
         Share of `n_steps` that each of them is tried for.
     engine : {"blocked", "steps"}, default="blocked"
-        Exact blocks through matrix products, or one compiled step after the other, as published (slow without
-        numba). Both see the same triplets.
+        Exact blocks through matrix products, or one step after the other, as published. Both see the same triplets.
     random_state : int, RandomState or None, default=None
         Seed of the triplets and of the holdout.
 
@@ -153,23 +153,14 @@ def steps_of_block(scores: np.ndarray, H: np.ndarray, C: float) -> np.ndarray:
 
 
 def learn_steps(X: np.ndarray, blocks: Iterator[TripletBlock], C: float) -> np.ndarray:
-    """W after all triplets, one rank-one update after the other, in place."""
+    """W after all triplets, one rank-one update after the other, in place, as published."""
     W = np.eye(X.shape[1], dtype=X.dtype)
+    add = get_blas_funcs("ger", (W,))
     for p, positive, negative in blocks:
-        take_steps(W, X[p], X[positive] - X[negative], X.dtype.type(C))
+        P, Z = X[p], X[positive] - X[negative]
+        sizes = np.einsum("ij,ij->i", P, P) * np.einsum("ij,ij->i", Z, Z)
+        for p_i, z_i, size in zip(P, Z, sizes, strict=True):
+            score = p_i @ (W @ z_i)
+            if score < 1 and size > 0:
+                add(min(C, (1 - score) / size), z_i, p_i, a=W.T, overwrite_a=True)
     return W
-
-
-@compiled
-def take_steps(W: np.ndarray, P: np.ndarray, Z: np.ndarray, C: float) -> None:
-    """The published algorithm on W for one triplet (p, z) after the other, in place."""
-    for i in range(len(P)):
-        p, z = P[i], Z[i]
-        score = np.dot(p, np.dot(W, z))
-        size = np.sum(p * p) * np.sum(z * z)
-        if score < 1 and size > 0:
-            tau = min(C, (1 - score) / size)
-            for a in range(len(p)):
-                step = tau * p[a]
-                for b in range(len(z)):
-                    W[a, b] += step * z[b]

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from likewise.learn.base import finite_fit, project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.kernels import Features
-from likewise.rivals.closed_forms import discriminants, scatter, within
+from likewise.rivals.closed_forms import CentredRows, discriminants
 from likewise.rivals.common import Baseline, drawn_kernel, estimator
 from likewise.utils.onnx_graph import Graph
 
@@ -111,15 +111,15 @@ class LDAPosterior(_Posterior):
     random_state: Any = None
 
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[[float], _ClassScores]:
-        classes = scatter(X, y)
-        covariance = within(X, y, classes)
+        rows = CentredRows.of(X, y)
+        within = rows.covariance_within()
 
         def scores(shrinkage: float) -> _ClassScores:
-            directions = discriminants(classes, covariance, shrinkage)
-            means = (classes.centres - classes.mean) @ directions.T
-            weights = means @ directions
-            bias = np.log(classes.sizes / classes.sizes.sum()) - np.einsum("ij,ij->i", means, means) / 2
-            return _ClassScores(weights, bias - weights @ classes.mean).astype(X.dtype)
+            directions = discriminants(rows, within, shrinkage)
+            means = rows.centres @ directions.T
+            weights = means @ rows.unfolded(directions)
+            bias = np.log(rows.priors) - np.einsum("ij,ij->i", means, means) / 2
+            return _ClassScores(weights, bias - weights @ rows.mean).astype(X.dtype)
 
         return scores
 

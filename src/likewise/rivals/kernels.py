@@ -1,4 +1,4 @@
-"""Ridge regression on the exact RBF kernel of all training rows: its images, or their posterior, as the embedding."""
+"""Similarities on an RBF kernel: linear baselines on its landmarks, and ridge regression on all training rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
@@ -18,12 +19,122 @@ from likewise.learn.maths.kernel_ridge import ExactKernel
 from likewise.learn.maths.kernels import Features, Scaling, UnitRows, scaling_of
 from likewise.learn.maths.labels import generator, sample_by_class
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
-from likewise.rivals.common import Baseline, estimator, remembering
+from likewise.rivals.closed_forms import LDA, RidgeOneHot
+from likewise.rivals.common import Baseline, drawn_kernel, estimator, remembering
+from likewise.rivals.posteriors import LogisticPosterior
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
 KERNEL_LIMIT = 2 * 2**30
 """Bytes of the n × n kernel matrix, at most; a fit holds two of them."""
+
+_BASES: dict[str, type[Baseline]] = {"lda": LDA, "ridge": RidgeOneHot, "logistic": LogisticPosterior}
+# The spectrum of kernel features falls off fast: their best penalties are weaker than those of the rows themselves.
+_KERNEL_GRIDS: dict[str, tuple[float, ...]] = {
+    "lda": (0.01, 0.0001, 0.001, 0.03, 0.1, 0.3),
+    "ridge": (0.01, 1e-5, 1e-4, 0.001, 0.03, 0.1, 0.3, 1.0),
+    "logistic": (1.0, 0.01, 0.1, 10.0),
+}
+
+
+@estimator
+class Kernelised(Baseline):
+    """Unit rows, exp(−γ‖x − l‖²) for landmarks l, made orthonormal (Nyström), then a linear baseline.
+
+    Parameters
+    ----------
+    base : {"lda", "ridge", "logistic"}, default="lda"
+        The baseline on the kernel features: `LDA`, `RidgeOneHot` or `LogisticPosterior`, with its own settings tuned.
+    width : float or "auto", default="auto"
+        γ in units of 1 / mean squared distance. "auto" takes the one of `widths` whose baseline, at its best setting,
+        ranks held-out training rows best; landmarks are then drawn from the other training rows alone.
+    n_landmarks : int, default=1500
+        Training rows, drawn at random, that span the features; all rows if there are fewer.
+    widths : sequence of float
+        Widths to try.
+    grid : sequence or None, default=None
+        The settings that the baseline tries; None is a grid made for kernel features.
+    random_state : int, RandomState or None, default=None
+        Seed of the landmarks and of the holdout.
+
+    Attributes
+    ----------
+    base_ : the fitted baseline.
+    landmarks_, gamma_, whitener_ : the kernel features.
+    """
+
+    _grids: ClassVar[dict[str, str]] = {"width": "widths"}
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"base": [StrOptions(set(_BASES))], "grid": ["array-like", None]}
+
+    base: str = "lda"
+    width: float | str = "auto"
+    n_landmarks: int = 1500
+    widths: tuple[float, ...] = (1.0, 0.5, 2.0, 4.0)
+    grid: tuple[float, ...] | None = None
+    random_state: Any = None
+
+    @finite_fit
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the width and the baseline's settings together, and learn from all rows."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        chosen = self._best(self._candidates, rows, codes)
+        self.width_ = float(chosen.pop("width"))
+        features, whitener = self._kernel(rows, self.width_)
+        self.whitener_ = np.ascontiguousarray(whitener)  # as it is read from a file: products agree to the last bit
+        self.landmarks_, self.gamma_ = features.landmarks, features.gamma
+        self.base_ = self._base(**chosen).fit(features(rows) @ self.whitener_, codes)
+        return self
+
+    def _kernel(self, rows: np.ndarray, width: float) -> tuple[Features, np.ndarray]:
+        """Kernel features and a whitener K^(−½) of the landmarks' kernel matrix K, in its eigenbasis."""
+        features = drawn_kernel(rows, width, self.n_landmarks, self.random_state)
+        values, vectors = scipy.linalg.eigh(features.metric(), driver="evd", overwrite_a=True, check_finite=False)
+        large = values > 1e-5  # the metric has 1e-6 on its diagonal against rounding
+        return features, (vectors[:, large] / np.sqrt(values[large])).astype(rows.dtype)
+
+    def _settings(self) -> list[Params]:
+        settings = self._base()._settings()
+        return [{"width": width, **setting} for width in self._values("width") for setting in settings]
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        """Landmarks and whitening come from the rows to learn from alone; widths vary slowest and share them."""
+
+        @lru_cache(maxsize=1)
+        def prepared(width: float) -> tuple[Callable[[Any], np.ndarray], Callable[[Params], Sides]]:
+            features, whitener = self._kernel(X, width)
+            mapped = remembering(lambda rows: features(rows) @ whitener)
+            return mapped, self._base()._candidates(mapped(X), y)
+
+        def candidate(params: Params) -> Sides:
+            features, fit = prepared(params["width"])
+            sides = fit({name: value for name, value in params.items() if name != "width"})
+            return lambda rows: sides(features(rows))
+
+        return candidate
+
+    def _base(self, **settings: Any) -> Any:
+        grid = _KERNEL_GRIDS[self.base] if self.grid is None else self.grid
+        return _BASES[self.base](**settings, normalize=False, grid=grid, random_state=self.random_state)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the query side of a row equals its gallery side."""
+        return self.base_.symmetric
+
+    def _features(self, X: Any) -> np.ndarray:
+        X = self._rows(X)
+        return Features(self.landmarks_, self.gamma_)(X) @ self.whitener_.astype(X.dtype, copy=False)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return self.base_._gallery_side(self._features(X))
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return self.base_._query_side(self._features(X))
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        features = graph.kernel(self._onnx_rows(graph, rows), self.landmarks_, self.gamma_)
+        return self.base_._write_onnx(graph, graph.mapped(features, self.whitener_))
 
 
 @estimator
@@ -81,7 +192,12 @@ class KernelRidge(Baseline):
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the settings, and learn from all rows X and labels y."""
         X, codes = self._training_data(X, y)
-        _check_size(len(X))
+        n, size = len(X), 8 * len(X) ** 2
+        if size > KERNEL_LIMIT:
+            raise LikewiseError(
+                f"X has {n:,} rows, and KernelRidge needs their {n:,} × {n:,} kernel matrix of {size / 2**30:.1f} GiB: "
+                f"expected at most {KERNEL_LIMIT / 2**30:.1f} GiB; Kernelised makes do with some rows as landmarks"
+            )
         sample = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
         self._keep(self._best(self._candidates, X[sample], codes[sample]))
         kernel = _kernel(X, codes, self.scaling_, self.width_)
@@ -111,7 +227,7 @@ class KernelRidge(Baseline):
             setting = [params[name] for name in ("scaling", "width", "alpha")]
             K, (projection, head) = prepared(*setting[:2])[1], learned(*setting)
             head = replace(head, temperature=params.get("temperature", 0.0))
-            return lambda rows: 2 * (head(K(rows) @ projection, _no_rows),)
+            return lambda rows: 2 * (head(K(rows) @ projection, lambda: rows),)
 
         return candidate
 
@@ -132,7 +248,7 @@ class KernelRidge(Baseline):
         features, scaling = Features(self.landmarks_, self.gamma_), self._scaling()
         parts = (X[part] for part in gen_batches(X.shape[0], 2048))
         Z = np.vstack([project(features(scaling(rows)), self.components_) for rows in parts])
-        return self._head()(Z - self.offset_.astype(Z.dtype), _no_rows)
+        return self._head()(Z - self.offset_.astype(Z.dtype), lambda: X)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         features = graph.kernel(self._scaling().write_onnx(graph, rows), self.landmarks_, self.gamma_)
@@ -144,15 +260,3 @@ def _kernel(X: np.ndarray, y: np.ndarray, scaling: str, width: float) -> ExactKe
     """The regression of class codes 0 … k − 1 on the kernel of scaled rows, in double precision."""
     engine = MemoryEngine(X, y, int(y.max()) + 1)
     return ExactKernel(UnitRows(engine, scaling_of(engine, scaling)), width, np.float64)
-
-
-def _no_rows() -> Any:
-    raise NotImplementedError("the input row is no part of these images")
-
-
-def _check_size(n: int) -> None:
-    if 8 * n**2 > KERNEL_LIMIT:
-        raise LikewiseError(
-            f"X has {n:,} rows, and KernelRidge needs their {n:,} × {n:,} kernel matrix of {8 * n**2 / 2**30:.1f} GiB: "
-            f"expected at most {KERNEL_LIMIT / 2**30:.1f} GiB; Kernelised makes do with some of the rows as landmarks"
-        )

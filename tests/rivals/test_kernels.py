@@ -1,14 +1,65 @@
-"""Ridge regression on the exact kernel: its formulae written out, and its limit."""
+"""The kernel rivals: linear baselines on landmarks, and ridge regression on the exact kernel."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
+from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.setting import OutputHead, Setting
-from likewise.rivals import KernelRidge, kernel_ridge
+from likewise.rivals import LDA, Kernelised, KernelRidge, RidgeOneHot, kernels
+from likewise.rivals.common import drawn_kernel
 from tests.planted import planted
 from tests.search.test_exports import assert_the_graph_agrees
+
+Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def some(digits: Digits) -> Digits:
+    X, y, Q, y_q = digits
+    return X[:300], y[:300], Q[:200], y_q[:200]
+
+
+@pytest.mark.parametrize("base", ["lda", "ridge"])
+def test_a_kernel_in_front_beats_the_linear_method_on_digits(base: str, some: Digits) -> None:
+    X, y, Q, y_q = some
+    linear = {"lda": LDA, "ridge": RidgeOneHot}[base](random_state=0).fit(X, y)
+    assert Kernelised(base, random_state=0).fit(X, y).score(Q, y_q) > linear.score(Q, y_q) + 0.02
+
+
+def test_all_rows_as_landmarks_make_the_features_inner_products_the_kernel(some: Digits) -> None:
+    X, y, *_ = some
+    model = Kernelised(width=0.7, n_landmarks=10_000).fit(X, y)
+    rows = normalize(X)
+    F = model._features(X)
+    squares = ((rows[:, None] - rows[None, :]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(F @ F.T, np.exp(-0.7 * squares / mean_square_distance(rows, None)), atol=1e-4)
+    assert model.width_ == 0.7
+    assert len(model.landmarks_) == len(X)
+
+
+def test_the_width_taken_is_that_of_the_best_held_out_score(some: Digits) -> None:
+    X, y, *_ = some
+    model = Kernelised("ridge", widths=(30.0, 1.0), random_state=0).fit(X, y)
+    best = int(np.argmax(model.cv_results_["mean_test_score"]))
+    assert model.cv_results_["params"][best] == {"width": model.width_, "alpha": model.base_.alpha_}
+    assert model.width_ == 1.0
+
+
+def test_landmarks_of_the_search_are_rows_to_learn_from_alone(some: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, *_ = some
+    drawn_from: list[int] = []
+
+    def drawn(rows: np.ndarray, *setting: float) -> Features:
+        drawn_from.append(len(rows))
+        return drawn_kernel(rows, *setting)
+
+    monkeypatch.setattr("likewise.rivals.kernels.drawn_kernel", drawn)
+    Kernelised("ridge", widths=(1.0, 2.0), random_state=0).fit(X, y)
+    assert drawn_from == [210, 210, 300]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +103,7 @@ def test_roots_and_standardised_columns_are_what_they_say(rows):
 
 def test_the_class_means_of_the_posterior_are_those_of_images_made_without_each_row(rows):
     X, y = rows
-    kernel = kernel_ridge._kernel(X, y, "unit", 1.0)
+    kernel = kernels._kernel(X, y, "unit", 1.0)
     means = kernel.learn(Setting(ridge=0.1)).class_means(OutputHead())
     K, codes = kernel.encode(kernel.features.landmarks), np.sort(y)  # rows in the order of their labels
     K -= K.mean(axis=1, keepdims=True)
@@ -76,7 +127,7 @@ def test_the_setting_is_the_best_of_all_tried_together(rows):
 
 
 def test_too_many_rows_are_refused_in_a_sentence(rows, monkeypatch):
-    monkeypatch.setattr(kernel_ridge, "KERNEL_LIMIT", 50_000)
+    monkeypatch.setattr(kernels, "KERNEL_LIMIT", 50_000)
     message = r"X has 80 rows, and KernelRidge needs their 80 × 80 kernel matrix of 0.0 GiB: expected at most 0.0 GiB"
     with pytest.raises(LikewiseError, match=message):
         KernelRidge().fit(*rows)
