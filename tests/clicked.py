@@ -18,6 +18,7 @@ class ClickLog(NamedTuple):
     Q: np.ndarray
     T: np.ndarray
     G: np.ndarray
+    y_q: np.ndarray
     y_t: np.ndarray
     y_g: np.ndarray
     clicks: Relevance
@@ -41,4 +42,4 @@ def clicked(random: float = 0.0, seed: int = 0, shown: int = 20) -> ClickLog:
     items = top[queries, places]
     moved = rng.random(len(items)) < random
     items[moved] = rng.integers(0, len(g), moved.sum())
-    return ClickLog(X[q], X[t], X[g], y[t], y[g], Relevance.from_clicks(queries, items, shape=(len(q), len(g))))
+    return ClickLog(X[q], X[t], X[g], y[q], y[t], y[g], Relevance.from_clicks(queries, items, shape=(len(q), len(g))))

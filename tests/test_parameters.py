@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import make_constraint
 
-from likewise import SLR, PairLDA, PairSLR, SimilarityLearner, SimilarityModel
+from likewise import SLR, PairLDA, PairSLR, RelevanceLearner, SimilarityLearner, SimilarityModel
 from likewise import rivals as baselines
 from likewise.learn.embedding_map import EmbeddingMap
 from likewise.teach import Taught
@@ -28,6 +28,7 @@ MODELS: list[type[SimilarityModel]] = [
     PairSLR,
     SimilarityLearner,
     PairLDA,
+    RelevanceLearner,
     EmbeddingMap,
     Taught,
     *(getattr(baselines, name) for name in baselines.__all__),

@@ -120,6 +120,7 @@ _HOMES = {
     "Cosine": "learn.cosine",
     "EmbeddingMap": "learn.embedding_map",
     "PairLDA": "learn.pair_lda",
+    "RelevanceLearner": "learn.relevance",
     "SLR": "learn.slr",
     "SimilarityLearner": "learn.similarity",
     "Taught": "teach.taught",

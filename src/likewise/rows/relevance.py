@@ -42,6 +42,7 @@ class Relevance:
         self.unstored = unstored
         self.kind = _kind(self.R.data, kind)
         self._may_grow = False
+        self.clicked = False  # whether only items that were shown could be relevant
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,7 +73,9 @@ class Relevance:
             )
         grown = self.R.copy()
         grown.resize((n_q, n_g))
-        return Relevance(grown, unstored=self.unstored, kind=self.kind)
+        relevance = Relevance(grown, unstored=self.unstored, kind=self.kind)
+        relevance.clicked = self.clicked
+        return relevance
 
     @classmethod
     def from_triples(
@@ -174,7 +177,7 @@ class Relevance:
         pairs = sp.coo_array((clicked[known].astype(float), (rows[known], columns[known])), shape=size).tocsr()
         pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed
         relevance = cls(pairs, kind="binary")
-        relevance._may_grow = shape is None
+        relevance._may_grow, relevance.clicked = shape is None, True
         return relevance
 
 

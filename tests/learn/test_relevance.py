@@ -1,0 +1,149 @@
+"""RelevanceLearner: good judgements gain on new queries, noisy ones leave the raw cosine, and no coin is tossed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import normalize
+from tests.clicked import ClickLog, clicked
+
+from likewise import RelevanceLearner, load
+from likewise.errors import LikewiseError
+from likewise.rows import Relevance
+
+
+@pytest.fixture(scope="module")
+def log() -> ClickLog:
+    return clicked()
+
+
+@pytest.fixture(scope="module")
+def both(log: ClickLog) -> RelevanceLearner:
+    return RelevanceLearner().fit(log.Q, log.clicks, gallery=log.G)
+
+
+@pytest.fixture(scope="module")
+def query(log: ClickLog) -> RelevanceLearner:
+    """From grades: every item of the same class is relevant."""
+    relevant = sp.csr_array(2.0 * (log.y_q[:, None] == log.y_g))
+    return RelevanceLearner("query").fit(log.Q, relevant, gallery=log.G)
+
+
+def test_a_good_log_gains_on_new_queries(both: RelevanceLearner, log: ClickLog) -> None:
+    assert both.learned_
+    assert log.mAP(both) > log.raw_mAP + 0.05
+    before, after = both.held_out_["all"]
+    assert after > before + 0.03
+
+
+def test_the_query_side_alone_gains_and_items_stay_as_they_are(query: RelevanceLearner, log: ClickLog) -> None:
+    assert query.learned_
+    np.testing.assert_array_equal(query.transform(log.G), normalize(log.G))
+    assert log.mAP(query) > log.raw_mAP + 0.03
+
+
+@pytest.mark.parametrize("random", [0.5, 1.0])
+def test_a_noisy_log_is_refused_and_the_raw_cosine_stays(random: float) -> None:
+    noisy = clicked(random)
+    model = RelevanceLearner().fit(noisy.Q, noisy.clicks, gallery=noisy.G)
+    assert noisy.mAP(model) > noisy.raw_mAP - 0.005
+
+
+def test_equal_data_in_another_order_give_an_equal_model(log: ClickLog, both: RelevanceLearner) -> None:
+    rng = np.random.default_rng(1)
+    queries, items = rng.permutation(len(log.Q)), rng.permutation(len(log.G))
+    clicks = Relevance.from_clicks(*log.clicks.R[queries][:, items].nonzero(), shape=log.clicks.shape)
+    again = RelevanceLearner().fit(log.Q[queries], clicks, gallery=log.G[items])
+    assert again.setting_ == both.setting_
+    np.testing.assert_allclose(again.similarity(log.T, log.G), both.similarity(log.T, log.G), atol=1e-6)
+
+
+def test_a_query_that_is_there_twice_counts_once(log: ClickLog, both: RelevanceLearner) -> None:
+    twice = Relevance(sp.vstack([log.clicks.R, log.clicks.R]).tocsr(), kind="binary")
+    twice.clicked = True
+    model = RelevanceLearner().fit(np.vstack([log.Q, log.Q]), twice, gallery=log.G)
+    assert model.n_samples_ == both.n_samples_
+    np.testing.assert_allclose(model.similarity(log.T, log.G), both.similarity(log.T, log.G), atol=1e-6)
+
+
+def test_too_few_queries_leave_the_raw_cosine(log: ClickLog) -> None:
+    model = RelevanceLearner().fit(log.Q[:6], Relevance(log.clicks.R[:6]), gallery=log.G)
+    assert (model.learned_, model.held_out_) == (False, None)
+    np.testing.assert_array_equal(model.transform_query(log.T), normalize(log.T))
+
+
+def test_it_says_how_many_queries_would_be_needed() -> None:
+    few = clicked(0.3)
+    model = RelevanceLearner().fit(few.Q[:40], Relevance(few.clicks.R[:40]), gallery=few.G)
+    assert not model.learned_
+    assert model.held_out_["needed"] is None or model.held_out_["needed"] > model.held_out_["queries"]
+
+
+@pytest.mark.parametrize("which", ["both", "query"])
+def test_it_comes_back_from_its_file(which: str, log: ClickLog, tmp_path, request) -> None:
+    model = request.getfixturevalue(which)
+    again = load(model.save(tmp_path / "m.likewise"))
+    np.testing.assert_array_equal(again.transform_query(log.T), model.transform_query(log.T))
+    np.testing.assert_array_equal(again.transform(log.T), model.transform(log.T))
+    assert (again.held_out_, again.learned_, again.identity) == (model.held_out_, True, model.identity)
+    assert model.card()["held_out"]["measure"] == "nDCG@10"
+
+
+@pytest.mark.parametrize("which", ["both", "query"])
+def test_the_onnx_graph_agrees(which: str, log: ClickLog, request) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    model = request.getfixturevalue(which)
+    session = runtime.InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
+    rows = log.T.astype(np.float32)
+    queries, gallery = session.run(["query", "gallery"], {"rows": rows})
+    np.testing.assert_allclose(queries, model.transform_query(rows), atol=1e-4)
+    np.testing.assert_allclose(gallery, model.transform(rows), atol=1e-4)
+
+
+@pytest.mark.parametrize("which", ["both", "query"])
+def test_both_sides_keep_the_precision_of_the_rows(which: str, log: ClickLog, request) -> None:
+    model = request.getfixturevalue(which)
+    assert model.transform_query(log.T.astype(np.float32)).dtype == np.float32
+    assert model.transform(log.T).dtype == np.float64
+    assert model.symmetric == np.array_equal(model.transform_query(log.T), model.transform(log.T))
+
+
+def test_sparse_rows_rank_like_dense_ones(both: RelevanceLearner, log: ClickLog) -> None:
+    sparse = RelevanceLearner().fit(sp.csr_array(log.Q), log.clicks, gallery=sp.csr_array(log.G))
+    assert sparse.learned_
+    assert abs(log.mAP(sparse) - log.mAP(both)) < 0.01
+
+
+def test_half_precision_is_taken(log: ClickLog, both: RelevanceLearner) -> None:
+    model = RelevanceLearner().fit(log.Q.astype(np.float16), log.clicks, gallery=log.G.astype(np.float16))
+    assert abs(log.mAP(model) - log.mAP(both)) < 0.01
+
+
+def test_links_within_one_set(log: ClickLog) -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.array([rng.choice(np.flatnonzero(log.y_g == c), 2, replace=False) for c in rng.integers(0, 10, 1500)])
+    model = RelevanceLearner().fit(log.G, Relevance.from_pairs(pairs, n=len(log.G)))
+    assert model.learned_
+    assert log.mAP(model) > log.raw_mAP + 0.02
+
+
+def test_small_and_odd_judgements_are_learned_from(log: ClickLog) -> None:
+    rng = np.random.default_rng(0)
+    grades = sp.csr_array((rng.integers(0, 4, 60) * 1.0, (np.arange(60), rng.integers(0, 3, 60))), shape=(250, 3))
+    model = RelevanceLearner().fit(log.Q, Relevance(grades), gallery=log.G[[0, 0, 1]])  # two equal items of three
+    assert np.isfinite(model.similarity(log.T, log.G)).all()
+
+
+def test_what_it_cannot_learn_from_gets_a_sentence(log: ClickLog) -> None:
+    with pytest.raises(
+        LikewiseError, match="y is of type ndarray: expected a Relevance; for labels use SimilarityLearner"
+    ):
+        RelevanceLearner().fit(log.G, log.y_g)
+    with pytest.raises(LikewiseError, match="X has 64 columns and gallery 3: expected as many"):
+        RelevanceLearner().fit(log.Q, Relevance(np.ones((250, 2))), gallery=np.ones((2, 3)))
+    with pytest.raises(LikewiseError, match="relevance holds no relevant pair: there is nothing to learn from"):
+        RelevanceLearner().fit(log.Q, Relevance(np.zeros((250, 2))), gallery=log.G[:2])
+    with pytest.raises(NotFittedError):
+        RelevanceLearner().transform(log.G)
