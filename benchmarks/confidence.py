@@ -24,8 +24,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.__main__ import show
 from likewise import SimilarityLearner
-from likewise.evaluate.calibration import Calibration
-from likewise.evaluate.reliability import Reliability, balanced, reliability
+from likewise.evaluate.calibration import Calibration, Reliability, balanced, reliability
 from likewise.rows import read_table
 from likewise.search import Index
 from likewise.teach import Teacher
@@ -59,7 +58,7 @@ def calibration(sources: list[str], picture: str | None = None) -> None:
             figures = [f"{curve.error:.3f}" for curve in curves]
             grid.add_row(Path(source).stem, name, f"{len(rows):,}", f"{same.mean():.3f}", *figures)
             if rows is queries:
-                lines.append(Line(Path(source).stem, curves[1].stated, curves[1].found))
+                lines.append(Line(Path(source).stem, curves[1].stated, curves[1].observed))
     show("expected calibration error, 15 bins", grid)
     if picture is not None:
         print(chart(Path(picture), lines, "stated probability of a new pair, at even odds", "share that match"))

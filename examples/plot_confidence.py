@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from likewise import SimilarityLearner
-from likewise.evaluate.reliability import balanced, reliability
+from likewise.evaluate.calibration import balanced, reliability
 from likewise.search import Index
 
 X, y = load_digits(return_X_y=True)
@@ -43,7 +43,7 @@ for promise in promises:
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
 left.plot([0, 1], [0, 1], color="grey", linewidth=1)
-left.plot(curve.stated, curve.found, "o-")
+left.plot(curve.stated, curve.observed, "o-")
 left.set(xlabel="stated probability", ylabel="share that matched", title="pairs at even odds")
 right.plot([0, 0.3], [0, 0.3], color="grey", linewidth=1, label="the promise")
 right.plot(promises, wrong, "o-", label="wrong, in fact")

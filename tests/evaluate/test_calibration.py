@@ -15,11 +15,12 @@ from likewise.evaluate.calibration import (
     Calibration,
     Evidence,
     ScoredPairs,
+    balanced,
     expected_wrong,
     held_out_pairs,
     likelihood_ratios,
+    reliability,
 )
-from likewise.evaluate.reliability import reliability
 
 
 def gaussian_pairs(rng: np.random.Generator, n: int, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
@@ -170,3 +171,26 @@ def test_a_share_lies_between_0_and_1(share):
     found = Calibration({0: Evidence.measured([scored(np.random.default_rng(0))])})
     with pytest.raises(LikewiseError, match=r"at_most_wrong=.*: expected a number between 0 and 1"):
         found.n_results(np.ones((1, 1)), share)
+
+
+def test_the_error_of_true_probabilities_vanishes():
+    rng = np.random.default_rng(0)
+    P = rng.random(200_000)
+    assert reliability(P, rng.random(P.shape) < P).error < 0.01
+
+
+def test_the_error_is_the_mean_difference_by_bin():
+    curve = reliability([0.1, 0.1, 0.9, 0.9], [False, True, True, True])
+    assert curve.stated.tolist() == pytest.approx([0.1, 0.9])
+    assert curve.observed.tolist() == [0.5, 1.0]
+    assert curve.error == pytest.approx((0.4 + 0.1) / 2)
+
+
+def test_weights_balance_rare_matches():
+    same = np.array([True, False, False, False])
+    assert balanced(same)[same].sum() == pytest.approx(balanced(same)[~same].sum())
+
+
+def test_lengths_must_agree():
+    with pytest.raises(LikewiseError, match="P has 2 values, same 1 and sample_weight 2: expected as many"):
+        reliability([0.1, 0.2], [True])

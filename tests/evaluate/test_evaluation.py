@@ -17,13 +17,7 @@ from likewise.evaluate import (
     average_precisions,
     bootstrap_interval,
     evaluate,
-    macro_mean_average_precision,
-    map_at_r,
     mean_average_precision,
-    ndcg,
-    precision_at_k,
-    r_precision,
-    recall_at_k,
 )
 from likewise.evaluate.evaluation import graded_ndcg
 
@@ -100,12 +94,13 @@ def test_the_query_is_masked_by_position_and_not_as_the_first_hit():
     S = np.array([[0.0, 3.0, 2.0], [3.0, 0.0, 2.0], [3.0, 2.0, 9.0]])  # 0 and 1 are not their own nearest
     assert mean_average_precision(*embedded(S), ["a", "b", "a"]) == pytest.approx((1 / 2 + 1) / 2)
     worst_self = -100 * np.eye(4) + np.ones((4, 4))
-    assert precision_at_k(*embedded(worst_self), [0, 0, 0, 0]) == 1.0
+    assert evaluate(*embedded(worst_self), [0, 0, 0, 0]).means["P@1"] == 1.0
 
 
 def test_equal_rows_in_query_and_gallery_are_not_masked_across_sets():
     X, y = clustered(20)
-    assert precision_at_k(X / np.linalg.norm(X, axis=1)[:, None], X / np.linalg.norm(X, axis=1)[:, None], y, y) == 1.0
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    assert evaluate(X, X, y, y).means["P@1"] == 1.0
 
 
 def test_scores_keep_the_precision_of_the_embeddings():
@@ -125,7 +120,7 @@ def test_queries_without_a_relevant_item_are_excluded_and_counted():
     assert (across.n_queries, across.n_excluded) == (2, 4)
 
 
-def test_each_query_is_told_apart_and_one_without_a_relevant_item_is_nan():
+def test_each_query_has_a_value_and_one_without_a_relevant_item_is_nan():
     X, y = np.eye(5)[[0, 0, 1, 2, 1]] + 0.1, np.array([0, 0, 1, 2, 1])
     each = average_precisions(X, X, y)
     assert np.isnan(each[3])
@@ -139,20 +134,14 @@ def test_macro_weighs_each_label_alike():
     y_q, y_g = ["often", "often", "rare"], ["often", "often", "rare", "other"]
     rare = 1 / 4
     assert mean_average_precision(Q, G, y_q, y_g) == pytest.approx((1 + 1 + rare) / 3)
-    assert macro_mean_average_precision(Q, G, y_q, y_g) == pytest.approx((1 + rare) / 2)
+    assert mean_average_precision(Q, G, y_q, y_g, macro=True) == pytest.approx((1 + rare) / 2)
     assert evaluate(Q, G, y_q, y_g).macro_mean_average_precision == pytest.approx((1 + rare) / 2)
 
 
-def test_one_pass_gives_what_the_single_functions_give():
+def test_one_pass_gives_the_mean_and_its_interval():
     X, y = clustered()
     found = evaluate(X, X, y, ks=(1, 7))
     assert found.mean_average_precision == mean_average_precision(X, X, y)
-    assert found.precision == {k: precision_at_k(X, X, y, k=k) for k in (1, 7)}
-    assert found.recall == {k: recall_at_k(X, X, y, k=k) for k in (1, 7)}
-    assert found.ndcg_at == {k: ndcg(X, X, y, k=k) for k in (1, 7)}
-    assert found.ndcg == ndcg(X, X, y)
-    assert found.map_at_r == map_at_r(X, X, y)
-    assert found.r_precision == r_precision(X, X, y)
     assert found.interval == bootstrap_interval(found.average_precision)
 
 
@@ -161,7 +150,7 @@ def test_summary_survives_json_and_holds_every_figure():
     found = evaluate(X, X, y, ks=(np.int64(1), 10))
     summary = json.loads(json.dumps(found.summary()))
     assert summary["mAP"] == found.mean_average_precision
-    assert summary["P@10"] == found.precision[10]
+    assert summary["P@10"] == found.per_query["P@10"].mean()
     assert summary["macro_mAP"] == found.macro_mean_average_precision
     assert summary["mAP_interval"] == list(found.interval)
     assert (summary["n_queries"], summary["n_excluded"]) == (120, 0)
@@ -188,8 +177,9 @@ def test_one_class_is_measured_though_every_item_is_relevant():
 
 def test_depths_beyond_the_gallery_count_their_empty_places_as_misses():
     Q, G = embedded(np.array([[3.0, 2.0, 1.0]]))
-    assert precision_at_k(Q, G, [0], [0, 1, 0], k=10) == pytest.approx(0.2)
-    assert recall_at_k(Q, G, [0], [0, 1, 0], k=10) == 1.0
+    means = evaluate(Q, G, [0], [0, 1, 0], ks=(10,)).means
+    assert means["P@10"] == pytest.approx(0.2)
+    assert means["R@10"] == 1.0
 
 
 X, y = clustered(4)
@@ -222,14 +212,10 @@ BAD = {
     "ties='worst' is unknown: expected 'expected', 'optimistic' or 'pessimistic'": lambda: evaluate(
         X, X, y, y, ties="worst"
     ),
-    "k holds 0: a depth is an integer, 1 or more": lambda: precision_at_k(X, X, y, y, k=0),
-    "ks holds 2.5: a depth is an integer, 1 or more": lambda: evaluate(X, X, y, y, ks=(1, 2.5)),
+    "ks=[0]: expected depths, integers of 1 or more": lambda: evaluate(X, X, y, y, ks=[0]),
+    "ks=(1, 2.5): expected depths, integers of 1 or more": lambda: evaluate(X, X, y, y, ks=(1, 2.5)),
     "n_queries=0 is below 1: expected a number of queries, or None for all": lambda: evaluate(X, X, y, y, n_queries=0),
-    "n_threads=0 is below 1: expected the number of threads, or None": lambda: ndcg(X, X, y, y, n_threads=0),
-    "block_bytes=0 is below 1: expected the memory for blocks of scores in bytes": lambda: map_at_r(
-        X, X, y, y, block_bytes=0
-    ),
-    "the scores of Q and G overflow their dtype: scale them, or use float64": lambda: r_precision(
+    "the scores of Q and G overflow their dtype: scale them, or use float64": lambda: evaluate(
         X.astype(np.float32) * 1e30, X.astype(np.float32) * 1e30, y, y
     ),
 }

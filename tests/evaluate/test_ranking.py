@@ -3,6 +3,7 @@
 import tracemalloc
 from itertools import pairwise, permutations
 from math import fsum
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -182,32 +183,38 @@ def test_blocks_and_threads_do_not_change_the_result(block_bytes, n_threads, one
     X, y = clustered(600, dtype=dtype)
     X = np.rint(4 * X).astype(dtype)  # whole numbers: products are exact, ties are many
     y_g = None if one_set else y
-    whole = evaluate(X, X, y, y_g, block_bytes=1 << 30, n_threads=1)
-    parts = evaluate(X, X, y, y_g, block_bytes=block_bytes, n_threads=n_threads)
+    with mock.patch.object(ranking, "BLOCK_BYTES", 1 << 30), threadpool_limits(1, user_api="blas"):
+        whole = evaluate(X, X, y, y_g)
+    with mock.patch.object(ranking, "BLOCK_BYTES", block_bytes), threadpool_limits(n_threads, user_api="blas"):
+        parts = evaluate(X, X, y, y_g)
     for name, values in whole.per_query.items():
         np.testing.assert_allclose(parts.per_query[name], values, rtol=1e-13, err_msg=name)
 
 
-def test_an_outer_limit_on_threads_is_kept_and_the_threads_of_blas_are_given_back():
+def test_an_outer_limit_on_threads_is_kept_and_the_threads_of_blas_are_given_back(monkeypatch):
     X, y = clustered(700)
     threads = blas_threads()
-    mean_average_precision(X, X, y, block_bytes=10**6)
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", 10**6)
+    mean_average_precision(X, X, y)
     assert blas_threads() == threads
+    used = []
+    monkeypatch.setattr(ranking, "ordered_map", lambda work, blocks, n: used.append(n) or map(work, blocks))
     with threadpool_limits(1, user_api="blas"):
-        assert ranking._n_threads(None) == 1
         mean_average_precision(X, X, y)
         assert blas_threads() == {1}
+    assert used == [1]
 
 
 def blas_threads():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
-def test_memory_stays_within_the_block_budget():
+def test_memory_stays_within_the_block_budget(monkeypatch):
+    monkeypatch.setattr(ranking, "BLOCK_BYTES", 16 << 20)
     X, y = clustered(20_000, d=4, classes=50, dtype=np.float32)
     Q, y_q = X[:2000], y[:2000]  # all scores at once would be 160 MB
     tracemalloc.start()
-    evaluate(Q, X, y_q, y, block_bytes=16 << 20)
+    evaluate(Q, X, y_q, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 36 << 20  # the blocks, and the chunks of the bootstrap

@@ -221,7 +221,7 @@ class Pairs(NamedTuple):
 
 def _pairs_of(model: Any, X: Any, y: Any, G: Any, y_g: Any) -> Pairs:
     """Pairs of rows of X with each other or with those of G, at most two million."""
-    from likewise.evaluate.reliability import balanced, reliability
+    from likewise.evaluate.calibration import balanced, reliability
     from likewise.evaluate.verification import some_pairs, verification
 
     scores, same = some_pairs(model, X, y, G, y_g)
@@ -301,7 +301,7 @@ def _write_page(path: Path, model: str, source: str, pairs: Pairs) -> Path:
         blocks.append(TableBlock(["false accepts", "true accepts", "from score"], rows))
         if pairs.reliability is not None:
             curve = pairs.reliability
-            lines = [Line("pairs at even odds", curve.stated, curve.found), _diagonal("as stated")]
+            lines = [Line("pairs at even odds", curve.stated, curve.observed), _diagonal("as stated")]
             drawn = chart(Path(scratch) / "reliability.png", lines, "stated probability", "share that match")
             caption = f"Reliability. Expected calibration error {curve.error:.4f}."
             blocks.append(Picture(drawn, caption, 720))

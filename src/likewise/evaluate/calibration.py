@@ -8,17 +8,18 @@ got under it, plus what one more query could add, stays below the share that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 from sklearn.linear_model import LogisticRegression
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import top_k
+from likewise.utils.arrays import evenly_spaced, top_k
 
 MOST_QUERIES = 500  # held-out queries: more cost time and hardly move a table
 # Scores are binned by these quantiles of matching pairs and of the others, closer at the top, where results are.
@@ -27,8 +28,7 @@ LIMITS = np.concatenate([[0.0], np.geomspace(1e-4, 0.5, 63)])  # expected shares
 MOST_OTHERS = 200_000  # pairs that do not match: more cost time and hardly move a table
 FEWEST_PAIRS = 20  # of each kind: fewer say nothing
 _CERTAIN = 30.0  # log likelihood ratios are clipped here, where float64 cannot tell a probability from 1
-
-
+_BINS = 15  # of stated probabilities, in a reliability curve
 _ARRAYS, _COUNTS = ("scores", "ratios", "risk", "growth"), ("n_queries", "n_gallery", "n_pairs")
 
 
@@ -39,37 +39,31 @@ class ScoredPairs(NamedTuple):
     same: np.ndarray
     counts: np.ndarray
 
-    @property
-    def has_match(self) -> np.ndarray:
-        """Whether each query has something to find."""
-        return np.asarray((self.same & self.counts).any(axis=1))
-
-    def thinned(self) -> ScoredPairs:
-        """The same with every fourth row of the gallery."""
-        return ScoredPairs(*(part[:, ::4] for part in self))
-
     @classmethod
     def of(cls, Q: np.ndarray, G: np.ndarray, y_q: np.ndarray, y_g: np.ndarray | None = None) -> Self:
         """Pairs of the sides of rows; without `y_g` the queries are rows of G, and do not find themselves."""
-        asked = np.unique(np.linspace(0, len(Q) - 1, min(MOST_QUERIES, len(Q))).astype(int))
-        same = y_q[asked, None] == (y_q if y_g is None else y_g)
+        queries = evenly_spaced(len(Q), MOST_QUERIES)
+        same = y_q[queries, None] == (y_q if y_g is None else y_g)
         counts = np.ones(same.shape, dtype=bool)
         if y_g is None:
-            counts[np.arange(len(asked)), asked] = False
-        return cls(Q[asked] @ G.T, same, counts)
+            counts[np.arange(len(queries)), queries] = False
+        return cls(Q[queries] @ G.T, same, counts)
 
 
 def held_out_pairs(
-    held: tuple[np.ndarray, np.ndarray], y: np.ndarray, learned: np.ndarray | None = None, y_learned: Any = None
+    held: tuple[np.ndarray, np.ndarray],
+    y: np.ndarray,
+    learned: np.ndarray | None = None,
+    y_learned: np.ndarray | None = None,
 ) -> dict[int, ScoredPairs]:
     """Pairs of held-out rows, and of these with rows learned from; `held` has both sides of the rows.
 
     Without the gallery side of the rows learned from there are pairs of held-out rows alone.
     """
-    found = {0: ScoredPairs.of(*held, y)}
+    pairs = {0: ScoredPairs.of(*held, y)}
     if learned is not None and len(learned):
-        found[1] = ScoredPairs.of(held[0], learned, y, y_learned)
-    return found
+        pairs[1] = ScoredPairs.of(held[0], learned, y, y_learned)
+    return pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +103,9 @@ class Evidence:
     def of_marks(cls, right: Sequence[float], wrong: Sequence[float], others: Sequence[float]) -> Self:
         """From few scores of rows marked right or wrong, and of others, most of which are wrong: a logistic curve.
 
-        Rows are marked because they score high, which does not change how likely one of a score is right. Others below
-        the marks hold the curve down, with the weight of a quarter of the marks. Probabilities are taken at their word,
-        not conformal: a cut-off allows for one more wrong mark, and is an estimate.
+        Rows are marked because they score high, which does not change how likely a row of that score is right. Others
+        below the marks hold the curve down, with the weight of a quarter of the marks. A cut-off by these probabilities
+        is not conformal: it allows for one more wrong mark, and is an estimate.
         """
         n, low = len(right) + len(wrong), [score for score in others if score < np.median(wrong)]
         scores, same = np.concatenate([right, wrong, low]), np.arange(n + len(low)) < len(right)
@@ -136,19 +130,19 @@ class Evidence:
         """
         n, doublings = self.n_queries, np.log2(max(n_gallery / self.n_gallery, 1.0))
         risk = np.maximum.accumulate(self.risk + self.growth * doublings)
-        kept = np.flatnonzero((n * risk + 1) / (n + 1) <= at_most_wrong)
-        return float(LIMITS[kept[-1]]) if len(kept) else -1.0
+        safe = np.flatnonzero((n * risk + 1) / (n + 1) <= at_most_wrong)
+        return float(LIMITS[safe[-1]]) if len(safe) else -1.0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as a model's card holds them."""
         return {f.name: np.asarray(getattr(self, f.name)).tolist() for f in fields(self)}
 
     @classmethod
-    def from_dict(cls, given: Any) -> Self:
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """From plain values, which may come from a damaged file."""
         try:
-            arrays = {name: np.array(given[name], dtype=np.float64) for name in _ARRAYS}
-            rate, counts = float(given["base_rate"]), [int(given[name]) for name in _COUNTS]
+            arrays = {name: np.array(facts[name], dtype=np.float64) for name in _ARRAYS}
+            rate, counts = float(facts["base_rate"]), [int(facts[name]) for name in _COUNTS]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise LikewiseError(f"calibration_ is damaged: {error!r}") from error
         risk, growth = arrays["risk"], arrays["growth"]
@@ -157,16 +151,15 @@ class Evidence:
         fits = fits and risk.shape == growth.shape == LIMITS.shape and bool(((growth >= 0) & (growth <= 1)).all())
         if not fits or not 0 < rate < 1 or min(counts) < 1:
             raise LikewiseError("calibration_ is damaged: expected ascending tables of scores, ratios and risks")
-        facts: dict[str, Any] = {**arrays, "base_rate": rate, **dict(zip(_COUNTS, counts, strict=True))}
-        return cls(**facts)
+        return cls(arrays["scores"], arrays["ratios"], risk, growth, rate, counts[0], counts[1], counts[2])
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What the scores of a model mean, by how many rows of a pair it learned from: 0 or 1.
 
-    New rows score higher with the rows a model learned from, which it knows by heart, than with each other. Pairs of
-    two rows that it learned from count as the former.
+    New rows score higher with the rows that a model learned from than with each other. Pairs of two rows that it
+    learned from count as the former.
     """
 
     of_learned: dict[int, Evidence]
@@ -174,11 +167,13 @@ class Calibration:
     @classmethod
     def measured(cls, pairs: Iterable[dict[int, ScoredPairs]]) -> Self | None:
         """From the scored pairs of each split; None if they are too few."""
-        parts = list(pairs)
-        kinds = {n for part in parts for n in part}
-        found = {n: Evidence.measured([part[n] for part in parts if n in part]) for n in sorted(kinds)}
-        kept = {n: evidence for n, evidence in found.items() if evidence is not None}
-        return cls(kept) if kept else None
+        splits: dict[int, list[ScoredPairs]] = {0: [], 1: []}
+        for part in pairs:
+            for n, scored in part.items():
+                splits[n].append(scored)
+        measured = {n: Evidence.measured(parts) for n, parts in splits.items() if parts}
+        of_learned = {n: evidence for n, evidence in measured.items() if evidence is not None}
+        return cls(of_learned) if of_learned else None
 
     @property
     def base_rate(self) -> float:
@@ -186,17 +181,17 @@ class Calibration:
         return self.evidence(0).base_rate
 
     def evidence(self, n_learned: int) -> Evidence:
-        """That of pairs of which so many rows were learned from; the next kind that is known if they are not."""
+        """That of pairs with `n_learned` rows that were learned from, or else of the other kind."""
         return self.of_learned[min(self.of_learned, key=lambda n: abs(n - n_learned))]
 
     def probability(self, scores: Any, n_learned: Any = 0, base_rate: float | None = None) -> np.ndarray:
         """Probability of a match at each score; `n_learned` is one number or one per score."""
         check_rate("base_rate", base_rate)
         scores = np.asarray(scores)
-        kinds, found = np.broadcast_to(n_learned, scores.shape), np.empty(scores.shape)
+        kinds, P = np.broadcast_to(n_learned, scores.shape), np.empty(scores.shape)
         for n in np.unique(kinds):
-            found[kinds == n] = self.evidence(int(n)).probability(scores[kinds == n], base_rate)
-        return found
+            P[kinds == n] = self.evidence(int(n)).probability(scores[kinds == n], base_rate)
+        return P
 
     def n_results(self, P: np.ndarray, at_most_wrong: float, n_learned: Any = 0, n_gallery: int = 0) -> np.ndarray:
         """How many of the results of each query to keep, (n_q,); rows of P are their probabilities, best first.
@@ -213,11 +208,11 @@ class Calibration:
         return {str(n): evidence.as_dict() for n, evidence in self.of_learned.items()}
 
     @classmethod
-    def from_dict(cls, given: Any) -> Self:
+    def from_dict(cls, facts: object) -> Self:
         """From plain values, which may come from a damaged file."""
-        if not isinstance(given, dict) or not given or not given.keys() <= {"0", "1"}:
-            raise LikewiseError(f"calibration_ is damaged: {str(given)[:60]!r}")
-        return cls({int(n): Evidence.from_dict(part) for n, part in given.items()})
+        if not isinstance(facts, dict) or not facts or not facts.keys() <= {"0", "1"}:
+            raise LikewiseError(f"calibration_ is damaged: {str(facts)[:60]!r}")
+        return cls({int(n): Evidence.from_dict(part) for n, part in facts.items()})
 
 
 def likelihood_ratios(scores: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -253,10 +248,10 @@ def _risk(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean share of wrong results at each of `LIMITS`, and its growth from a quarter of the gallery, per doubling."""
     shares = [_wrong_shares(part, probability) for part in parts]
-    fewer = [part.thinned() for part in parts]
-    both = [part.has_match for part in fewer]
-    before = [_wrong_shares(part, probability)[asked] for part, asked in zip(fewer, both, strict=True)]
-    after = [share[asked] for share, asked in zip(shares, both, strict=True)]
+    fewer = [ScoredPairs(*(values[:, ::4] for values in part)) for part in parts]
+    both = [np.asarray((part.same & part.counts).any(axis=1)) for part in fewer]  # queries with something to find
+    before = [_wrong_shares(part, probability)[queries] for part, queries in zip(fewer, both, strict=True)]
+    after = [share[queries] for share, queries in zip(shares, both, strict=True)]
     gain = np.concatenate(after).sum(axis=0) - np.concatenate(before).sum(axis=0)
     growth = np.maximum(gain / 2 / max(sum(map(len, before)), 1), 0.0)
     return np.maximum.accumulate(np.concatenate(shares).mean(axis=0)), growth
@@ -271,16 +266,56 @@ def _wrong_shares(part: ScoredPairs, probability: Callable[[np.ndarray], np.ndar
         return np.zeros((len(S), len(LIMITS)))
     order = top_k(S, depth)
     P, same = probability(np.take_along_axis(S, order, axis=1)), np.take_along_axis(part.same, order, axis=1)
-    kept = np.stack([np.searchsorted(row, LIMITS, side="right") for row in expected_wrong(P)])
-    found = np.take_along_axis(np.cumsum(~same, axis=1), np.maximum(kept - 1, 0), axis=1)
-    return np.where(kept > 0, found / np.maximum(kept, 1), 0.0)
+    sizes = np.stack([np.searchsorted(row, LIMITS, side="right") for row in expected_wrong(P)])
+    n_wrong = np.take_along_axis(np.cumsum(~same, axis=1), np.maximum(sizes - 1, 0), axis=1)
+    return np.where(sizes > 0, n_wrong / np.maximum(sizes, 1), 0.0)
 
 
 def _ascending(values: np.ndarray) -> bool:
     return values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all() and (np.diff(values) >= 0).all())
 
 
-def check_rate(name: str, value: Any) -> None:
+def check_rate(name: str, value: object) -> None:
     """Raise unless a rate is None or lies between 0 and 1."""
     if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < 1):
         raise LikewiseError(f"{name}={value!r}: expected a number between 0 and 1, or None")
+
+
+# -- How far stated probabilities are from what happens ---------------------------------------------------------------
+
+
+class Reliability(NamedTuple):
+    """Mean stated probability, share that came true and weight of each bin of probabilities that is not empty."""
+
+    stated: np.ndarray
+    observed: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: the mean of |stated - observed| over bins, by their weight."""
+        return float(np.average(np.abs(self.stated - self.observed), weights=self.weight))
+
+
+def reliability(P: ArrayLike, same: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Reliability:
+    """The reliability curve of probabilities P of pairs that match or not, in bins of equal width.
+
+    Examples
+    --------
+    >>> reliability([0.1, 0.1, 0.9, 0.9], [False, False, True, False]).error
+    0.25
+    """
+    p, y = np.asarray(P, dtype=np.float64).ravel(), np.asarray(same, dtype=bool).ravel()
+    w = np.ones(p.shape) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64).ravel()
+    if not len(p) == len(y) == len(w) > 0:
+        raise LikewiseError(f"P has {p.size} values, same {y.size} and sample_weight {w.size}: expected as many, not 0")
+    place = np.minimum((p * _BINS).astype(int), _BINS - 1)
+    weight, stated, observed = (np.bincount(place, values, _BINS) for values in (w, w * p, w * y))
+    filled = weight > 0
+    return Reliability(stated[filled] / weight[filled], observed[filled] / weight[filled], weight[filled])
+
+
+def balanced(same: ArrayLike) -> np.ndarray:
+    """Weights under which matching pairs and others count alike: most pairs are others, and would hide the rest."""
+    y = np.asarray(same, dtype=bool)
+    return np.where(y, 0.5 / y.mean(), 0.5 / (1 - y.mean()))

@@ -1,32 +1,31 @@
-"""The public metrics: one at a time, or all of them in one pass; and what each is, given the ranks."""
+"""All metrics in one pass over the scores; and what each is, given the ranks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from operator import index
-from typing import Any, Unpack
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
 from likewise.evaluate.ranking import (
     Measure,
-    MetricOptions,
     RankingProblem,
     Ranks,
     Ties,
+    check_ties,
     expected_precision,
     macro_mean,
-    mean_average_precision,
     measured,
     positions,
     rank,
-    ties_checked,
     whole,
 )
 from likewise.evaluate.significance import bootstrap_interval
-from likewise.utils.arrays import top_k
+from likewise.utils.arrays import Array, top_k
 
 _BLOCK = 256  # queries scored at a time by `graded_ndcg`
 
@@ -36,32 +35,46 @@ class Evaluation:
     """Ranking metrics, averaged over the queries that have a relevant item.
 
     `queries` are the rows of Q that were evaluated, and `per_query` holds each metric for each of them: the input of
-    `paired_test` and `bootstrap_interval`.
+    `paired_test` and `bootstrap_interval`. Metrics have the names mAP, P@k (precision), R@k (recall), MAP@R,
+    R-precision, nDCG and nDCG@k.
     """
 
-    mean_average_precision: float
-    interval: tuple[float, float]  # bootstrap interval of the mean average precision
-    macro_mean_average_precision: float  # mean over labels of the mean over their queries
-    precision: dict[int, float]  # by k
-    recall: dict[int, float]  # by k
-    map_at_r: float
-    r_precision: float
-    ndcg: float  # of the whole ranking
-    ndcg_at: dict[int, float]  # by k
-    n_queries: int  # evaluated
-    n_excluded: int  # rows of Q without a relevant item
     queries: np.ndarray
     per_query: dict[str, np.ndarray]
+    interval: tuple[float, float]  # bootstrap interval of the mean average precision
+    macro_mean_average_precision: float  # mean over labels of the mean over their queries
+    n_excluded: int  # rows of Q without a relevant item
+
+    @classmethod
+    def of(
+        cls, queries: np.ndarray, per_query: dict[str, np.ndarray], code: np.ndarray, n_excluded: int, confidence: float
+    ) -> Self:
+        """From the metrics per query; `code` holds the encoded label of each query."""
+        values = per_query["mAP"]
+        return cls(queries, per_query, bootstrap_interval(values, confidence), macro_mean(values, code), n_excluded)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.queries)
 
     @property
     def average_precision(self) -> np.ndarray:
+        """That of each query."""
         return self.per_query["mAP"]
 
+    @property
+    def mean_average_precision(self) -> float:
+        return self.means["mAP"]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Each metric by name."""
+        return {name: float(values.mean()) for name, values in self.per_query.items()}
+
     def summary(self) -> dict[str, Any]:
-        """The means by name, ready for JSON."""
-        means = {name: float(values.mean()) for name, values in self.per_query.items()}
+        """The means and the interval by name, ready for JSON."""
         return {
-            **means,
+            **self.means,
             "mAP_interval": list(self.interval),
             "macro_mAP": self.macro_mean_average_precision,
             "n_queries": self.n_queries,
@@ -70,18 +83,18 @@ class Evaluation:
 
 
 def evaluate(
-    Q: Any,
-    G: Any,
-    y_q: Any,
-    y_g: Any = None,
+    Q: Array,
+    G: Array,
+    y_q: ArrayLike,
+    y_g: ArrayLike | None = None,
     *,
     ks: Iterable[int] = (1, 10),
     n_queries: int | None = None,
-    random_state: Any = None,
+    random_state: int | np.random.Generator | None = None,
     confidence: float = 0.95,
-    **options: Unpack[MetricOptions],
+    ties: Ties = "expected",
 ) -> Evaluation:
-    """All metrics in one pass over the scores; arguments and options as in `mean_average_precision`.
+    """All metrics in one pass over the scores; arguments and `ties` as in `mean_average_precision`.
 
     Parameters
     ----------
@@ -92,55 +105,39 @@ def evaluate(
         whole gallery; `interval` covers the sampling error.
     confidence : float
         Level of the bootstrap interval of the mean average precision.
+
+    Examples
+    --------
+    >>> X = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.2, 0.8]]
+    >>> evaluate(X, X, ["cat", "cat", "dog", "dog"], ks=[1]).means["P@1"]
+    1.0
     """
-    ks = depths(ks)
-    problem = RankingProblem.of(Q, G, y_q, y_g)
+    measures, problem = measures_at(ks), RankingProblem.of(Q, G, y_q, y_g)
     code, queries = problem.relevance.code, drawn(problem.queries, n_queries, random_state)
-    per_query = measured(problem, measures_at(ks), queries, **options)
-    return summarised(per_query, ks, queries, code[queries], code.size - problem.queries.size, confidence)
+    per_query = measured(problem, measures, queries, ties)
+    return Evaluation.of(queries, per_query, code[queries], code.size - problem.queries.size, confidence)
 
 
-def summarised(
-    per_query: dict[str, np.ndarray],
-    ks: list[int],
-    queries: np.ndarray,
-    code: np.ndarray,
-    n_excluded: int,
-    confidence: float,
-) -> Evaluation:
-    """An `Evaluation` from the metrics per query; `code` holds the encoded label of each query."""
-    means = {name: float(values.mean()) for name, values in per_query.items()}
-    return Evaluation(
-        mean_average_precision=means["mAP"],
-        interval=bootstrap_interval(per_query["mAP"], confidence),
-        macro_mean_average_precision=macro_mean(per_query["mAP"], code),
-        precision={k: means[f"P@{k}"] for k in ks},
-        recall={k: means[f"R@{k}"] for k in ks},
-        map_at_r=means["MAP@R"],
-        r_precision=means["R-precision"],
-        ndcg=means["nDCG"],
-        ndcg_at={k: means[f"nDCG@{k}"] for k in ks},
-        n_queries=queries.size,
-        n_excluded=n_excluded,
-        queries=queries,
-        per_query=per_query,
-    )
-
-
-def measures_at(ks: list[int]) -> dict[str, Measure]:
+def measures_at(ks: Iterable[int]) -> dict[str, Measure]:
     """All metrics by the names they have in a summary."""
+    try:
+        depths = [index(k) for k in ks]
+    except TypeError:
+        raise LikewiseError(f"ks={ks!r}: expected depths, integers of 1 or more") from None
+    if min(depths, default=1) < 1:
+        raise LikewiseError(f"ks={ks!r}: expected depths, integers of 1 or more")
     return {
         "mAP": whole,
-        **{f"P@{k}": precision_at(k) for k in ks},
-        **{f"R@{k}": recall_at(k) for k in ks},
+        **{f"P@{k}": precision_at(k) for k in depths},
+        **{f"R@{k}": recall_at(k) for k in depths},
         "MAP@R": at_r,
         "R-precision": precision_at_r,
         "nDCG": gain_at(None),
-        **{f"nDCG@{k}": gain_at(k) for k in ks},
+        **{f"nDCG@{k}": gain_at(k) for k in depths},
     }
 
 
-def drawn(queries: np.ndarray, n_queries: int | None, random_state: Any) -> np.ndarray:
+def drawn(queries: np.ndarray, n_queries: int | None, random_state: int | np.random.Generator | None) -> np.ndarray:
     """A random sample of the queries, without repetition, in order; all of them if n_queries is None."""
     if n_queries is None:
         return queries
@@ -150,21 +147,7 @@ def drawn(queries: np.ndarray, n_queries: int | None, random_state: Any) -> np.n
     return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
 
 
-def depths(ks: Iterable[Any]) -> list[int]:
-    return [_k("ks", k) for k in ks]
-
-
-def _k(name: str, k: Any) -> int:
-    try:
-        depth = index(k)
-    except TypeError:
-        raise LikewiseError(f"{name} holds {k!r}: a depth is an integer, 1 or more") from None
-    if depth < 1:
-        raise LikewiseError(f"{name} holds {k}: a depth is an integer, 1 or more")
-    return depth
-
-
-def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> float:
+def average_precision(scores: ArrayLike, relevant: ArrayLike, ties: Ties = "expected") -> float:
     """Average precision of one query: the mean precision at the ranks of its relevant items.
 
     Parameters
@@ -191,44 +174,10 @@ def average_precision(scores: Any, relevant: Any, ties: Ties = "expected") -> fl
         raise LikewiseError("scores contains NaN or infinity: expected finite numbers")
     if not relevant.any():
         raise LikewiseError("relevant is False everywhere: average precision needs at least one relevant item")
+    check_ties(ties)
     negated = -scores.astype(np.result_type(scores, np.float32), copy=False)
     above, upto = positions(negated, np.sort(negated[relevant]))
-    return float(whole(rank(above, upto, np.array([above.size]), ties_checked(ties)))[0])
-
-
-def macro_mean_average_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean over labels of the mAP of their queries; see `mean_average_precision`."""
-    return mean_average_precision(Q, G, y_q, y_g, macro=True, **options)
-
-
-def precision_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 1, **options: Unpack[MetricOptions]) -> float:
-    """Mean share of relevant items among the top k; see `mean_average_precision`."""
-    return _mean(Q, G, y_q, y_g, precision_at(_k("k", k)), options)
-
-
-def recall_at_k(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int = 10, **options: Unpack[MetricOptions]) -> float:
-    """Mean share of the relevant items that are among the top k; see `mean_average_precision`."""
-    return _mean(Q, G, y_q, y_g, recall_at(_k("k", k)), options)
-
-
-def map_at_r(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """MAP@R (Musgrave et al. 2020): average precision of the top R, R being the number of relevant items of a query."""
-    return _mean(Q, G, y_q, y_g, at_r, options)
-
-
-def r_precision(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean precision of the top R, R being the number of relevant items of a query."""
-    return _mean(Q, G, y_q, y_g, precision_at_r, options)
-
-
-def ndcg(Q: Any, G: Any, y_q: Any, y_g: Any = None, *, k: int | None = None, **options: Unpack[MetricOptions]) -> float:
-    """Mean normalised discounted cumulative gain of the top k, or of the whole ranking if k is None."""
-    return _mean(Q, G, y_q, y_g, gain_at(None if k is None else _k("k", k)), options)
-
-
-def _mean(Q: Any, G: Any, y_q: Any, y_g: Any, of: Measure, options: MetricOptions) -> float:
-    problem = RankingProblem.of(Q, G, y_q, y_g)
-    return float(measured(problem, {"it": of}, problem.queries, **options)["it"].mean())
+    return float(whole(rank(above, upto, np.array([above.size]), ties))[0])
 
 
 # -- Given the ranks of the relevant items ----------------------------------------------------------------------------
@@ -282,7 +231,7 @@ def _discounts(n: int) -> np.ndarray:
 
 
 def graded_ndcg(
-    Q: np.ndarray, G: np.ndarray, R: Any, k: int = 10, itself: bool = False, only_known: bool = False
+    Q: np.ndarray, G: np.ndarray, R: sp.csr_array, k: int = 10, itself: bool = False, only_known: bool = False
 ) -> float:
     """Mean nDCG@k of the scores Q Gᵀ; the gains are the positive entries of the sparse R, anything else gains 0.
 
@@ -305,5 +254,5 @@ def _ndcg(S: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
     """nDCG@k of each row that has a gain."""
     discount = 1.0 / np.log2(np.arange(2, min(k, gains.shape[1]) + 2))
     ideal = -np.sort(-gains, axis=1)[:, :k] @ discount
-    found = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
-    return np.asarray(found[ideal > 0] / ideal[ideal > 0])
+    gain = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
+    return np.asarray(gain[ideal > 0] / ideal[ideal > 0])

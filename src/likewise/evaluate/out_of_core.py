@@ -5,13 +5,13 @@ A first pass collects the scores of the relevant items; the second counts the it
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
-from likewise.evaluate.evaluation import Evaluation, depths, measures_at, summarised
-from likewise.evaluate.ranking import LabelRelevance, Ranks, Ties, rank, ties_checked
+from likewise.evaluate.evaluation import Evaluation, measures_at
+from likewise.evaluate.ranking import LabelRelevance, Ranks, Ties, check_ties, rank
 from likewise.utils.threads import ordered_map
 
 _MOST_RELEVANT = 4_000_000  # scores of relevant items held in memory at a time
@@ -23,9 +23,9 @@ Blocks = Callable[[], Iterable[np.ndarray]]
 def evaluate_blocks(
     Q: np.ndarray,
     blocks: Blocks,
-    y_q: Any,
-    y_g: Any,
-    own: np.ndarray | None = None,
+    y_q: ArrayLike,
+    y_g: ArrayLike,
+    query_rows: np.ndarray | None = None,
     *,
     ks: Iterable[int] = (1, 10),
     confidence: float = 0.95,
@@ -39,28 +39,29 @@ def evaluate_blocks(
     Q : (n_q, r) query embeddings; each query must have a relevant item.
     blocks : function that returns the gallery embeddings in order, in blocks of shape (rows, r).
     y_q, y_g : labels of the queries and of the gallery.
-    own : row of each query in the gallery, excluded from its ranking; None if the queries are not in the gallery.
+    query_rows : the row of each query in the gallery, excluded from its ranking; None if no query is in the gallery.
     n_excluded : number of queries without a relevant item, which are not in Q; only reported.
     """
-    ks, Q = depths(ks), np.asarray(Q)
-    ties_checked(ties)
+    measures, Q = measures_at(ks), np.asarray(Q)
+    check_ties(ties)
     relevance = LabelRelevance.by_label(np.asarray(y_q), np.asarray(y_g))
-    n_relevant = relevance.counts() - (0 if own is None else 1)
+    n_relevant = relevance.counts() - (0 if query_rows is None else 1)
     if not n_relevant.all():
         raise LikewiseError(f"query {int(np.argmin(n_relevant))} of Q has no relevant item in the gallery")
-    gallery, measures = _BlockedGallery(blocks, relevance, own), measures_at(ks)
-    found = (gallery.ranks(Q[part], part, n_relevant[part], ties) for part in _shares(n_relevant))
-    done = [[each(ranks) for each in measures.values()] for ranks in found]
-    per_query = dict(zip(measures, map(np.concatenate, zip(*done, strict=True)), strict=True))
-    queries = np.arange(len(Q)) if own is None else own
-    return summarised(per_query, ks, queries, relevance.code, n_excluded, confidence)
+    gallery = _BlockedGallery(blocks, relevance, query_rows)
+    parts = (gallery.ranks(Q[part], part, n_relevant[part], ties) for part in _shares(n_relevant))
+    values = [[measure(ranks) for measure in measures.values()] for ranks in parts]
+    per_query = dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
+    return Evaluation.of(
+        np.arange(len(Q)) if query_rows is None else query_rows, per_query, relevance.code, n_excluded, confidence
+    )
 
 
 class _BlockedGallery:
     """Blocks of a gallery, the relevant items of each query and its own row."""
 
-    def __init__(self, blocks: Blocks, relevance: LabelRelevance, own: np.ndarray | None) -> None:
-        self.blocks, self.relevance, self.own = blocks, relevance, own
+    def __init__(self, blocks: Blocks, relevance: LabelRelevance, query_rows: np.ndarray | None) -> None:
+        self.blocks, self.relevance, self.query_rows = blocks, relevance, query_rows
         self.n = len(relevance.items)
 
     def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Ranks:
@@ -90,8 +91,8 @@ class _BlockedGallery:
                 S[chosen] = scores
             if not np.isfinite(S).all():
                 raise LikewiseError("the scores of Q with the gallery are not finite: scale them, or use float64")
-            if self.own is not None:
-                place = self.own[part] - first
+            if self.query_rows is not None:
+                place = self.query_rows[part] - first
                 here = np.flatnonzero((place >= 0) & (place < len(G)))
                 S[here, place[here]] = np.inf
             without = self.relevance.unlabelled - first
@@ -106,7 +107,7 @@ class _BlockedGallery:
         for query in range(part.start, part.stop):
             items = self.relevance.of(query)  # ascending, by the stable sort
             inside = items[np.searchsorted(items, first) : np.searchsorted(items, first + width)]
-            yield (inside if self.own is None else inside[inside != self.own[query]]) - first
+            yield (inside if self.query_rows is None else inside[inside != self.query_rows[query]]) - first
 
 
 def _negated(Q: np.ndarray, G: np.ndarray, part: slice) -> np.ndarray:

@@ -10,29 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
 from likewise.rows.table import is_missing
+from likewise.utils.arrays import Array
 from likewise.utils.threads import blas_controller, ordered_map
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
 BLOCK_BYTES = 64 << 20  # over all threads; from 4 to 512 MiB measured: slower below 32, no faster above
 
 
-class MetricOptions(TypedDict, total=False):
-    """MetricOptions of every metric; see `mean_average_precision`."""
-
-    ties: Ties
-    block_bytes: int
-    n_threads: int | None
-
-
 def mean_average_precision(
-    Q: Any, G: Any, y_q: Any, y_g: Any = None, *, macro: bool = False, **options: Unpack[MetricOptions]
+    Q: Array, G: Array, y_q: ArrayLike, y_g: ArrayLike | None = None, *, macro: bool = False, ties: Ties = "expected"
 ) -> float:
     """Mean average precision (mAP) of the rankings of the gallery by inner product with each query.
 
@@ -47,8 +41,6 @@ def mean_average_precision(
         Average per label first, so that a rare label counts as much as a common one.
     ties : {"expected", "optimistic", "pessimistic"}
         Among equal scores: the mean over all orders, relevant items first, or relevant items last.
-    block_bytes, n_threads : int
-        Memory for blocks of scores, over all threads; number of threads (None: as many as BLAS uses).
 
     Examples
     --------
@@ -57,15 +49,15 @@ def mean_average_precision(
     1.0
     """
     problem = RankingProblem.of(Q, G, y_q, y_g)
-    values = measured(problem, {"mAP": whole}, problem.queries, **options)["mAP"]
+    values = measured(problem, {"mAP": whole}, problem.queries, ties)["mAP"]
     return macro_mean(values, problem.relevance.code[problem.queries]) if macro else float(values.mean())
 
 
-def average_precisions(Q: Any, G: Any, y_q: Any, y_g: Any = None, **options: Unpack[MetricOptions]) -> np.ndarray:
+def average_precisions(Q: Array, G: Array, y_q: ArrayLike, y_g: ArrayLike | None = None) -> np.ndarray:
     """Average precision of each query, nan if it has no relevant item; see `mean_average_precision`."""
     problem = RankingProblem.of(Q, G, y_q, y_g)
     values = np.full(problem.relevance.code.size, np.nan)
-    values[problem.queries] = measured(problem, {"mAP": whole}, problem.queries, **options)["mAP"]
+    values[problem.queries] = measured(problem, {"mAP": whole}, problem.queries)["mAP"]
     return values
 
 
@@ -99,7 +91,7 @@ class LabelRelevance:
         items = self.items[self.bounds[label] : self.bounds[label + 1]]
         return items[items != query] if self.one_set else items
 
-    def counts(self, queries: Any = slice(None)) -> np.ndarray:
+    def counts(self, queries: np.ndarray | slice = slice(None)) -> np.ndarray:
         code = self.code[queries]
         return np.where(code < 0, 0, np.diff(self.bounds)[code] - self.one_set)
 
@@ -113,12 +105,12 @@ class LabelRelevance:
 class RankingProblem:
     """Query and gallery embeddings of one dtype, and the relevant items of each query."""
 
-    Q: Any
-    G: Any
+    Q: Array
+    G: Array
     relevance: LabelRelevance
 
     @classmethod
-    def of(cls, Q: Any, G: Any, y_q: Any, y_g: Any = None) -> RankingProblem:
+    def of(cls, Q: Array, G: Array, y_q: ArrayLike, y_g: ArrayLike | None = None) -> RankingProblem:
         """Check the arguments; without `y_g`, Q and G are two embeddings of the same rows."""
         Q, G = _embeddings("Q", Q), _embeddings("G", G)
         if Q.shape[1] != G.shape[1]:
@@ -128,8 +120,9 @@ class RankingProblem:
             rows = f"Q has {Q.shape[0]} rows and G {G.shape[0]}"
             raise LikewiseError(f"{rows}: without y_g they must be two embeddings of the same rows")
         dtype = np.result_type(Q.dtype, G.dtype)
-        y_q, y_g = _labels("y_q", y_q, "Q", Q), None if y_g is None else _labels("y_g", y_g, "G", G)
-        return cls(Q.astype(dtype, copy=False), G.astype(dtype, copy=False), LabelRelevance.by_label(y_q, y_g))
+        gallery_labels = None if y_g is None else _labels("y_g", y_g, "G", G)
+        relevance = LabelRelevance.by_label(_labels("y_q", y_q, "Q", Q), gallery_labels)
+        return cls(Q.astype(dtype, copy=False), G.astype(dtype, copy=False), relevance)
 
     @cached_property
     def queries(self) -> np.ndarray:
@@ -156,10 +149,13 @@ class RankingProblem:
         return np.asarray(S)
 
 
-def _embeddings(name: str, rows: Any) -> Any:
-    """Rows as a float matrix that BLAS can read, or as CSR; float32 and float64 are kept."""
+def _embeddings(name: str, rows: Any) -> Array:
+    """Rows as a float matrix that BLAS can read, or as CSR, in single or double precision."""
     sparse = sp.issparse(rows)
-    rows = rows.tocsr() if sparse else _matrix(name, rows)
+    try:
+        rows = rows.tocsr() if sparse else np.asarray(rows)
+    except ValueError:  # NumPy only mentions an "inhomogeneous shape"
+        raise LikewiseError(f"{name} has rows of unequal length: expected a matrix") from None
     if rows.dtype.kind not in "biuf":
         raise LikewiseError(f"{name} has dtype {rows.dtype}: expected real numbers")
     if rows.ndim != 2 or 0 in rows.shape:
@@ -172,14 +168,7 @@ def _embeddings(name: str, rows: Any) -> Any:
     return rows if sparse or values.flags.forc else np.ascontiguousarray(rows)
 
 
-def _matrix(name: str, rows: Any) -> np.ndarray:
-    try:
-        return np.asarray(rows)
-    except ValueError:  # NumPy only mentions an "inhomogeneous shape"
-        raise LikewiseError(f"{name} has rows of unequal length: expected a matrix") from None
-
-
-def _labels(name: str, y: Any, rows_name: str, rows: Any) -> np.ndarray:
+def _labels(name: str, y: ArrayLike, rows_name: str, rows: Array) -> np.ndarray:
     y = np.asarray(y)
     if y.ndim != 1 or y.shape[0] != rows.shape[0]:
         shapes = f"{name} has shape {y.shape} and {rows_name} {rows.shape[0]} rows"
@@ -215,23 +204,21 @@ def _family(y: np.ndarray) -> str:
 
 
 def measured(
-    problem: RankingProblem,
-    measures: dict[str, Measure],
-    queries: np.ndarray,
-    ties: Ties = "expected",
-    block_bytes: int = BLOCK_BYTES,
-    n_threads: int | None = None,
+    problem: RankingProblem, measures: dict[str, Measure], queries: np.ndarray, ties: Ties = "expected"
 ) -> dict[str, np.ndarray]:
     """Each metric for each of the queries, all of which must have a relevant item."""
-    ties, threads = ties_checked(ties), _n_threads(n_threads)
+    # Sorting runs on one thread, so threads work on blocks, with one BLAS thread each for the products: as many as BLAS
+    # may use now, which respects an outer limit.
+    libraries = blas_controller().info()
+    threads = max((lib["num_threads"] for lib in libraries if lib["user_api"] == "blas"), default=1)
+    check_ties(ties)
 
     def work(block: np.ndarray) -> list[np.ndarray]:
         ranks = rank(*_block_positions(problem, block), ties)
-        return [each(ranks) for each in measures.values()]
+        return [measure(ranks) for measure in measures.values()]
 
-    # Sorting runs on one thread, so threads work on blocks, with one BLAS thread each for the products.
-    done = list(ordered_map(work, _blocks(problem, queries, block_bytes, threads), threads))
-    return dict(zip(measures, map(np.concatenate, zip(*done, strict=True)), strict=True))
+    values = ordered_map(work, _blocks(problem, queries, threads), threads)
+    return dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
 
 
 def _block_positions(problem: RankingProblem, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -246,26 +233,16 @@ def _block_positions(problem: RankingProblem, block: np.ndarray) -> tuple[np.nda
     return above, upto, n_relevant
 
 
-def _blocks(problem: RankingProblem, queries: np.ndarray, block_bytes: int, threads: int) -> list[np.ndarray]:
-    """Blocks of queries: at least one per thread, and within `block_bytes` over all threads."""
-    if block_bytes < 1:
-        raise LikewiseError(f"block_bytes={block_bytes} is below 1: expected the memory for blocks of scores in bytes")
+def _blocks(problem: RankingProblem, queries: np.ndarray, threads: int) -> list[np.ndarray]:
+    """Blocks of queries: at least one per thread, and within `BLOCK_BYTES` over all threads."""
     n, size = problem.G.shape[0], int(problem.G.dtype.itemsize)
     # A score and its finiteness mask; for two sparse sides also its index and a second copy.
     per_score = size + 1 if isinstance(problem.Q, np.ndarray) else 2 * size + 9
-    # beside the scores, about twelve numbers per relevant item
-    row = n * per_score + 96 * int(problem.relevance.counts(queries).max())
+    # next to the scores, about twelve numbers per relevant item
+    row_bytes = n * per_score + 96 * int(problem.relevance.counts(queries).max())
     threads = threads if queries.size * n > 1 << 18 else 1  # for less, threads cost more than they save
-    rows = max(1, min(block_bytes // (row * threads), -(-queries.size // threads)))
+    rows = max(1, min(BLOCK_BYTES // (row_bytes * threads), -(-queries.size // threads)))
     return [queries[start : start + rows] for start in range(0, queries.size, rows)]
-
-
-def _n_threads(n_threads: int | None) -> int:
-    """`n_threads`, or as many as BLAS may use now, which respects an outer limit."""
-    if n_threads is not None and n_threads < 1:
-        raise LikewiseError(f"n_threads={n_threads} is below 1: expected the number of threads, or None")
-    of_blas = (library["num_threads"] for library in blas_controller().info() if library["user_api"] == "blas")
-    return n_threads or max(of_blas, default=1)
 
 
 # -- Ranks of the relevant items, and average precision from them -----------------------------------------------------
@@ -297,11 +274,9 @@ class Ranks:
 Measure = Callable[[Ranks], np.ndarray]  # one number per query
 
 
-def ties_checked(ties: str) -> Any:
-    """`ties`, if it is a known rule."""
+def check_ties(ties: str) -> None:
     if ties not in get_args(Ties):
         raise LikewiseError(f"ties={ties!r} is unknown: expected 'expected', 'optimistic' or 'pessimistic'")
-    return ties
 
 
 def positions(negated: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,9 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import auc, roc_curve
 
 from likewise.errors import LikewiseError
+from likewise.utils.arrays import Array, evenly_spaced
 
 RATES = (1e-1, 1e-2, 1e-3, 1e-4)
 FEWEST = 10  # false accepts behind a threshold: fewer are chance
@@ -42,8 +44,8 @@ class Verification(NamedTuple):
         }
 
 
-def verification(scores: Any, same: Any, rates: tuple[float, ...] = RATES) -> Verification:
-    """Verification of pairs by their scores; thresholds for those rates that the pairs allow.
+def verification(scores: ArrayLike, same: ArrayLike) -> Verification:
+    """Verification of pairs by their scores; thresholds for those of `RATES` that the pairs allow.
 
     Examples
     --------
@@ -54,30 +56,25 @@ def verification(scores: Any, same: Any, rates: tuple[float, ...] = RATES) -> Ve
     n_same, n_other = int(y.sum()), int((~y).sum())
     if not n_same or not n_other:
         raise LikewiseError(f"same holds {n_same} matching and {n_other} other pairs: expected some of both")
-    accepted, found, at = roc_curve(y, s)
+    accepted, matching, at = roc_curve(y, s)
     thresholds = []
-    for rate in rates:
+    for rate in RATES:
         if rate * n_other >= FEWEST:
             place = int(np.searchsorted(accepted, rate, side="right")) - 1
-            thresholds.append(Threshold(float(accepted[place]), float(found[place]), float(min(at[place], s.max()))))
-    missed = 1 - found
+            thresholds.append(Threshold(float(accepted[place]), float(matching[place]), float(min(at[place], s.max()))))
+    missed = 1 - matching
     equal = int(np.argmin(np.abs(accepted - missed)))
     points = np.unique(np.linspace(0, len(accepted) - 1, MOST_POINTS).astype(int))
-    curve, error = np.stack([accepted, found])[:, points], (accepted[equal] + missed[equal]) / 2
-    return Verification(float(auc(accepted, found)), float(error), thresholds, curve, n_same, n_other)
+    curve, error = np.stack([accepted, matching])[:, points], (accepted[equal] + missed[equal]) / 2
+    return Verification(float(auc(accepted, matching)), float(error), thresholds, curve, n_same, n_other)
 
 
-def some_pairs(model: Any, X: Any, y: Any, G: Any = None, y_g: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def some_pairs(
+    model: Any, X: Array, y: ArrayLike, G: Array | None = None, y_g: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores and matches of pairs of rows of X with others, or with rows of G; of many an even part."""
-    y, y_g = np.asarray(y), None if y_g is None else np.asarray(y_g)
-    own = G is None
-    side = int(MOST_PAIRS**0.5)
-    asked, ranked = (_spread(n, side) for n in (len(y), len(y if y_g is None else y_g)))
-    S = model.similarity(X[asked], (X if own else G)[ranked])
-    same = y[asked][:, None] == (y if y_g is None else y_g)[ranked]
-    counts = asked[:, None] != ranked if own else np.ones(same.shape, dtype=bool)
-    return S[counts], same[counts]
-
-
-def _spread(n: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+    y_q, y_g = np.asarray(y), np.asarray(y if y_g is None else y_g)
+    queries, items = (evenly_spaced(len(labels), int(MOST_PAIRS**0.5)) for labels in (y_q, y_g))
+    S = model.similarity(X[queries], (X if G is None else G)[items])
+    counts = (queries[:, None] != items) | (G is not None)  # a row is not paired with itself
+    return S[counts], (y_q[queries][:, None] == y_g[items])[counts]

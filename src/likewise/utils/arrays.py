@@ -10,9 +10,6 @@ from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError, optional
 
-Matrix = np.ndarray | sp.csr_array
-"""Rows of NumPy or SciPy: dense or CSR."""
-
 Array = Any
 """An array of any library: NumPy's, SciPy's CSR, a torch tensor or another that speaks the array API."""
 
@@ -148,6 +145,11 @@ def _bits(values: Any) -> np.ndarray:
     """The bits of numbers in single precision as integers; a negative zero is a zero."""
     with np.errstate(over="ignore"):  # 1e300 is infinity there
         return (np.asarray(values, dtype=np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)
+
+
+def evenly_spaced(n: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers from 0 to n - 1, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
 
 
 def top_k(S: np.ndarray, k: int, ordered: bool = True) -> np.ndarray:

@@ -281,7 +281,7 @@ class _Job:
 
 def _evaluated(Q: np.ndarray, G: np.ndarray, codes: np.ndarray, seconds: float, setting: dict[str, Any]) -> MethodRun:
     evaluation = evaluate(Q, G, codes, ks=(1,))
-    return MethodRun(evaluation.precision[1], seconds, G.shape[1], setting, evaluation.average_precision)
+    return MethodRun(evaluation.means["P@1"], seconds, G.shape[1], setting, evaluation.average_precision)
 
 
 def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
