@@ -43,8 +43,8 @@ words = Words(index)
 phrases = ["a temple roof", "a flower in a garden", "someone in a uniform", "eine Blume"]
 figure, axes = plt.subplots(len(phrases), 5, figsize=(8, 6.6))
 for row, phrase in zip(axes, phrases, strict=True):
-    found = words.search(Wording.of([phrase]), k=5)
-    for axis, item, score in zip(row, found.rows, found.scores, strict=True):
+    hits = words.search(Wording.of([phrase]), k=5)
+    for axis, item, score in zip(row, hits.rows, hits.scores, strict=True):
         axis.imshow(Image.open(folder / index.paths[item]))
         axis.set_xlabel(f"{score:.2f}", fontsize=8)
         axis.set(xticks=[], yticks=[])

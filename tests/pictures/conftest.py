@@ -1,4 +1,4 @@
-"""Small images of every kind, made on the spot."""
+"""Small images of every kind, drawn by the tests."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from likewise.pictures.base import load_extractor, map_groups, n_workers, scratc
      ("timm:resnet18", TimmExtractor)],
 )  # fmt: skip
 def test_extractors_have_names(name: str, kind: type) -> None:
-    made = make_extractor(name, n_jobs=2)
-    assert type(made) is kind
-    assert made.n_jobs == 2
-    assert made.get_params().get("model", "") == (name.partition(":")[2])
-    assert type(clone(made)) is kind
+    extractor = make_extractor(name, n_jobs=2)
+    assert type(extractor) is kind
+    assert extractor.n_jobs == 2
+    assert extractor.get_params().get("model", "") == (name.partition(":")[2])
+    assert type(clone(extractor)) is kind
 
 
 @pytest.mark.parametrize("name", ["", "resnet", "onnx", "onnx:", "llc:5", "pixels:", "LLC"])
@@ -78,8 +78,8 @@ def test_the_checksum_follows_what_changes_the_features_only() -> None:
 
 
 def test_an_extractor_can_be_pickled_for_other_processes() -> None:
-    made = pickle.loads(pickle.dumps(Pixels(4)))
-    np.testing.assert_array_equal(made.transform([picture(0)]), Pixels(4).transform([picture(0)]))
+    extractor = pickle.loads(pickle.dumps(Pixels(4)))
+    np.testing.assert_array_equal(extractor.transform([picture(0)]), Pixels(4).transform([picture(0)]))
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from likewise.pictures.images import ImageError, ImageTooCostlyError, ImageTooLa
 @pytest.fixture(scope="module")
 def decoders() -> Iterator[Decoders]:
     """Two processes, which decode for most tests here."""
-    with Decoders(2) as made:
-        yield made
+    with Decoders(2) as processes:
+        yield processes
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,8 @@ def test_every_mode_can_be_averaged(decoders: Decoders, mode: str) -> None:
 
 def test_a_jpeg_of_a_large_one_is_small(decoders: Decoders, tmp_path: Path) -> None:
     (tmp_path / "a\udcff.png").write_bytes(large_picture("PNG", 3000))
-    with Image.open(io.BytesIO(decoders.thumbnail(tmp_path / "a\udcff.png", 288))) as made:
-        assert (made.format, made.size) == ("JPEG", (288, 288))
+    with Image.open(io.BytesIO(decoders.thumbnail(tmp_path / "a\udcff.png", 288))) as image:
+        assert (image.format, image.size) == ("JPEG", (288, 288))
 
 
 @pytest.mark.parametrize("bomb", [webp_of_a_few_bytes(), jpeg_of_many_scans(), jpeg_of_many_scans(65, 100)])
@@ -104,7 +104,7 @@ def test_memory_is_limited() -> None:
         assert decoders.pixels(_encoded("PNG")).content.shape == picture(0).shape
 
 
-def test_a_picture_that_does_not_fit_leaves_no_memory_behind() -> None:
+def test_a_picture_that_does_not_fit_frees_its_memory() -> None:
     others = _children()
     with Decoders(1, DecoderLimits(memory=256 * 2**20)) as decoders:
         decoders.pixels(_encoded("WEBP"))

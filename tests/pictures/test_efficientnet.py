@@ -61,7 +61,7 @@ def test_the_first_layers_are_those_of_the_weights(model: bytes) -> None:
     graph.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
     x = np.random.default_rng(0).normal(size=(3, 224, 224)).astype(np.float32)
-    found = session.run([name], {"image": x[None]})[0][0]
+    features = session.run([name], {"image": x[None]})[0][0]
 
     def layer(
         x: np.ndarray, conv: str, norm: str, stride: int = 1, depthwise: bool = False, act: bool = True
@@ -79,7 +79,7 @@ def test_the_first_layers_are_those_of_the_weights(model: bytes) -> None:
     x = layer(x, "_blocks.0._project_conv", "_blocks.0._bn2", act=False)
     x = layer(x, "_blocks.1._expand_conv", "_blocks.1._bn0")
     x = layer(x, "_blocks.1._depthwise_conv", "_blocks.1._bn1", 2, True)
-    np.testing.assert_allclose(found, x, atol=1e-3)
+    np.testing.assert_allclose(features, x, atol=1e-3)
 
 
 def test_residuals_are_added_where_shapes_agree(model: bytes) -> None:
@@ -138,9 +138,9 @@ def test_missing_weights_name_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_saved_extractor_needs_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.stack([picture(i) for i in range(2)])
-    made = EfficientNetLite0()
-    row = made.transform(images)
-    made.save(tmp_path / "e.safetensors")
+    extractor = EfficientNetLite0()
+    row = extractor.transform(images)
+    extractor.save(tmp_path / "e.safetensors")
     monkeypatch.setattr(efficientnet, "onnx_model", lambda: pytest.fail("weights were wanted"))
     np.testing.assert_array_equal(load_extractor(tmp_path / "e.safetensors").transform(images), row)
 
@@ -216,12 +216,12 @@ def read(tmp_path: Path, data: bytes) -> dict[str, np.ndarray]:
 
 def test_strided_tensors_come_out_contiguous(tmp_path: Path) -> None:
     storage = _Storage("7", np.arange(7, dtype=np.float32))
-    found = read(
+    tensors = read(
         tmp_path, legacy({"a": tensor(storage, 1, (2, 3), (1, 2)), "b": tensor(storage, 6, (), ())}, [storage])
     )
-    np.testing.assert_array_equal(found["a"], [[1, 3, 5], [2, 4, 6]])
-    assert found["a"].flags.c_contiguous
-    assert found["b"] == 6
+    np.testing.assert_array_equal(tensors["a"], [[1, 3, 5], [2, 4, 6]])
+    assert tensors["a"].flags.c_contiguous
+    assert tensors["b"] == 6
 
 
 def test_a_tensor_outside_its_storage_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from likewise.pictures.folder import (
 
 
 def names(folder: Path, **options: object) -> list[str]:
-    return [found.path for found in find_images(folder, **options)[0]]  # type: ignore[arg-type]
+    return [image.path for image in find_images(folder, **options)[0]]  # type: ignore[arg-type]
 
 
 def reasons(folder: Path) -> dict[str, str]:
@@ -35,8 +35,8 @@ def test_images_are_found_at_any_depth_in_byte_order(tmp_path: Path) -> None:
 
 def test_size_and_time_are_those_of_the_file(tmp_path: Path) -> None:
     path = save(tmp_path / "a.png", picture(0))
-    found = find_images(tmp_path)[0][0]
-    assert (found.size, found.mtime_ns) == (path.stat().st_size, path.stat().st_mtime_ns)
+    image = find_images(tmp_path)[0][0]
+    assert (image.size, image.mtime_ns) == (path.stat().st_size, path.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize(

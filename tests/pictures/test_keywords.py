@@ -102,10 +102,12 @@ def test_labels_of_a_folder_count_several_and_name_broken_sidecars(tmp_path: Pat
     for name, words in {"a": ("cat", "sun"), "b": ("cat",), "c": ()}.items():
         picture(tmp_path / f"{name}.jpg", *words)
     (tmp_path / "b.jpg.xmp").write_text("<not xmp>")
-    found = labels_from_keywords(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
-    assert found.labels == {"a.jpg": "cat", "b.jpg": "cat", "c.jpg": ""}
-    assert found.n_several == 1
-    assert [(skipped.path, skipped.kind) for skipped in found.problems] == [("b.jpg", "sidecars that cannot be read")]
+    labelled = labels_from_keywords(tmp_path, ["a.jpg", "b.jpg", "c.jpg"])
+    assert labelled.labels == {"a.jpg": "cat", "b.jpg": "cat", "c.jpg": ""}
+    assert labelled.n_several == 1
+    assert [(skipped.path, skipped.kind) for skipped in labelled.problems] == [
+        ("b.jpg", "sidecars that cannot be read")
+    ]
 
 
 def test_extraction_labels_by_keywords_and_sidecars_are_no_skipped_files(tmp_path: Path) -> None:

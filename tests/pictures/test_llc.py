@@ -1,4 +1,4 @@
-"""LLC features: learned from what it is given, saved whole, the same through every door."""
+"""LLC features: learned from its images, saved whole, equal by every way to compute them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_pooled_codes_have_length_one_and_the_pyramids_width(paths: list[Path]) 
 
 
 def test_fit_then_transform_is_fit_transform(paths: list[Path]) -> None:
-    made = LLC(**SMALL).fit(paths)
-    np.testing.assert_array_equal(made.transform(paths), LLC(**SMALL).fit_transform(paths))
-    assert made.get_feature_names_out().tolist() == ["llc0", "llc1", "llc2", "llc3"]
+    extractor = LLC(**SMALL).fit(paths)
+    np.testing.assert_array_equal(extractor.transform(paths), LLC(**SMALL).fit_transform(paths))
+    assert extractor.get_feature_names_out().tolist() == ["llc0", "llc1", "llc2", "llc3"]
 
 
 def test_the_reduction_is_the_pca_of_the_pooled_codes(paths: list[Path]) -> None:
@@ -53,25 +53,27 @@ def test_the_reduction_is_the_pca_of_the_pooled_codes(paths: list[Path]) -> None
 
 
 def test_arrays_and_files_of_the_same_pixels_agree(paths: list[Path]) -> None:
-    made = LLC(**SMALL).fit(paths)
+    extractor = LLC(**SMALL).fit(paths)
     numbers = [int(path.stem) for path in paths]
-    np.testing.assert_array_equal(made.transform(paths), made.transform([picture(number) for number in numbers]))
+    np.testing.assert_array_equal(
+        extractor.transform(paths), extractor.transform([picture(number) for number in numbers])
+    )
 
 
 def test_other_images_than_the_fitted_ones_change_nothing(paths: list[Path]) -> None:
-    made = LLC(**SMALL).fit(paths[:8])
-    before = made.checksum()
-    made.transform(paths)
-    assert made.checksum() == before
-    np.testing.assert_allclose(made.transform(paths)[3], made.transform(paths[3:4])[0], atol=1e-6)
+    extractor = LLC(**SMALL).fit(paths[:8])
+    before = extractor.checksum()
+    extractor.transform(paths)
+    assert extractor.checksum() == before
+    np.testing.assert_allclose(extractor.transform(paths)[3], extractor.transform(paths[3:4])[0], atol=1e-6)
 
 
 def test_a_saved_extractor_gives_the_same_rows(paths: list[Path], tmp_path: Path) -> None:
-    made = LLC(**SMALL).fit(paths)
-    made.save(tmp_path / "e.safetensors")
+    extractor = LLC(**SMALL).fit(paths)
+    extractor.save(tmp_path / "e.safetensors")
     loaded = load_extractor(tmp_path / "e.safetensors")
-    np.testing.assert_array_equal(loaded.transform(paths), made.transform(paths))
-    assert loaded.checksum() == made.checksum()
+    np.testing.assert_array_equal(loaded.transform(paths), extractor.transform(paths))
+    assert loaded.checksum() == extractor.checksum()
 
 
 def test_it_works_in_a_pipeline_with_slr(paths: list[Path]) -> None:
@@ -130,16 +132,16 @@ def test_a_file_whose_parts_do_not_belong_together_gets_a_sentence(
 
 
 def test_an_image_smaller_than_a_patch_is_refused_in_words(paths: list[Path]) -> None:
-    made = LLC(**SMALL).fit(paths)
+    extractor = LLC(**SMALL).fit(paths)
     with pytest.raises(LikewiseError, match="image 1 of X is 40 × 9 pixels, smaller than a patch of 16 pixels"):
-        made.transform([picture(0), np.zeros((9, 40, 3), np.uint8)])
+        extractor.transform([picture(0), np.zeros((9, 40, 3), np.uint8)])
     with pytest.raises(LikewiseError, match="smaller than a patch of 16 pixels when its longer side is reduced to 300"):
-        made.transform([np.zeros((20, 2000, 3), np.uint8)])
+        extractor.transform([np.zeros((20, 2000, 3), np.uint8)])
 
 
 def test_a_flat_image_has_finite_features(paths: list[Path]) -> None:
-    made = LLC(**SMALL).fit(paths)
-    assert np.isfinite(made.transform(np.full((1, 40, 40, 3), 7, np.uint8))).all()
+    extractor = LLC(**SMALL).fit(paths)
+    assert np.isfinite(extractor.transform(np.full((1, 40, 40, 3), 7, np.uint8))).all()
 
 
 def test_the_number_of_threads_changes_nothing(paths: list[Path]) -> None:
@@ -232,8 +234,8 @@ def test_killed_and_run_again_gives_the_same_bytes(
 def test_on_real_images_it_ranks_better_than_pixels(data_folder: Path) -> None:
     images, labels = real_images(data_folder, 10, 6)
     scores = []
-    for made in (LLC(n_words=128, n_components=50, n_descriptors=20_000), Pixels(16)):
-        rows = made.fit_transform(images)
+    for extractor in (LLC(n_words=128, n_components=50, n_descriptors=20_000), Pixels(16)):
+        rows = extractor.fit_transform(images)
         rows = rows - rows.mean(axis=0)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         scores.append(mean_average_precision(rows, rows, labels))

@@ -29,7 +29,7 @@ def write(
     rank: int = 4,
     **facts: str,
 ) -> Path:
-    """A model that gives its input back, unless other nodes are given."""
+    """A model that returns its input, or the output of other nodes."""
     nodes = nodes or [helper.make_node("Identity", ["x"], ["y"])]
     entry = helper.make_tensor_value_info("x", kind, shape)
     out = helper.make_tensor_value_info("y", kind, [f"d{i}" for i in range(rank)])
@@ -41,16 +41,16 @@ def write(
 
 
 def test_size_layout_and_imagenet_normalisation_are_the_default(tmp_path: Path) -> None:
-    made = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 10]))
-    row = made.transform(GREY)
+    extractor = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 10]))
+    row = extractor.transform(GREY)
     expected = (128 / 255 - np.array([0.485, 0.456, 0.406])) / np.array([0.229, 0.224, 0.225])
     np.testing.assert_allclose(row[0], expected, rtol=1e-5)  # a map comes out, and is averaged
-    assert made.n_features_out() == 3
+    assert extractor.n_features_out() == 3
 
 
 def test_channels_last_is_recognised(tmp_path: Path) -> None:
-    made = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 8, 10, 3]), mean=0, std=1)
-    np.testing.assert_allclose(made.transform(GREY), np.full((1, 3), 128 / 255), rtol=1e-6)
+    extractor = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 8, 10, 3]), mean=0, std=1)
+    np.testing.assert_allclose(extractor.transform(GREY), np.full((1, 3), 128 / 255), rtol=1e-6)
 
 
 def test_parameters_win_over_metadata_and_metadata_over_the_default(tmp_path: Path) -> None:
@@ -79,13 +79,13 @@ def test_bgr_models_get_bgr(tmp_path: Path) -> None:
 
 
 def test_bytes_go_in_as_bytes(tmp_path: Path) -> None:
-    made = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 8], TensorProto.UINT8))
-    np.testing.assert_array_equal(made.transform(GREY), [[128] * 3])
+    extractor = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 8], TensorProto.UINT8))
+    np.testing.assert_array_equal(extractor.transform(GREY), [[128] * 3])
 
 
 def test_half_precision_models_run(tmp_path: Path) -> None:
-    made = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 8], TensorProto.FLOAT16), mean=0, std=1)
-    np.testing.assert_allclose(made.transform(GREY), np.full((1, 3), 128 / 255), rtol=1e-3)
+    extractor = OnnxExtractor(write(tmp_path / "m.onnx", ["n", 3, 8, 8], TensorProto.FLOAT16), mean=0, std=1)
+    np.testing.assert_allclose(extractor.transform(GREY), np.full((1, 3), 128 / 255), rtol=1e-3)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -108,9 +108,9 @@ def test_tokens_are_averaged_and_flat_outputs_taken_as_they_are(tmp_path: Path) 
 def test_a_model_of_any_size_takes_the_one_given(tmp_path: Path) -> None:
     path = write(tmp_path / "m.onnx", ["n", 3, "h", "w"])
     for size, shape in ((None, (224, 224)), (16, (16, 16)), ((8, 12), (8, 12))):
-        made = OnnxExtractor(path, size=size)
-        made.prepare()
-        assert made._live_input.size == shape
+        extractor = OnnxExtractor(path, size=size)
+        extractor.prepare()
+        assert extractor._live_input.size == shape
 
 
 def test_stretching_sees_the_sides_that_a_square_loses(tmp_path: Path) -> None:
@@ -136,13 +136,13 @@ def test_another_output_can_be_chosen(tmp_path: Path) -> None:
 
 def test_the_saved_extractor_needs_the_model_file_no_more(tmp_path: Path) -> None:
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8])
-    made = OnnxExtractor(path, mean=0.1)
-    row = made.transform(GREY)
-    made.save(tmp_path / "e.safetensors")
+    extractor = OnnxExtractor(path, mean=0.1)
+    row = extractor.transform(GREY)
+    extractor.save(tmp_path / "e.safetensors")
     path.unlink()
     loaded = load_extractor(tmp_path / "e.safetensors")
     np.testing.assert_array_equal(loaded.transform(GREY), row)
-    assert loaded.checksum() == made.checksum()
+    assert loaded.checksum() == extractor.checksum()
 
 
 def test_weights_beside_the_model_are_taken_in(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_weights_beside_the_model_are_taken_in(tmp_path: Path) -> None:
     nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8], nodes=nodes, constants=(weight,))
     onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)
-    made = OnnxExtractor(path, mean=0, std=1)
-    made.save(tmp_path / "e.safetensors")
+    extractor = OnnxExtractor(path, mean=0, std=1)
+    extractor.save(tmp_path / "e.safetensors")
     (tmp_path / "w.bin").unlink()
     np.testing.assert_allclose(load_extractor(tmp_path / "e.safetensors").transform(GREY), [[256 / 255] * 3], rtol=1e-6)
 

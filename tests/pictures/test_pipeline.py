@@ -321,13 +321,13 @@ def test_bad_files_are_listed_and_the_run_goes_on(photos: Path) -> None:
         "damaged": 2, "empty": 1, "not a supported image format": 2, "above the limit of pixels": 1,
     }  # fmt: skip
     assert list(summary.skipped.values()) == [2, 2, 1, 1]
-    found = skipped(store)
-    assert found["b/empty.jpg"] == "the file is empty"
-    assert found["b/text.jpg"] == "is not a supported image format (jpg, png, webp, gif, bmp, tiff, heic, avif)"
-    assert found["c/huge.png"] == "is 300 × 300 pixels, above the limit of 50,000 pixels"
-    assert found["a/truncated.png"].startswith("is damaged or truncated: ")
-    assert found["a/corrupt.png"].startswith("is damaged or truncated: ")
-    assert "notes.txt" in found
+    reasons = skipped(store)
+    assert reasons["b/empty.jpg"] == "the file is empty"
+    assert reasons["b/text.jpg"] == "is not a supported image format (jpg, png, webp, gif, bmp, tiff, heic, avif)"
+    assert reasons["c/huge.png"] == "is 300 × 300 pixels, above the limit of 50,000 pixels"
+    assert reasons["a/truncated.png"].startswith("is damaged or truncated: ")
+    assert reasons["a/corrupt.png"].startswith("is damaged or truncated: ")
+    assert "notes.txt" in reasons
 
 
 def test_a_bad_file_that_is_mended_comes_in(photos: Path) -> None:

@@ -1,4 +1,4 @@
-"""Hashes and dates of files, rows that are known again, and the journal of an extraction."""
+"""Hashes and dates of files, rows of an earlier run, and the journal of an extraction."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def read(path: str, content: str) -> ReadFile:
 
 
 def test_files_need_not_be_read_unless_they_changed_just_before() -> None:
-    known = KnownRows(ITEMS, {"a.jpg", "b.jpg", "new.jpg"})
-    assert [(file.path, row) for (file, _, _), row in known.unread()] == [("a.jpg", 0), ("b.jpg", 1)]
+    rows = KnownRows(ITEMS, {"a.jpg", "b.jpg", "new.jpg"})
+    assert [(file.path, row) for (file, _, _), row in rows.unread()] == [("a.jpg", 0), ("b.jpg", 1)]
 
 
 def test_a_renamed_file_takes_the_row_of_the_path_that_vanished() -> None:

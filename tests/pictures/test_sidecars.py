@@ -165,10 +165,10 @@ def test_a_sidecar_that_cannot_be_read_is_left_alone_and_counted(photos: list[Pa
 
 
 def test_links_permissions_and_missing_pictures(photos: list[Path], undo: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.xmp"
-    kept.write_bytes(packet("mine"))
-    kept.chmod(0o640)
-    sidecar(photos[0]).symlink_to(kept)
+    target = tmp_path / "target.xmp"
+    target.write_bytes(packet("mine"))
+    target.chmod(0o640)
+    sidecar(photos[0]).symlink_to(target)
     sidecar(photos[1]).symlink_to(tmp_path / "nowhere.xmp")
     sidecar(photos[2]).symlink_to(photos[2])  # a link to the picture itself
     photos[3].unlink()
@@ -176,8 +176,8 @@ def test_links_permissions_and_missing_pictures(photos: list[Path], undo: Path, 
     outcome = apply_keyword(photos, "cat", undo)
     assert counts(outcome) == (2, 1, 0, 3)
     assert sidecar(photos[0]).is_symlink()
-    assert read_sidecar(kept).words("dc:subject") == ["mine", "cat"]
-    assert kept.stat().st_mode & 0o777 == 0o640
+    assert read_sidecar(target).words("dc:subject") == ["mine", "cat"]
+    assert target.stat().st_mode & 0o777 == 0o640
     assert photos[2].read_bytes() == before
     assert not (tmp_path / "nowhere.xmp").exists()
     assert outcome.facts()["skipped"]["pictures that are not there"] == 1

@@ -12,28 +12,28 @@ from likewise.words.sentences import SentenceEncoder
 
 
 def test_classes_are_in_the_order_of_the_classifier() -> None:
-    found = class_names()
-    assert found.members.shape[1] == 1000
+    imagenet = class_names()
+    assert imagenet.members.shape[1] == 1000
     for name, number in CLASSES.items():
-        begin, end = found.first[number], found.first[number + 1]
-        assert name in found.names[begin:end]
-        assert found.members[number].indices.tolist() == [number]
+        begin, end = imagenet.first[number], imagenet.first[number + 1]
+        assert name in imagenet.names[begin:end]
+        assert imagenet.members[number].indices.tolist() == [number]
 
 
-def test_a_dog_is_all_breeds_and_no_cat() -> None:
-    found = class_names()
-    kind = int(np.searchsorted(found.first, found.names.index("dog"), side="right")) - 1
-    dogs = set(found.members[kind].indices.tolist())
+def test_a_dog_is_all_breeds_but_not_a_cat() -> None:
+    imagenet = class_names()
+    kind = int(np.searchsorted(imagenet.first, imagenet.names.index("dog"), side="right")) - 1
+    dogs = set(imagenet.members[kind].indices.tolist())
     assert len(dogs) == 118
     assert CLASSES["beagle"] in dogs
     assert CLASSES["tabby"] not in dogs
 
 
 def test_the_best_name_of_a_kind_counts() -> None:
-    found = class_names()
-    scores = np.zeros((1, len(found.names)))
-    scores[0, found.first[1] + 1] = 0.7
-    assert found.best_of_kind(scores)[0, :3].tolist() == [0, 0.7, 0]
+    imagenet = class_names()
+    scores = np.zeros((1, len(imagenet.names)))
+    scores[0, imagenet.first[1] + 1] = 0.7
+    assert imagenet.best_of_kind(scores)[0, :3].tolist() == [0, 0.7, 0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Search by words: alone, wanted and unwanted, beside examples, and by the names of items."""
+"""Search by words: alone, wanted and unwanted, together with examples, and by the names of items."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def test_unwanted_words_push_away(words: Words) -> None:
     assert "pizza" not in classes(words, Wording.of((), ("pizza",)), 4 * EACH)
 
 
-def test_words_beside_an_example_share_the_first_places_by_weight(words: Words) -> None:
+def test_words_with_an_example_share_the_first_places_by_weight(words: Words) -> None:
     raw = words.index.raw[:1]  # a beagle
-    both = classes(words, Wording.of(("banana",)), 2 * EACH - 1, raw=raw, own=[0])
+    both = classes(words, Wording.of(("banana",)), 2 * EACH - 1, raw=raw, excluded=[0])
     assert both.count("beagle") == EACH - 1
     assert both.count("banana") == EACH
-    assert classes(words, Wording.of(("banana",), weight=4), EACH, raw=raw, own=[0]) == ["banana"] * EACH
-    assert classes(words, Wording.of(("banana",), weight=0.1), EACH - 1, raw=raw, own=[0]) == ["beagle"] * (EACH - 1)
+    assert classes(words, Wording.of(("banana",), weight=4), EACH, raw=raw, excluded=[0]) == ["banana"] * EACH
+    assert classes(words, Wording.of(("banana",), weight=0.1), EACH - 1, raw=raw, excluded=[0]) == ["beagle"] * (
+        EACH - 1
+    )
 
 
 def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> None:
@@ -48,11 +50,11 @@ def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> N
     labels[2] = "Grandma's garden"
     paths = [f"pets/{row}.jpg" for row in range(5 * EACH)]
     paths[9] = "garden/1.jpg"
-    found = Words(worded_index(labels, path=paths)).search(Wording.of(("grandma's garden",)), 3)
-    assert found.rows[0] == 2
-    assert found.by_name.tolist() == [True, False, False]
-    found = Words(worded_index(labels, path=paths)).search(Wording.of(("garden",)), 3)
-    assert set(found.rows[:2].tolist()) == {2, 9}
+    hits = Words(worded_index(labels, path=paths)).search(Wording.of(("grandma's garden",)), 3)
+    assert hits.rows[0] == 2
+    assert hits.by_name.tolist() == [True, False, False]
+    hits = Words(worded_index(labels, path=paths)).search(Wording.of(("garden",)), 3)
+    assert set(hits.rows[:2].tolist()) == {2, 9}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_items_that_have_the_words_in_label_or_name_come_first_and_say_so() -> N
         (lambda: text_side(worded_index(), "onnx:a.onnx"), "--text and --tokenizer belong together"),
     ],
 )
-def test_what_is_no_query_in_words_is_refused(make: object, message: str) -> None:
+def test_an_invalid_query_in_words_is_refused(make: object, message: str) -> None:
     with pytest.raises(LikewiseError, match=message):
         make()  # type: ignore[operator]
 
@@ -87,9 +89,9 @@ LABELS[3 * EACH : 3 * EACH + 3] = "Grandma's garden"  # half of the bananas
 
 def test_what_was_named_once_is_found_by_its_name_the_unnamed_too() -> None:
     words = Words(worded_index(LABELS))
-    found = words.search(Wording.of(["grandmas garden in summer"]), EACH)
-    assert {class_of(row) for row in found.rows.tolist()} == {"banana"}
-    assert not found.by_name.any()
+    hits = words.search(Wording.of(["grandmas garden in summer"]), EACH)
+    assert {class_of(row) for row in hits.rows.tolist()} == {"banana"}
+    assert not hits.by_name.any()
     assert {class_of(row) for row in words.search(Wording.of(["a dog"]), EACH).rows.tolist()} == {"beagle"}
 
 
@@ -146,7 +148,7 @@ def test_labels_names_and_captions_are_texts_and_cameras_are_not() -> None:
         "caption": ["A boat.", "", None], "keywords": [["sun", "sea"], [], ["?"]], "price": [1, 2, 3],
     }  # fmt: skip
     index = Index.build(Cosine().fit(X), X, items)
-    found = item_texts(index, index.labels)
-    assert found[0] == ["sea", "Norway 2019", "IMG_0001", "A boat.", "sun", "sea"]
-    assert found[1:] == [["old_barn-2"], ["3", "?"]]
+    texts = item_texts(index, index.labels)
+    assert texts[0] == ["sea", "Norway 2019", "IMG_0001", "A boat.", "sun", "sea"]
+    assert texts[1:] == [["old_barn-2"], ["3", "?"]]
     assert taught_texts(index) == [["sea", "A boat", "sun", "sea"], ["old barn"], []]

@@ -11,9 +11,9 @@ from .images import load_image as load_image
 from .llc import LLC as LLC
 from .llc import DualPCA as DualPCA
 from .onnx import OnnxExtractor as OnnxExtractor
+from .onnx import TimmExtractor as TimmExtractor
 from .pipeline import Summary as Summary
 from .pipeline import extract_folder as extract_folder
-from .timm import TimmExtractor as TimmExtractor
 
 class Extractor(typing.NamedTuple):
     kind: str

@@ -268,7 +268,7 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     kind, _, argument = name.partition(":")
     kinds = {k.name: k for k in _kinds().values()}
     if kind not in kinds or bool(argument) != (kind in ("onnx", "timm")):
-        raise LikewiseError(f"unknown extractor {name!r}; expected {', '.join(known.usage for known in EXTRACTORS)}")
+        raise LikewiseError(f"unknown extractor {name!r}; expected {', '.join(usage for _, usage, _ in EXTRACTORS)}")
     if argument:
         parameters["model"] = argument
     unknown = sorted(set(parameters) - set(signature(kinds[kind]).parameters))
@@ -285,4 +285,4 @@ def load_extractor(path: StrPath) -> ImageExtractor:
 def _kinds() -> dict[str, type[ImageExtractor]]:
     import likewise.pictures
 
-    return {known.kind: getattr(likewise.pictures, known.kind) for known in EXTRACTORS}
+    return {kind: getattr(likewise.pictures, kind) for kind, _, _ in EXTRACTORS}

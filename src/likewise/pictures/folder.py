@@ -319,12 +319,8 @@ def names_a_class(name: str, around: str = "") -> bool:
         return False
     if re.fullmatch(r"\d{1,2}", plain) and _DATE.fullmatch(_plain(around)):
         return False  # the months of a year; digits alone may be classes
-    return not _is_storage(plain)
-
-
-def _is_storage(plain: str) -> bool:
-    """Whether the name is in the list, as it is or with a number: iPhone 12, New folder (3), backup 2023."""
-    return re.sub(r"[ \d()]+$", "", plain) in _STORAGE or plain.split(" ")[0] in ("iphone", "whatsapp", "backup")
+    # In the list, as it is or with a number: iPhone 12, New folder (3), backup 2023.
+    return re.sub(r"[ \d()]+$", "", plain) not in _STORAGE and not plain.startswith(("iphone ", "whatsapp ", "backup "))
 
 
 def _plain(name: str) -> str:

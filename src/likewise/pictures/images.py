@@ -282,7 +282,12 @@ def _unidentified(data: bytes) -> ImageError:
 
 def _to_rgb(image: Any, at_least: int | None = None) -> np.ndarray:
     """Upright RGB from any mode: alpha over white, 16 and 32 bits to 8, CMYK and palettes by Pillow."""
-    image = ImageOps.exif_transpose(image) if at_least is None else _upright(_reduced(image, at_least), image)
+    if at_least is None:
+        image = ImageOps.exif_transpose(image)
+    else:
+        turn = _TURNS.get(image.getexif().get(_ORIENTATION))
+        image = _reduced(image, at_least)
+        image = image if turn is None else image.transpose(turn)
     if image.mode.startswith("I") or image.mode == "F":
         return _from_array(np.asarray(image))
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
@@ -304,12 +309,6 @@ def _reduced(image: Any, at_least: int) -> Any:
     if image.mode in ("P", "PA", "1") or "transparency" in image.info:
         image = image.convert("RGBA")
     return image.reduce(factor)
-
-
-def _upright(pixels: Any, image: Any) -> Any:
-    """Pixels turned as the EXIF orientation of their image says."""
-    turn = _TURNS.get(image.getexif().get(_ORIENTATION))
-    return pixels if turn is None else pixels.transpose(turn)
 
 
 def _from_array(pixels: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ everywhere. Where a sidecar lists keywords these are all: programs hide those in
 import os
 import re
 import struct
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -135,7 +134,7 @@ def _iptc(image: Any) -> list[str]:
 
 
 def _decoded(word: bytes, utf8: bool) -> str:
-    """IPTC says rarely in which letters it is written: UTF-8 if it can be, else those of Western Europe."""
+    """IPTC rarely declares its character set: UTF-8 if it can be, else that of Western Europe."""
     try:
         return word.decode("utf-8")
     except UnicodeDecodeError:
@@ -168,15 +167,11 @@ def _international_text(rest: bytes) -> bytes | None:
 
 def _tidy(words: Iterable[str]) -> list[str]:
     """Words that can be written again, each once; a program may have left anything in them."""
-    plain = (re.sub(r"\s+", " ", unicodedata.normalize("NFC", word)).strip() for word in words)
-    return list(dict.fromkeys(word for word in plain if _is_keyword(word)))
-
-
-def _is_keyword(word: str) -> bool:
-    try:
-        return checked_keyword(word) == word
-    except LikewiseError:
-        return False
+    tidy: dict[str, None] = {}
+    for word in words:
+        with suppress(LikewiseError):
+            tidy[checked_keyword(re.sub(r"\s+", " ", word))] = None
+    return list(tidy)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -208,7 +203,7 @@ def labels_from_keywords(
 def chosen_labels(words: dict[str, list[str]]) -> dict[str, str]:
     """Of each picture's keywords the one on most pictures, as a class needs examples, but not on all of them.
 
-    A keyword on every picture tells none from another, so any other goes first. Ties go to the first in the alphabet.
+    A keyword on every picture separates nothing, so any other goes first. Ties go to the first in the alphabet.
     """
     counts = Counter(word for listed in words.values() for word in listed)
 

@@ -1,5 +1,6 @@
-"""Any ONNX image model as an extractor, run by onnxruntime."""
+"""Any image model as an extractor: in ONNX format, or of timm, which is optional since PyTorch is large."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from likewise.errors import LikewiseError, optional
+from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.pictures.base import MOST_SIDE, ImageExtractor
 from likewise.pictures.images import centre_crop
 
@@ -84,7 +85,7 @@ class OnnxExtractor(ImageExtractor):
             return
         if not hasattr(self, "onnx_"):
             self.onnx_ = np.frombuffer(self._read_model(), dtype=np.uint8)
-        session = _start(self.onnx_.tobytes())
+        session = start_session(self.onnx_.tobytes())
         parameters = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
         self._live_input = _describe_input(session, parameters)
         self._live_output = _choose_output(session, parameters["output"])
@@ -128,16 +129,18 @@ class OnnxExtractor(ImageExtractor):
         return _inlined(path)
 
 
-def _start(data: bytes) -> Any:
+def start_session(model: bytes | str) -> Any:
+    """A session of onnxruntime on the CPU, of a model or the path of its file."""
     onnxruntime = optional("onnxruntime", "running an ONNX model", "images")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # the workers are threads already
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the exceptions of onnxruntime have no common base class
-        raise LikewiseError(f"not an ONNX model that onnxruntime can run: {str(error).splitlines()[0]}") from error
+        name, reason = f"{model} is " if isinstance(model, str) else "", str(error).splitlines()[0]
+        raise FileFormatError(f"{name}not an ONNX model that onnxruntime can run: {reason}") from error
 
 
 def _inlined(path: Path) -> bytes:
@@ -265,3 +268,72 @@ def _pooled(out: np.ndarray, channels_last: bool) -> np.ndarray:
     if out.ndim == 3:
         return out.mean(axis=1)
     return out.reshape(len(out), -1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# timm
+
+
+class TimmExtractor(ImageExtractor):
+    """Pooled features of a pretrained timm model, by name; needs `pip install timm`.
+
+    timm keeps the weights. The saved extractor holds their checksum, so that other weights under the same name raise
+    an error.
+
+    Parameters
+    ----------
+    model : name of the model, as listed by `timm.list_models(pretrained=True)`
+    n_jobs : number of threads; None uses all cores
+    """
+
+    name: ClassVar[str] = "timm"
+
+    def __init__(self, model: str, n_jobs: int | None = None) -> None:
+        self.model = model
+        self.n_jobs = n_jobs
+
+    def prepare(self) -> None:
+        """Load the model once, and check that its weights are those of the saved extractor."""
+        if hasattr(self, "_live_model"):
+            return
+        model, config = _load_timm(self.model)
+        digest = hashlib.sha256()
+        for name, tensor in sorted(model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(tensor.cpu().numpy()).data)
+        checksum = np.frombuffer(digest.digest(), dtype=np.uint8)
+        stored: np.ndarray | None = getattr(self, "weights_", None)
+        if stored is not None and not np.array_equal(stored, checksum):
+            raise FileFormatError(f"timm:{self.model} has other weights than when this extractor was saved")
+        self.weights_ = checksum
+        self._live_config = config
+        self._live_model = model
+        self._live_width = self.rows([np.zeros((8, 8, 3), np.uint8)]).shape[1]
+
+    def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
+        import torch
+
+        config = self._live_config
+        size = tuple(config["input_size"][1:])
+        pixels = np.stack([centre_crop(image, size, config["crop_pct"]) for image in images])
+        scaled = (pixels / 255 - np.array(config["mean"])) / np.array(config["std"])
+        with torch.inference_mode():
+            batch = torch.from_numpy(scaled.transpose(0, 3, 1, 2).astype(np.float32))
+            rows: np.ndarray = self._live_model(batch).float().numpy()
+        return rows
+
+    def at_least(self) -> int | None:
+        self.prepare()
+        return round(max(self._live_config["input_size"][1:]) / self._live_config["crop_pct"])
+
+
+def _load_timm(name: str) -> tuple[Any, dict[str, Any]]:
+    try:
+        import timm
+    except ImportError as error:
+        raise LikewiseError(f"extractor timm:{name} needs timm and PyTorch: pip install timm") from error
+    try:
+        model = timm.create_model(name, pretrained=True, num_classes=0).eval()
+    except Exception as error:  # timm raises many kinds: unknown name, no weights, no connection
+        raise LikewiseError(f"timm cannot load {name!r}: {str(error).splitlines()[0]}") from error
+    return model, timm.data.resolve_model_data_config(model)

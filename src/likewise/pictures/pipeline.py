@@ -90,7 +90,7 @@ def extract_folder(
 ) -> Summary:
     """Write the features of all images below `folder` to the store `output`; only new and changed images are computed.
 
-    A renamed, moved or copied file has the content of a known one and keeps its features.
+    A renamed, moved or copied file keeps the features of its content.
 
     Parameters
     ----------
@@ -142,7 +142,11 @@ class _Extraction:
         if not paths:
             raise LikewiseError(f"{self.folder} contains no image ({FORMAT_NAMES})")
         if file is not None:
-            self._labels_from_file(file, paths)
+            self.labels, problems = labels_from_file(file, self.folder, paths)
+            self.skipped += problems
+            self.images = [image for image in self.images if image.path in self.labels]
+            if not self.images:
+                raise LikewiseError(f"labels {file} has no label for any of the {len(paths)} images in {self.folder}")
         elif labels == "keywords":
             self.labels, self.n_several, unreadable = labels_from_keywords(self.folder, paths, self.progress)
             self.skipped += unreadable
@@ -150,13 +154,6 @@ class _Extraction:
             names = [""] * len(paths) if labels == "none" else labels_from_folders(paths)
             self.labels = dict(zip(paths, names, strict=True))
         self.fit_on = None if fit_on is None else read_list(fit_on, self.folder, self.labels)
-
-    def _labels_from_file(self, file: Any, paths: list[str]) -> None:
-        self.labels, problems = labels_from_file(file, self.folder, paths)
-        self.skipped += problems
-        self.images = [image for image in self.images if image.path in self.labels]
-        if not self.images:
-            raise LikewiseError(f"labels {file} has no label for any of the {len(paths)} images in {self.folder}")
 
     def go(self, overwrite: bool) -> Summary:
         STORE.clean(self.store)
@@ -231,44 +228,41 @@ class _Extraction:
         header = {"extractor": self.extractor.checksum(), "request": self.settings, "max_pixels": self.max_pixels}
         self.journal = ExtractionJournal(self.work, header, self.extractor.raw_width(), self.extractor.raw_dtype)
         items = [] if self.previous is None else self.previous.items
-        self.known = KnownRows(items, {image.path for image in self.images})
+        self.stored = KnownRows(items, {image.path for image in self.images})
         done = set(self.journal.finished())
-        done |= {read.file for read in self.journal.kept() if self.known.row_of(read) is not None}
-        done |= {read.file for read, _ in self.known.unread()}
+        done |= {read.file for read in self.journal.kept() if self.stored.row_of(read) is not None}
+        done |= {read.file for read, _ in self.stored.unread()}
         return [image for image in self.images if image not in done]
 
     def _batches(self, todo: Sequence[ImageFile]) -> Iterator[Computed]:
-        """Rows, files done, kept and skipped of each batch; groups of images run on all threads."""
+        """Rows, and files done, reused and skipped, of each batch; groups of images run on all threads."""
         step = min(self.extractor.group, BATCH)
         groups = [todo[i : i + step] for i in range(0, len(todo), step)]
         computed = map_groups(self._group, groups, self.extractor.n_jobs)
         while batch := list(islice(computed, BATCH // step)):
-            rows, done, kept, skipped = zip(*batch, strict=True)
-            yield np.concatenate(rows), list(chain(*done)), list(chain(*kept)), list(chain(*skipped))
+            rows, done, reused, skipped = zip(*batch, strict=True)
+            yield np.concatenate(rows), list(chain(*done)), list(chain(*reused)), list(chain(*skipped))
 
     def _group(self, group: Sequence[ImageFile]) -> Computed:
         images: list[np.ndarray] = []
         done: list[ReadFile] = []
-        kept: list[ReadFile] = []
+        reused: list[ReadFile] = []
         skipped: list[SkippedFile] = []
         for image in group:
             try:
                 data = read_file(self.folder / image.path)
                 read = ReadFile(image, content_hash(data), date_taken(data))
-                if self.known.row_of(read) is not None:
-                    kept.append(read)
+                if self.stored.row_of(read) is not None:
+                    reused.append(read)
                     continue
-                images.append(self._decode(data))
+                decoded = self.decoders.load(data, self.extractor.at_least(), self.max_pixels)
+                self.extractor.check_image(decoded)
+                images.append(decoded)
                 done.append(read)
             except ImageError as error:
                 skipped.append(SkippedFile(image, str(error), error.kind))
         blank = np.empty((0, self.extractor.raw_width()), self.extractor.raw_dtype)
-        return (self.extractor.rows(images) if images else blank), done, kept, skipped
-
-    def _decode(self, data: bytes) -> np.ndarray:
-        image = self.decoders.load(data, self.extractor.at_least(), self.max_pixels)
-        self.extractor.check_image(image)
-        return image
+        return (self.extractor.rows(images) if images else blank), done, reused, skipped
 
     def _finish(self) -> Summary:
         """Write the finished files if anything has changed, and return the summary."""
@@ -293,10 +287,10 @@ class _Extraction:
 
     def _places(self, now: set[ImageFile]) -> dict[ReadFile, int]:
         """The row of each file, in the order of paths: its number in the store, or −1 − its number in the journal."""
-        known, journal = self.known, self.journal
-        kept = ((read, row) for read in journal.kept() if (row := known.row_of(read)) is not None)
+        stored, journal = self.stored, self.journal
+        reused = ((read, row) for read in journal.kept() if (row := stored.row_of(read)) is not None)
         new = ((read, -1 - batch.start - i) for batch in journal.batches for i, read in enumerate(batch.done))
-        places = {read.file: (read, row) for read, row in chain(known.unread(), kept, new) if read.file in now}
+        places = {read.file: (read, row) for read, row in chain(stored.unread(), reused, new) if read.file in now}
         return dict(sorted(places.values(), key=lambda place: os.fsencode(place[0].file.path)))
 
     def _learn_from_rows(self, places: dict[ReadFile, int]) -> None:
@@ -358,8 +352,8 @@ class _Extraction:
 
     def _fill(self, out: np.memmap, sources: np.ndarray) -> None:
         if self.previous is not None:
-            kept = np.flatnonzero(sources >= 0)
-            for part in np.split(kept, range(_BLOCK, len(kept), _BLOCK)):
+            reused = np.flatnonzero(sources >= 0)
+            for part in np.split(reused, range(_BLOCK, len(reused), _BLOCK)):
                 out[part] = self.previous.features[sources[part]]
         target = {-1 - int(source): row for row, source in enumerate(sources) if source < 0}
         rows = self.journal.rows()
@@ -386,8 +380,8 @@ class _Extraction:
             n_classes=store.meta["n_classes"],
             n_new=len(places) - len(reused),
             n_reused=len(reused),
-            n_renamed=len(reused.keys() - self.known.paths),
-            n_removed=len(self.known.items) - len(set(reused.values())),
+            n_renamed=len(reused.keys() - self.stored.paths),
+            n_removed=len(self.stored.items) - len(set(reused.values())),
             n_skipped=len(self.skipped),
             skipped=dict(Counter(entry.kind for entry in self.skipped).most_common()),
             seconds=round(seconds, 3),

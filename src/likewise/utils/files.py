@@ -1,6 +1,7 @@
 """Files that are either old or new, never in between; folders with one writer at a time; cached files."""
 
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from likewise.errors import LikewiseError
@@ -163,3 +165,17 @@ def cached_bytes(name: str, make: Callable[[], bytes], folder: Path | None = Non
 
     file = cached_file(name, once, folder)
     return results[0] if results or file is None else file.read_bytes()
+
+
+def cached_array(name: str, compute: Callable[[], np.ndarray]) -> np.ndarray:
+    """The array in the cached file of that name, memory-mapped; where it cannot be stored, as it was computed."""
+    arrays: list[np.ndarray] = []
+
+    def content() -> bytes:
+        arrays.append(compute())
+        buffer = io.BytesIO()
+        np.save(buffer, arrays[0], allow_pickle=False)
+        return buffer.getvalue()
+
+    file = cached_file(name, content)
+    return arrays[0] if file is None else np.load(file, mmap_mode="r", allow_pickle=False)

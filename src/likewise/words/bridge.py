@@ -4,26 +4,29 @@ The start scores phrase t and picture x by s₀(t, x). What it misses is learned
 the pairs Y of taught phrases T and their pictures X: s = s₀ + x B (λ a(t) − γ (1 − cos(t, T))), where
 B = (XᵀX + β)⁻¹ Xᵀ Yᵀ says how much a picture belongs to each taught phrase, and a(t) = (K + α)⁻¹ k(t, T), with
 k = exp((cos − 1) / WIDTH), how much of each is in the phrase. So a taught phrase finds its pictures, a phrase near it
-is drawn along, and what is known to be something else steps back. How much phrases that nobody taught may move (λ, γ)
-is chosen on taught phrases that were left out, and is nothing unless they clearly gain.
+follows, and pictures of other taught phrases step back. How much untaught phrases may move (λ, γ) is
+chosen on taught phrases that were left out, and is zero unless they clearly gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.evaluate import average_precision
+from likewise.learn.choose.search import Search
 
 # Chosen on one half of Tux Paint's stamps and on half of the classes of a sample of Caltech101, see docs/pictures.md.
 WIDTH = 0.3  # of the kernel of phrases, in cosines
 ALPHA, BETA = 0.3, 1.0  # ridges: of the kernel, and of pictures in units of the mean eigenvalue
 KNOWN = 3.0  # λ of a taught phrase
-NARROW = 0.1  # how fast λ falls from a taught phrase to one that nobody taught, in cosines
-STRENGTHS = ((0.0, 0.0), (0.0, 0.3), (1.0, 0.0), (1.0, 0.3), (3.0, 0.0), (3.0, 0.3))  # λ and γ that are tried
+NARROW = 0.1  # how fast λ falls from a taught phrase to an untaught one, in cosines
+Strength = tuple[float, float]  # λ and γ
+STRENGTHS = ((0.0, 0.0), (0.0, 0.3), (1.0, 0.0), (1.0, 0.3), (3.0, 0.0), (3.0, 0.3))
 FOLDS = 5
 LEAST = 10  # taught phrases, below which nothing is chosen
 FEW = 20  # pictures of a phrase that choose: more take longer and say the same
@@ -40,15 +43,15 @@ class Bridge:
     mean : (d,) mean of the features that pictures are centred by
     belongs : (d, m) B above
     mixed : (d, m) B (K + α)⁻¹
-    strength : λ and γ of phrases that nobody taught
-    gain : (start, bridge) mean average precision of phrases left out; None if there were too few to tell
+    strength : λ and γ of untaught phrases
+    gain : (start, bridge) mean average precision of phrases left out; None if there were too few phrases
     """
 
     sentences: np.ndarray
     mean: np.ndarray
     belongs: np.ndarray
     mixed: np.ndarray
-    strength: tuple[float, float] = (0.0, 0.0)
+    strength: Strength = (0.0, 0.0)
     gain: tuple[float, float] | None = None
 
     def pictures(self, X: np.ndarray) -> np.ndarray:
@@ -68,21 +71,16 @@ def _kernel(near: np.ndarray) -> np.ndarray:
     return np.asarray(np.exp((near - 1) / WIDTH))
 
 
-def fit_bridge(sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, started: np.ndarray) -> Bridge:
+def fit_bridge(sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, start: np.ndarray) -> Bridge:
     """Learn from embeddings of m phrases, features of n pictures, and which belong together, Y (m, n) of 0 and 1.
 
-    `started` are the scores of the start, (m, n), on the scale of `best_is_one`.
+    `start` are the scores of the start, (m, n), on the scale of `best_is_one`.
     """
-    strength, gain = chosen_strength(sentences, X, Y, started)
-    return _solved(sentences, X, Y, strength, gain)
+    return _solved(sentences, X, Y, *chosen_strength(sentences, X, Y, start))
 
 
 def _solved(
-    sentences: np.ndarray,
-    X: np.ndarray,
-    Y: np.ndarray,
-    strength: tuple[float, float],
-    gain: tuple[float, float] | None = None,
+    sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, strength: Strength, gain: tuple[float, float] | None = None
 ) -> Bridge:
     mean = np.asarray(X, np.float32).mean(axis=0)
     Z = normalize(np.asarray(X, np.float32) - mean).astype(np.float64)
@@ -90,8 +88,8 @@ def _solved(
     K = _kernel(sentences @ sentences.T).astype(np.float64)
     K[np.diag_indices_from(K)] += ALPHA
     mixed = np.linalg.solve(K, belongs.T).T
-    small = [np.asarray(part, np.float32) for part in (sentences, mean, belongs, mixed)]
-    return Bridge(small[0], small[1], small[2], small[3], strength, gain)
+    arrays = [np.asarray(part, np.float32) for part in (sentences, mean, belongs, mixed)]
+    return Bridge(arrays[0], arrays[1], arrays[2], arrays[3], strength, gain)
 
 
 def _ridge(Z: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -104,36 +102,46 @@ def _ridge(Z: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def chosen_strength(
-    sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, started: np.ndarray
-) -> tuple[tuple[float, float], tuple[float, float] | None]:
+    sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, start: np.ndarray
+) -> tuple[Strength, tuple[float, float] | None]:
     """λ and γ that rank the pictures of left-out phrases best, and mean average precision at the start and there.
 
-    The start is kept unless the gain is above one standard error over the phrases.
+    The start is chosen unless the gain is above its standard deviation over the folds.
     """
     m = len(sentences)
     if m < LEAST:
         return STRENGTHS[0], None
     few = np.unique(np.concatenate([rows[:: -(-len(rows) // FEW) or 1] for rows in map(np.flatnonzero, Y)]))  # evenly
-    X, Y, started = X[few], Y[:, few], started[:, few]
+    X, Y, start = X[few], Y[:, few], start[:, few]
     fold = np.random.default_rng(0).permutation(m) % FOLDS
-    scores = np.concatenate([_left_out(sentences, X, Y, started, fold == part) for part in range(FOLDS)])
-    gains = scores - scores[:, :1]
-    best = int(np.argmax(gains.mean(axis=0)))
-    error = gains[:, best].std() / np.sqrt(m)
-    best = best if gains[:, best].mean() > error else 0
-    return STRENGTHS[best], (float(scores[:, 0].mean()), float(scores[:, best].mean()))
+    parts = (_left_out(sentences, X, Y, start, fold == part) for part in range(FOLDS))
+    search: Search[Strength, _LeftOut] = Search(_LeftOut.precision, parts, describe=lambda pair: {"strength": pair})
+    best = search.best(STRENGTHS)
+    if not search.clearly_better(best, STRENGTHS[0]):
+        best = STRENGTHS[0]
+    return best, (search.score(STRENGTHS[0]), search.score(best))
 
 
-def _left_out(sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, started: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Average precision of left-out phrases under each strength, (phrases, strengths); nothing is learned of them."""
+class _LeftOut(NamedTuple):
+    """Phrases that were left out, their scores at the start and pictures, and the bridge learned without either."""
+
+    sentences: np.ndarray
+    start: np.ndarray
+    Y: np.ndarray
+    bridge: Bridge
+    rows: np.ndarray
+
+    def precision(self, strength: Strength) -> float:
+        """Mean average precision of the phrases."""
+        S = self.start + replace(self.bridge, strength=strength).queries(self.sentences) @ self.rows.T
+        return float(np.mean([average_precision(s, y > 0) for s, y in zip(S, self.Y, strict=True)]))
+
+
+def _left_out(sentences: np.ndarray, X: np.ndarray, Y: np.ndarray, start: np.ndarray, out: np.ndarray) -> _LeftOut:
     rest = Y[out].sum(axis=0) == 0
     taught = ~out & (Y[:, rest].sum(axis=1) > 0)
-    solved = _solved(sentences[taught], X[rest], Y[np.ix_(taught, rest)], STRENGTHS[0])
-    rows, scores = solved.pictures(X), []
-    for strength in STRENGTHS:
-        S = started[out] + replace(solved, strength=strength).queries(sentences[out]) @ rows.T
-        scores.append([average_precision(s, y > 0) for s, y in zip(S, Y[out], strict=True)])
-    return np.array(scores).T
+    bridge = _solved(sentences[taught], X[rest], Y[np.ix_(taught, rest)], STRENGTHS[0])
+    return _LeftOut(sentences[out], start[out], Y[out], bridge, bridge.pictures(X))
 
 
 def best_is_one(S: np.ndarray) -> np.ndarray:

