@@ -132,3 +132,26 @@ def test_the_steps_of_a_large_index_are_removed_when_it_is_written(
     assert result.exit_code == 0
     assert "bytes per item" in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["t.index"]
+
+
+def test_an_update_says_what_is_new_changed_and_gone_and_is_taken_back(run: Any, model: Path, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X = np.random.default_rng(0).normal(size=(60, 64)).astype(np.float32)
+    frame = pd.DataFrame({"sku": [f"sku-{row}" for row in range(60)], "vector": list(X), "price": range(60)})
+    rows, folder = tmp_path / "rows.parquet", tmp_path / "live.index"
+    words = ("index", model, rows, "-o", folder, "--update")
+    frame[:50].to_parquet(rows)
+    assert run(*words, "--id", "sku").exit_code == 0  # there is nothing to update yet
+    changed = frame[5:].copy()
+    changed.iloc[0, 2] = 1000
+    changed.to_parquet(rows)
+    result = run(*words)  # the column of the ids is that of the index
+    assert "10 new, 1 changed, 5 gone; 10 rows embedded" in result.stdout, result.stderr
+    version = (folder / "CURRENT").read_text()
+    assert json.loads(run(*words, "--json").stdout)["changes"]["embedded"] == 0
+    assert (folder / "CURRENT").read_text() == version
+    assert "what it was before the last write: 50 items" in run("index", folder, "--rollback").stdout
+    assert len(load_index(folder)) == 50
+    assert "--rollback takes an index alone" in run("index", folder, "--rollback", "-o", folder).stderr
+    assert "--output is missing" in run("index", model, rows).stderr

@@ -32,7 +32,7 @@ def test_what_was_saved_is_what_is_loaded(index: Index, tmp_path: Path, approxim
     np.testing.assert_array_equal(a.scores, b.scores)
     loaded.save(tmp_path / "a.index")  # over itself, while its rows are mapped
     np.testing.assert_array_equal(Index.load(tmp_path / "a.index").raw, index.raw)
-    assert len(list((tmp_path / "a.index").glob("version-*"))) == 1
+    assert len(list((tmp_path / "a.index").glob("version-*"))) == 2  # the one before it stays
 
 
 def test_loading_leaves_faiss_to_others_as_it_was(index: Index, tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_killed_at_random_moments_while_saving_it_is_the_old_index_or_the_new(
     while (kills < least or seen != {200, 300} or not torn) and kills < 500:  # a busy machine may need more of them
         killed_while(work, float(rng.uniform(0, (1.2 + kills / 50) * often)))  # more if the child is slower
         kills += 1
-        torn += len(list(folder.glob("version-*"))) > 1
+        torn += len(list(folder.glob("version-*"))) > 2
         loaded = Index.load(folder)
         np.testing.assert_array_equal(loaded.raw, index.raw[: len(loaded)])
         seen.add(len(loaded))
     assert seen == {200, 300}
     assert torn > 0
     one.save(folder)
-    assert len(list(folder.glob("version-*"))) == 1
+    assert len(list(folder.glob("version-*"))) == 2
 
 
 def test_a_second_writer_is_refused(index: Index, tmp_path: Path) -> None:
@@ -156,15 +156,19 @@ def test_a_version_replaced_while_it_is_read_is_read_anew(
     current, names = Versions.current, list[Path | None]()
 
     def replaced(self: Versions, folder: Path) -> Path | None:
-        names.append(current(self, folder))
+        version = current(self, folder)
+        names.append(version)
         if len(names) == 1:
             index.save(folder)
-        return names[-1]
+            index.save(folder)  # the version before the current one stays, the one before that goes
+        return version
 
     with monkeypatch.context() as patch:
         patch.setattr(Versions, "current", replaced)
         assert len(Index.load(folder)) == len(index)
-    assert len(set(names)) == 2
+    assert names[0] is not None
+    assert not names[0].exists()
+    assert names[-1] != names[0]
 
 
 def test_an_index_is_repointed_if_half_of_its_pictures_are_in_the_new_folder(

@@ -22,6 +22,7 @@ from likewise.cli.options import (
     load_model,
     load_table,
     model_first,
+    open_index,
 )
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
@@ -34,7 +35,7 @@ def index(
         str,
         typer.Argument(
             metavar="MODEL|GALLERY",
-            help="Model written by likewise fit; or the gallery alone, to rank by cosine.",
+            help="Model written by likewise fit; or the gallery alone, to rank by cosine; with --rollback an index.",
             show_default=False,
         ),
     ],
@@ -43,8 +44,14 @@ def index(
     ] = None,
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="NAME.index", help="Folder to write.", show_default=False)
-    ],
+        Path | None, typer.Option("--output", "-o", metavar="NAME.index", help="Folder to write.", show_default=False)
+    ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Bring the index up to date: rows by id, only changed ones embedded.")
+    ] = False,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Go back to the version before the last write; again: forward.")
+    ] = False,
     labels: Labels = None,
     label_column: LabelColumn = None,
     features: FeatureName = None,
@@ -70,6 +77,10 @@ def index(
     gallery, its labels and paths, and the extractor if the features came from images. An existing index is replaced
     only once the new one is complete.
 
+    --update reads the gallery again and compares it with NAME.index by ids: rows that are new, changed or gone are
+    counted, and only those with other features are embedded; all are, if MODEL is another one. Without NAME.index it
+    is built. A running likewise serve takes over within seconds. The version before stays on disk for --rollback.
+
     Of a .csv or .parquet file, the column id (or --id) holds the ids, and the columns that are not features are kept as
     metadata: likewise search --where and the page filter by them, and the page shows them.
 
@@ -90,6 +101,8 @@ def index(
     \b
       likewise index photos.features -o photos.index
       likewise index photos.likewise photos.features -o photos.index
+      likewise index docs.likewise docs.parquet -o docs.index --update
+      likewise index docs.index --rollback
       likewise index docs.likewise docs.parquet -o docs.index --id doc_id
       likewise index shoes.csv --metadata price,size -o shoes.index
       likewise index model.likewise items.parquet -o items.index --approximate hnsw
@@ -97,8 +110,13 @@ def index(
       likewise index model.likewise photos.features -o photos.index --export photos.faiss --export model.onnx
     """
     from likewise.search.exports import export as write
+    from likewise.search.storage import is_index
     from likewise.teach import save_index
 
+    if rollback:
+        return _roll_back(Path(first), second, output, as_json)
+    if output is None:
+        raise LikewiseError("--output is missing; expected -o NAME.index")
     if approximate not in (None, "auto", "hnsw", "ivf", "ivfpq"):
         raise LikewiseError(f"--approximate {approximate}: expected hnsw, ivf, ivfpq or auto")
     exports = export or []
@@ -106,17 +124,54 @@ def index(
         check_writable(path, first, second, labels, output, *exports[:number], option="--export")
     began = time.perf_counter()
     model, gallery = _model_and_gallery(first, second)
-    rows = _gallery(gallery, (labels, label_column, features, id_column, metadata))
-    steps = _workspace(rows, output)
-    built = _build(_load_or_cosine(model, rows), rows, gallery, approximate, _neighbors(neighbors), steps)
+    options: dict[str, Any] = {"approximate": approximate, "n_neighbors": _neighbors(neighbors)}
+    reading = (labels, label_column, features, id_column, metadata)
+    steps, changes = None, None
+    if update and is_index(output):
+        built, changes = _updated(model, gallery, reading, output, options)
+    else:
+        rows = _gallery(gallery, reading)
+        steps = _workspace(rows, output)
+        built = _build(_load_or_cosine(model, rows), rows, gallery, steps, options)
     with working(f"writing {output}"):
-        save_index(built, output)
+        if changes is None or changes:
+            save_index(built, output)
         if steps is not None:
             rmtree(steps)
         _learn_words(built)
         written = [str(write(built, path)) for path in exports]
     summary = _summary(built, output, written, time.perf_counter() - began)
+    if changes is not None:
+        summary["changes"] = changes._asdict()
     emit_json(summary) if as_json else say(_sentence(summary))
+
+
+def _roll_back(folder: Path, second: str | None, output: Path | None, as_json: bool) -> None:
+    from likewise.search.storage import rollback
+
+    if second is not None or output is not None:
+        raise LikewiseError(f"--rollback takes an index alone: likewise index {folder} --rollback")
+    rollback(folder)
+    index = open_index(folder)
+    summary = {"index": str(folder), "n_items": len(index), "model": index.model.identity}
+    emit_json(summary) if as_json else say(
+        f"{folder} is what it was before the last write: {plural(len(index), 'item')}, model {index.model.identity}"
+    )
+
+
+def _updated(
+    model: str | None, gallery: str, reading: tuple[Any, ...], output: Path, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The index in the folder, brought up to date with the gallery, and what has changed."""
+    from likewise.search import Index
+    from likewise.search.updating import updated
+
+    index = Index.load(output)
+    labels, label_column, features, id_column, metadata = reading
+    rows = _gallery(gallery, (labels, label_column, features, id_column or index.items.id_column, metadata))
+    fitted = index.model if model is None else load_model(Path(model))
+    with working(f"updating {output}"):
+        return updated(index, rows, fitted, **options)
 
 
 def _neighbors(word: str) -> int | str:
@@ -164,15 +219,12 @@ def _load_or_cosine(model: str | None, rows: Any) -> Any:
     return Cosine().fit(X[:RESUMABLE_FROM] if isinstance(X, np.ndarray) else X)  # it takes the width alone
 
 
-def _build(
-    model: Any, rows: Any, gallery: str, approximate: str | None, neighbors: int | str, steps: Path | None
-) -> Any:
+def _build(model: Any, rows: Any, gallery: str, steps: Path | None, options: dict[str, Any]) -> Any:
     from likewise.search import Index
 
-    kind: bool | str = approximate or False
+    options = {**options, "approximate": options["approximate"] or False, "workspace": steps}
     shows_bar = sys.stderr.isatty()
     with nullcontext() if shows_bar else working(f"indexing {gallery}"):
-        options: dict[str, Any] = {"approximate": kind, "n_neighbors": neighbors, "workspace": steps}
         return Index.build(model, rows, **options, verbose=int(shows_bar))
 
 
@@ -203,6 +255,10 @@ def _summary(built: Any, output: Path, written: list[str], seconds: float) -> di
 def _sentence(summary: dict[str, Any]) -> str:
     shape = f"{plural(summary['n_items'], 'item')} × {summary['n_features']:,} features → {summary['width']:,}"
     text = f"{summary['index']}: {shape}, {plural(summary['n_labels'], 'label')}; {summary['seconds']:.1f} s"
+    if "changes" in summary:
+        rows = summary["changes"]
+        text += f"\n{rows['new']:,} new, {rows['changed']:,} changed, {rows['gone']:,} gone"
+        text += f"; {plural(rows['embedded'], 'row')} embedded" + (" by another model" if rows["other_model"] else "")
     if summary["approximate"]:
         text += f"\n{summary['approximate']}: recall@10 {100 * summary['recall']:.1f} %"
         text += f", {summary['bytes_per_item']:g} bytes per item"

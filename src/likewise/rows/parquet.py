@@ -34,11 +34,13 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in (".parquet", ".pq")
 
 
-def streamed_parquet(path: Path, vector: str | None = None, label: str | None = None) -> Table:
+def streamed_parquet(
+    path: Path, vector: str | None = None, label: str | None = None, id_column: str | None = None
+) -> Table:
     """A Parquet file as a table whose vectors, a column of lists of one length, stay in the file."""
     if not path.is_file():
         raise LikewiseError(f"{path} does not exist")
-    return read_parquet(path, vector, label, opened=ParquetRows)
+    return read_parquet(path, vector, label, id_column, opened=ParquetRows)
 
 
 class ParquetRows:

@@ -51,12 +51,18 @@ class GalleryRows:
     extractor_file: Path | None = None
 
 
-def as_gallery(source: Any, probe: Callable[[np.ndarray], object] = lambda rows: None) -> GalleryRows:
+def as_gallery(
+    source: Any, probe: Callable[[np.ndarray], object] = lambda rows: None, id_column: str | None = None
+) -> GalleryRows:
     """Rows from a store, a table, a path to either, an array or blocks; `probe` is shown a first row of blocks."""
+    if isinstance(source, GalleryRows):
+        return source
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        reader = FeatureStore.open if is_store(path) else streamed_parquet if is_parquet(path) else read_table
-        source = reader(path)
+        if is_store(path):
+            source = FeatureStore.open(path)
+        else:
+            source = (streamed_parquet if is_parquet(path) else read_table)(path, id_column=id_column)
     if isinstance(source, FeatureStore):
         extractor = source.meta.get("extractor")
         return GalleryRows(source.features, items_of_store(source), source.root, extractor, source.extractor_file)

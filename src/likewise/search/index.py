@@ -13,7 +13,9 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
+from likewise.rows import Table
 from likewise.rows.columns import Columns
+from likewise.rows.store import FeatureStore
 from likewise.search.approximate import Approximate, sampled_recall, suited_kind
 from likewise.search.confidence import Confidence
 from likewise.search.filters import rows_where
@@ -22,6 +24,7 @@ from likewise.search.items import Identities, Items, as_items
 from likewise.search.neighbors import Neighbors, SmoothedGallery, smoothed_gallery, with_base_part
 from likewise.search.rank import Engine, Exact, Space, SpaceName, query_rows, result_count, row_numbers
 from likewise.search.storage import live_extractor, read_index, write_index
+from likewise.utils.versions import Hold
 
 _SHOWN = 5  # queries and results in a repr
 _FEW_ROWS = 1_000  # of more it is found out once for all rows whether the model learned from them
@@ -325,6 +328,7 @@ class Index(BaseIndex):
         self.approximate, self._smoothed, self.extractor_file = approximate, smoothed, extractor_file
         self.folder = None
         self.checksums: dict[str, str] = {}  # of the files in `folder`
+        self.hold: Hold | None = None  # on the version that it was loaded from
         self._live_extractor: Any = None
         self._reset()
 
@@ -409,29 +413,34 @@ class Index(BaseIndex):
     # -- with other rows ----------------------------------------------------------------------------------------------
 
     def plus(self, rows: Any, items: Any = None) -> Self:
-        """An index with raw rows appended; without ids of their own they continue the numbering.
+        """An index with raw rows appended: anything that `build` takes, with ids from the same column.
 
-        In a smoothed index the rows that get a new neighbour are smoothed again, as if it were built with all rows.
+        Where the index numbers its rows, the new ones continue the numbering. In a smoothed index the rows that get a
+        new neighbour are smoothed again, as if it were built with all rows.
         """
-        rows = query_rows(rows, self.raw.shape[1])
+        is_named, column = isinstance(rows, str | os.PathLike | Table | FeatureStore), self.items.id_column
+        parts = as_gallery(rows if is_named else query_rows(rows, self.raw.shape[1]), id_column=column)
         start = int(self.ids.max()) + 1 if self.ids.dtype.kind == "i" and len(self) else len(self)
-        joined = self.items.plus(as_items(items, len(rows), start))
-        vectors = embedded(self.model, rows)
-        smoothed = None if self._smoothed is None else self._smoothed.plus(self.model.base_part(vectors))
-        raw = np.concatenate([self.raw, rows.astype(self.raw.dtype, copy=False)])
-        return self._with_rows(raw, np.concatenate([self.plain_vectors, vectors]), joined, smoothed)
+        named = parts.items if items is None else as_items(items, len(parts.raw), id_column=column)
+        new = query_rows(np.asarray(parts.raw), self.raw.shape[1])
+        return self.changed(np.arange(len(self)), new, self.items.plus(named.numbered_from(start)))
 
     def minus(self, ids: Any) -> Self:
         """An index without the items with these ids; the rows they were neighbours of are smoothed again."""
         rows = np.setdiff1d(np.arange(len(self)), self.rows_of(ids))
         if not len(rows):
             raise LikewiseError(f"removing all {len(self)} items would leave an empty index")
-        smoothed = None if self._smoothed is None else self._smoothed.take(rows)
-        return self._with_rows(self.raw[rows], self.plain_vectors[rows], self.items.take(rows), smoothed)
+        return self.changed(rows, self.raw[:0], self.items.take(rows))
 
-    def _with_rows(self, raw: np.ndarray, vectors: np.ndarray, items: Items, smoothed: SmoothedGallery | None) -> Self:
+    def changed(self, kept: np.ndarray, new: np.ndarray, items: Items) -> Self:
+        """An index of the rows `kept`, in ascending order, followed by new raw rows; `items` are those of all."""
         other = copy.copy(self)
-        other.raw, other.plain_vectors, other.items, other._smoothed = raw, vectors, items, smoothed
+        vectors = embedded(self.model, new) if len(new) else self.plain_vectors[:0]
+        other.raw = np.concatenate([self.raw[kept], new.astype(self.raw.dtype, copy=False)])
+        other.plain_vectors, other.items = np.concatenate([self.plain_vectors[kept], vectors]), items
+        if self._smoothed is not None:
+            base = self.model.base_part(vectors) if len(new) else self._smoothed.plain[:0]
+            other._smoothed = self._smoothed.changed(kept, base)
         other._reset()
         return other
 
@@ -463,11 +472,12 @@ class Index(BaseIndex):
 
         `likewise.teach.load_index` reads it under its last lesson.
         """
-        parts, facts, approximate = read_index(Path(folder), verify)
-        index = cls(**parts)
-        index.recall, index.folder, index.checksums = facts["recall"], Path(folder), facts["files"]
+        saved = read_index(Path(folder), verify)
+        index = cls(**saved.parts)
+        index.recall, index.folder, index.hold = saved.facts["recall"], Path(folder), saved.hold
+        index.checksums = saved.facts["files"]
         if index.approximate:
-            index._engine = Approximate(index.vectors, index.approximate, approximate)
+            index._engine = Approximate(index.vectors, index.approximate, saved.approximate)
         return index
 
     def image_extractor(self) -> Any:

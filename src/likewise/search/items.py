@@ -34,7 +34,7 @@ class Items:
     """Unique ids; labels (object, None where unknown), paths, content hashes and dates, each None if no item has one.
 
     `numbered` says that the ids are row numbers, given for want of others: they change with the gallery. `metadata`
-    holds all other columns that the items came with, None if there were none.
+    holds all other columns that the items came with, None if there were none. `id_column` is the column of the ids.
     """
 
     ids: np.ndarray
@@ -44,6 +44,7 @@ class Items:
     dates: np.ndarray | None = None
     numbered: bool = False
     metadata: Columns | None = None
+    id_column: str | None = None
 
     def __post_init__(self) -> None:
         if not _all_different(self.ids):
@@ -85,11 +86,28 @@ class Items:
         return replace(self, **taken, metadata=None if self.metadata is None else self.metadata.take(rows))
 
     def plus(self, other: Items) -> Items:
-        """These items followed by `other`."""
+        """These items followed by `other`, whose ids are of the same kind."""
+        self.check_ids_of(other)
         ids = _tidy_ids([*self.ids.tolist(), *other.ids.tolist()])
-        rest = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
+        rest: dict[str, Any] = {name: self._joined(other, name) for name in self.columns() if name != "ids"}
         numbered = self.numbered and other.numbered
         return replace(self, ids=ids, **rest, numbered=numbered, metadata=self._joined_metadata(other))
+
+    def check_ids_of(self, other: Items) -> None:
+        """Raise unless others have ids where these have, and of the same kind."""
+        if not self.numbered and other.numbered:
+            column = self.id_column or ("path" if self.paths is not None and not self.own_ids else "id")
+            raise LikewiseError(
+                f"the new rows have no {column!r}; expected one for each, as the rows of the index have, such as "
+                f"{self.ids[:1].tolist()[0]!r}"
+            )
+        if not self.numbered and len(other) and self.ids.dtype.kind != other.ids.dtype.kind:
+            first, second = (items.ids[:1].tolist()[0] for items in (self, other))
+            raise LikewiseError(f"the ids of the index are like {first!r}, and those of the new rows like {second!r}")
+
+    def numbered_from(self, start: int) -> Items:
+        """The same items; where they are numbered, from `start` on."""
+        return replace(self, ids=np.arange(start, start + len(self))) if self.numbered else self
 
     def _joined_metadata(self, other: Items) -> Columns | None:
         if self.metadata is None and other.metadata is None:
@@ -118,7 +136,8 @@ class Items:
         }
         is_range = self.ids.dtype.kind == "i" and np.array_equal(self.ids, np.arange(len(self)))
         parts["ids"] = len(self) if is_range else self.ids.tolist()
-        return json.dumps({**parts, "numbered": self.numbered}, default=str).encode()
+        named = {} if self.id_column is None else {"id_column": self.id_column}
+        return json.dumps({**parts, "numbered": self.numbered, **named}, default=str).encode()
 
     @classmethod
     def from_json(cls, data: bytes, n: int, metadata: Columns | None = None) -> Items:
@@ -128,7 +147,8 @@ class Items:
             ids = np.arange(n) if isinstance(parts["ids"], int) else _tidy_ids(parts["ids"])
             numbered = parts.get("numbered", ids.tolist() == list(range(n)))  # absent before there were hashes
             paths, hashes, dates = (_filled(parts.get(name)) for name in ("paths", "hashes", "dates"))
-            return cls(ids, _filled(_all_shown(parts["labels"])), paths, hashes, dates, numbered, metadata)
+            labels, column = _filled(_all_shown(parts["labels"])), parts.get("id_column")
+            return cls(ids, labels, paths, hashes, dates, numbered, metadata, column)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise FileFormatError(f"the items of the index cannot be read: {error!r}") from error
 
@@ -147,6 +167,8 @@ class Items:
 def _checked_parts(parts: Any, n: int) -> dict[str, Any]:
     """The columns of a file: lists of n values, of text, numbers and nothing."""
     if not isinstance(parts, dict) or not isinstance(parts.get("numbered", False), bool):
+        raise ValueError("it holds no columns")
+    if not isinstance(parts.get("id_column"), str | None):
         raise ValueError("it holds no columns")
     kinds: dict[str, set[type]] = {"ids": {int, bool, str}, "labels": {str, int, bool, float, type(None)}}
     for name in ("ids", "labels", "paths", "hashes", "dates"):
@@ -213,19 +235,20 @@ class ItemColumns(Mapping[str, Any]):
         return len(self.names)
 
 
-def as_items(items: Any, n: int, start: int = 0) -> Items:
-    """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers from `start` on."""
+def as_items(items: Any, n: int, id_column: str | None = None) -> Items:
+    """Items of n rows from ids, mappings, a table or a data frame; ids default to row numbers."""
     if isinstance(items, Items):
         found = items
     else:
-        columns = _columns(items)
+        columns = _columns(items, id_column)
         ids = columns.get("ids")
         found = Items(
-            np.arange(start, start + n) if ids is None else _tidy_ids(ids),
+            np.arange(n) if ids is None else _tidy_ids(ids),
             _labels(columns.get("labels")),
             _column(columns.get("paths")),
             numbered=ids is None,
             metadata=_metadata(items, columns),
+            id_column=columns.get("id_column"),
         )
     for name, part in found.columns().items():
         if part is not None and len(part) != n:
@@ -252,24 +275,28 @@ def _metadata(items: Any, taken: dict[str, Any]) -> Columns | None:
     return made if made.names else None
 
 
-def _columns(items: Any) -> dict[str, Any]:
-    """Columns under our names: ids, labels and paths."""
+def _columns(items: Any, id_column: str | None = None) -> dict[str, Any]:
+    """Columns under our names: ids, labels and paths; and the name of the column of ids."""
     if items is None:
         return {}
     if isinstance(items, Table):
-        return {"ids": items.ids, "labels": items.y, "paths": items.paths}
+        return {"ids": items.ids, "labels": items.y, "paths": items.paths, "id_column": items.known.get("id")}
     if hasattr(items, "to_pydict"):  # an Arrow table, whose `columns` are not their names
-        return _columns(dict(zip(items.column_names, map(list, items.to_pydict().values()), strict=True)))
+        columns = dict(zip(items.column_names, map(list, items.to_pydict().values()), strict=True))
+        return _columns(columns, id_column)
     if isinstance(items, Mapping) or hasattr(items, "columns"):
-        built_in = {ours: _found(items, names) for ours, names in (("ids", _ID), ("labels", _LABEL), ("paths", _PATH))}
-        return {**{ours: column for ours, (column, _) in built_in.items()}, "rest": _rest(items, built_in)}
+        usual = {"ids": _ID if id_column is None else (id_column.lower(),), "labels": _LABEL, "paths": _PATH}
+        built_in = {ours: _found(items, names) for ours, names in usual.items()}
+        columns = {ours: column for ours, (column, _) in built_in.items()}
+        name = built_in["ids"][1]
+        return {**columns, "id_column": None if name is None else str(name), "rest": _rest(items, built_in)}
     if isinstance(items, str | bytes) or not isinstance(items, Sequence | np.ndarray):
         raise LikewiseError(f"items is {type(items).__name__}; expected ids, a table, or columns id, label and path")
     first = items[0] if len(items) else None
     if isinstance(first, Mapping):
-        return _columns({key: [item.get(key) for item in items] for item in items for key in item})
+        return _columns({key: [item.get(key) for item in items] for item in items for key in item}, id_column)
     if hasattr(first, "_asdict"):  # named tuples, such as the items of a feature store
-        return {**_columns([item._asdict() for item in items]), "rest": {}}
+        return {**_columns([item._asdict() for item in items], id_column), "rest": {}}
     return {"ids": items}
 
 

@@ -259,25 +259,21 @@ class SmoothedGallery:
         near = nearest_to(self._engine, Q, k) if engine is None else nearest_to(engine, Q, _WIDER * k)
         return expanded(Q, self.plain, near.first(k), self.choice.power)
 
-    def plus(self, new: np.ndarray) -> Self:
-        """The gallery with more rows at its end."""
-        return self._changed(np.arange(len(self.plain)), as_float32(new), self.plain[:0])
+    def changed(self, kept: np.ndarray, new: np.ndarray) -> Self:
+        """The gallery of the rows `kept`, in ascending order, followed by others.
 
-    def take(self, kept: np.ndarray) -> Self:
-        """The gallery of the rows `kept`, in ascending order."""
-        return self._changed(kept, self.plain[:0], np.delete(self.plain, kept, axis=0))
-
-    def _changed(self, kept: np.ndarray, new: np.ndarray, removed: np.ndarray) -> Self:
-        """As built from these rows; only those with a new or removed neighbour are computed again."""
-        V = np.concatenate([self.plain[kept], new])
+        It is as built from these rows; only those with a new or removed neighbour are computed again.
+        """
+        V = np.concatenate([self.plain[kept], as_float32(new)])
         if len(V) > EXACT_UP_TO:
             return type(self).of(V, self.choice)
-        stale = _reached(self.plain[kept], self.reach[kept], np.concatenate([new, removed]))
+        changes = np.concatenate([V[len(kept) :], np.delete(self.plain, kept, axis=0)])
+        stale = _reached(V[: len(kept)], self.reach[kept], changes)
         rows = np.concatenate([np.flatnonzero(stale), np.arange(len(kept), len(V))])
         near = nearest_others(Exact(V), self.choice.k, rows)
-        vectors = np.concatenate([self.vectors[kept], new])
+        vectors = np.concatenate([self.vectors[kept], V[len(kept) :]])
         vectors[rows] = expanded(V[rows], V, near, self.choice.power)
-        reach = np.concatenate([self.reach[kept], np.empty(len(new), np.float32)])
+        reach = np.concatenate([self.reach[kept], np.empty(len(V) - len(kept), np.float32)])
         reach[rows] = _reach(near, self.choice.k)
         return type(self)(V, self.choice, vectors, reach)
 

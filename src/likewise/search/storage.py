@@ -23,7 +23,7 @@ from likewise.search.items import Items
 from likewise.search.neighbors import Neighbors, SmoothedGallery
 from likewise.utils.files import atomic_write, locked
 from likewise.utils.threads import n_cores
-from likewise.utils.versions import META, Facts, Versions
+from likewise.utils.versions import META, Facts, Hold, Versions
 
 if TYPE_CHECKING:
     from likewise.search.index import Index
@@ -45,6 +45,7 @@ INDEX = Versions(
         "recall": float | int | None,
     },
     optional={"neighbors": dict | None, "source": dict | None},
+    keeps_previous=True,
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -142,23 +143,40 @@ def read_source(folder: Path) -> dict[str, Any] | None:
 
 
 class SavedIndex(NamedTuple):
-    """The current version of an index: the arguments of its `Index`, its facts, and its faiss index, if it has one."""
+    """The current version of an index: the arguments of its `Index`, its facts, and its faiss index, if it has one.
+
+    Its files are there as long as `hold` is.
+    """
 
     parts: dict[str, Any]
     facts: dict[str, Any]
     approximate: Any
+    hold: Hold
 
 
 def read_index(folder: Path, verify: bool = True) -> SavedIndex:
     """The current version; damaged or missing files are named. The raw rows stay on disk."""
 
     def read(version: Path) -> SavedIndex:
+        hold = Hold(version)
         facts = _checked_facts(version, verify)
         parts = _read_parts(version, facts)
         kind, path = facts["approximate"], version / _APPROXIMATE
-        return SavedIndex(parts, facts, read_approximate(path, kind, *parts["vectors"].shape) if kind else None)
+        engine = read_approximate(path, kind, *parts["vectors"].shape) if kind else None
+        return SavedIndex(parts, facts, engine, hold)
 
     return INDEX.read(folder, read)
+
+
+def rollback(folder: str | os.PathLike[str]) -> None:
+    """Make the version of an index before the last save the current one; called again, the other way round."""
+    folder = Path(folder)
+    if not is_index(folder):
+        raise FileFormatError(f"{folder} is not an index: it has no {INDEX.pointer}")
+    with locked(folder):
+        if (before := INDEX.previous(folder)) is not None:
+            _checked_facts(before, verify=True)
+        INDEX.rollback(folder)
 
 
 def found_extractor(index: Index) -> Path:
@@ -166,10 +184,10 @@ def found_extractor(index: Index) -> Path:
     assert index.extractor_file is not None
     if index.folder is None or index.extractor_file.is_file():
         return index.extractor_file
-    parts, facts, _ = read_index(index.folder, verify=False)
-    if facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
+    saved = read_index(index.folder, verify=False)
+    if saved.facts["files"].get(EXTRACTOR) != index.checksums.get(EXTRACTOR):
         raise LikewiseError(f"{index.folder} was replaced by an index with another extractor: load it again")
-    return Path(parts["extractor_file"])
+    return Path(saved.parts["extractor_file"])
 
 
 def live_extractor(index: Index) -> Any:

@@ -1,10 +1,12 @@
 """A folder that is replaced as a whole: one subfolder per version, and a small pointer file that names the current one.
 
-A new version is written next to the old one and synced; then the pointer is replaced by one rename, and the old version
-is removed. A process killed at any moment leaves the old version or the new one.
+A new version is written next to the old one and synced; then the pointer is replaced by one rename. A process killed at
+any moment leaves the old version or the new one. An old version is removed when no process reads it any longer; of some
+kinds the one before the current version stays, for a rollback.
 """
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -14,6 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar
+
+try:
+    import fcntl
+except ImportError:  # Windows does not remove files that are open
+    fcntl = None  # type: ignore[assignment]
 
 import likewise
 from likewise.errors import FileFormatError, LikewiseError
@@ -28,6 +35,21 @@ Result = TypeVar("Result")
 Facts = dict[str, Any]
 
 
+class Hold:
+    """A version that is being read: its files stay until this object is gone, or the process."""
+
+    def __init__(self, version: Path) -> None:
+        self.version = version
+        self._handle = -1 if fcntl is None else os.open(version, os.O_RDONLY)
+        if fcntl is not None:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", -1) >= 0:
+            os.close(self._handle)
+
+
 @dataclass(frozen=True)
 class Versions:
     """A kind of versioned folder.
@@ -39,6 +61,7 @@ class Versions:
     parts : names of the files that a version may have
     format : format of the files that this release reads and writes
     required, optional : the fields of `meta.json` and their types
+    keeps_previous : whether the version before the current one stays; the second line of the pointer names it
     """
 
     kind: str
@@ -47,12 +70,22 @@ class Versions:
     format: int
     required: Mapping[str, type | UnionType]
     optional: Mapping[str, type | UnionType]
+    keeps_previous: bool = False
 
     def current(self, folder: Path) -> Path | None:
         """The folder of the current version, or None if there is no valid pointer."""
+        return self._named(folder, 0)
+
+    def previous(self, folder: Path) -> Path | None:
+        """The version before the current one, if it was kept."""
+        version = self._named(folder, 1)
+        return version if version is not None and version.is_dir() else None
+
+    def _named(self, folder: Path, line: int) -> Path | None:
         with suppress(OSError, UnicodeDecodeError):
-            name = (folder / self.pointer).read_text("utf-8").strip()
-            return folder / name if _NAME.fullmatch(name) else None  # a name must not lead out of the folder
+            names = [name.strip() for name in (folder / self.pointer).read_text("utf-8").splitlines()]
+            if all(map(_NAME.fullmatch, names)):  # a name must not lead out of the folder
+                return folder / names[line] if line < len(names) else None
         return None
 
     def is_free(self, folder: Path, others: Set[str] = frozenset()) -> bool:
@@ -96,13 +129,13 @@ class Versions:
         The caller holds the lock of the folder.
         """
         self.clean(folder)
-        version = folder / f"{_PREFIX}{secrets.token_hex(6)}"
+        version, before = folder / f"{_PREFIX}{secrets.token_hex(6)}", self.current(folder)
         try:
             version.mkdir()
             yield version
             for path in (*version.iterdir(), version, folder):
                 sync(path)
-            atomic_write(folder / self.pointer, f"{version.name}\n".encode())
+            self._point(folder, version, before)
         except BaseException as error:
             if self.current(folder) != version:
                 shutil.rmtree(version, ignore_errors=True)
@@ -112,13 +145,27 @@ class Versions:
             raise
         self.clean(folder)
 
+    def _point(self, folder: Path, current: Path, before: Path | None) -> None:
+        names = [current.name, *([before.name] if before is not None and self.keeps_previous else [])]
+        atomic_write(folder / self.pointer, "".join(f"{name}\n" for name in names).encode())
+
+    def rollback(self, folder: Path) -> Path:
+        """Make the version before the current one the current one, and the other way round; the caller has the lock."""
+        current, before = self.current(folder), self.previous(folder)
+        if current is None:
+            raise FileFormatError(f"{folder} is not {self.kind}: it has no {self.pointer}")
+        if before is None:
+            raise LikewiseError(f"{folder} has no earlier version to go back to")
+        self._point(folder, before, current)
+        return before
+
     def clean(self, folder: Path) -> None:
-        """Remove all versions but the current one: earlier ones, and what a killed process left."""
+        """Remove what a killed process left, and all versions but the current one, the kept one and those in use."""
         sweep([folder / self.pointer])
-        current = self.current(folder)
+        spared = {self._named(folder, line) for line in range(1 + self.keeps_previous)}
         for path in folder.glob(f"{_PREFIX}*"):
-            if path != current and self._is_version(path):
-                shutil.rmtree(path, ignore_errors=True)
+            if path not in spared and self._is_version(path):
+                _remove_unused(path)
 
     def read_facts(self, version: Path) -> Facts:
         """The content of `meta.json` of a version; a damaged field is named."""
@@ -149,3 +196,16 @@ class Versions:
         """`meta.json` as bytes; nothing in it depends on when or how fast it was written."""
         card = {"format": self.format, "likewise": likewise.__version__, **facts}
         return (json.dumps(card, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _remove_unused(version: Path) -> None:
+    """Remove a version, unless a process reads it."""
+    with suppress(OSError):
+        handle = -1 if fcntl is None else os.open(version, os.O_RDONLY)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(version, ignore_errors=True)
+        finally:
+            if handle >= 0:
+                os.close(handle)

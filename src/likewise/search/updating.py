@@ -1,0 +1,100 @@
+"""An index brought up to date with its table: rows are matched by ids; only new and changed ones are embedded."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from likewise.errors import LikewiseError
+from likewise.learn.base import SimilarityModel
+from likewise.search.gallery import GalleryRows, as_gallery
+from likewise.search.index import Index
+from likewise.search.items import Items
+from likewise.search.neighbors import Neighbors
+from likewise.search.rank import query_rows
+from likewise.utils.arrays import row_hashes
+
+
+class Changes(NamedTuple):
+    """What differs between an index and a newer state of its table, in rows; with another model all are embedded."""
+
+    new: int
+    changed: int
+    gone: int
+    embedded: int
+    other_model: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.gone or self.other_model)
+
+
+def updated(
+    index: Index,
+    gallery: Any,
+    model: SimilarityModel | None = None,
+    *,
+    approximate: bool | str | None = None,
+    n_neighbors: str | int | Neighbors = "auto",
+    verbose: int = 0,
+) -> tuple[Index, Changes]:
+    """The index of a newer state of its gallery, and what has changed; both need ids of their own.
+
+    Rows that stay come first, in the order of the index, then changed and new ones. With a model that has another
+    identity, another `approximate` or another number of neighbours the index is built again; "auto" and None are those
+    that the index has.
+    """
+    parts = as_gallery(gallery, id_column=index.items.id_column)
+    for items, where in ((index.items, "the index"), (parts.items, "the gallery")):
+        if items.numbered:
+            raise LikewiseError(f"{where} has no ids: an update needs a column of ids, by which rows are recognised")
+    index.items.check_ids_of(parts.items)
+    model = index.model if model is None else model
+    before = np.array([index.items.row_of.get(name, -1) for name in parts.items.ids.tolist()], dtype=np.int64)
+    there = np.flatnonzero(before >= 0)
+    is_other_model = model.identity != index.model.identity
+    same_width = parts.raw.shape[1] == index.raw.shape[1]
+    moved = np.full(len(there), not same_width)  # rows with other features
+    if same_width:
+        moved = row_hashes(parts.raw)[there] != row_hashes(index.raw)[before[there]]
+    differs = moved | _other_columns(index.items, before[there], parts.items, there)
+    k = 0 if index.neighbors is None else index.neighbors.k
+    same_kind = approximate in (None, index.approximate) and n_neighbors in ("auto", k, index.neighbors)
+    if is_other_model or not same_kind:
+        kind = index.approximate if approximate is None else approximate
+        other, n_embedded = Index.build(model, parts, approximate=kind, n_neighbors=n_neighbors, verbose=verbose), None
+    else:
+        other, n_embedded = _with_changes(index, parts, before, there[~moved])
+    n_embedded = len(other) if n_embedded is None else n_embedded
+    n_gone = len(index) - len(there)
+    return other, Changes(len(other) - len(there), int(differs.sum()), n_gone, n_embedded, is_other_model)
+
+
+def _with_changes(index: Index, parts: GalleryRows, before: np.ndarray, staying: np.ndarray) -> tuple[Index, int]:
+    """The index with the rows that stay, then those with other features and the new ones; and how many these are."""
+    staying = staying[np.argsort(before[staying])]
+    others = np.setdiff1d(np.arange(len(before)), staying)
+    items = parts.items.take(np.concatenate([staying, others]))
+    new = query_rows(np.asarray(parts.raw[others]), index.raw.shape[1]) if len(others) else index.raw[:0]
+    other = index.changed(before[staying], new, items)
+    other.root, other.extractor, other.extractor_file = parts.root, parts.extractor, parts.extractor_file
+    return other, len(others)
+
+
+def _other_columns(old: Items, old_rows: np.ndarray, new: Items, new_rows: np.ndarray) -> np.ndarray:
+    """Whether the label, the path or the metadata of each row differs."""
+    differs = np.zeros(len(new_rows), dtype=bool)
+    unknown = np.full(len(new_rows), None)
+    for name in ("labels", "paths"):
+        one, two = getattr(old, name), getattr(new, name)
+        one, two = unknown if one is None else one[old_rows], unknown if two is None else two[new_rows]
+        differs |= np.array([a != b for a, b in zip(one, two, strict=True)], dtype=bool)
+    for name in dict.fromkeys(name for items in (old, new) if items.metadata for name in items.metadata.names):
+        one, two = _values(old, name, old_rows), _values(new, name, new_rows)
+        differs |= np.array([a != b for a, b in zip(one, two, strict=True)], dtype=bool)
+    return differs
+
+
+def _values(items: Items, name: str, rows: np.ndarray) -> list[Any]:
+    if items.metadata is None or name not in items.metadata.names:
+        return [None] * len(rows)
+    values: list[Any] = items.metadata.column(name).take(rows).to_pylist()
+    return values
