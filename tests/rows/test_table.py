@@ -7,7 +7,7 @@ import pytest
 
 from likewise.errors import LikewiseError
 from likewise.rows import Table
-from likewise.rows.table import is_missing, tidy_labels
+from likewise.rows.table import tidy_labels
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 4.0, 5.0], [6.0, 7.5, 8.0], [0.0, 1.0, 2.0]])
 
@@ -43,13 +43,3 @@ def test_only_labelled_rows_are_kept() -> None:
         Table(X, np.array([""] * 4), source="data").labelled()
     with pytest.raises(LikewiseError, match="data has no labels: name a file"):
         Table(X, source="data").labelled()
-
-
-def test_missing_labels_are_none_nan_empty_and_minus_one() -> None:
-    assert is_missing(np.array(["a", "", " ", "-1"])).tolist() == [False, True, True, True]
-    assert is_missing(np.array([1.0, np.nan, -1.0])).tolist() == [False, True, True]
-    assert is_missing(np.array(["a", None, float("nan"), -1, True], dtype=object)).tolist() == [0, 1, 1, 1, 0]
-    assert is_missing(np.array([0, 1, -1])).tolist() == [False, False, True]
-    assert is_missing(np.array([True, False])).tolist() == [False, False]
-    pandas = pytest.importorskip("pandas")
-    assert is_missing(pandas.Series([1, None], dtype="Int64").to_numpy()).tolist() == [False, True]

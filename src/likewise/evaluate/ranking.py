@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
-from likewise.rows.table import is_missing
 from likewise.utils.arrays import Array
 from likewise.utils.threads import blas_controller, ordered_map
+from likewise.utils.validation import is_missing
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
 BLOCK_BYTES = 64 << 20  # over all threads; from 4 to 512 MiB measured: slower below 32, no faster above

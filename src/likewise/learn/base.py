@@ -2,28 +2,40 @@
 
 import functools
 import os
+import platform
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
+import sklearn
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+import likewise
 from likewise.errors import LikewiseError
 from likewise.evaluate import mean_average_precision
 from likewise.evaluate.calibration import Calibration, held_out_pairs
 from likewise.learn.engines.opening import Rows, memory_rows, open_rows, where
 from likewise.learn.maths.labels import with_every_label
 from likewise.learn.maths.scatter import NoveltyModel
-from likewise.learn.model_file import about, identity, load_model, model_class, provenance, register_model, save_model
-from likewise.rows.table import MOST_COLUMNS, is_missing
+from likewise.learn.model_file import about, identity, load_model, model_class, register_model, save_model
+from likewise.rows.table import MOST_COLUMNS
 from likewise.utils.arrays import as_given, check_magnitude, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph, onnx_file
-from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, validate_data
+from likewise.utils.validation import NUMERIC_ROWS, check_array, check_is_fitted, is_missing, validate_data
 
 MOST_HASHES = 1_000_000  # rows by which a model knows what it learned from
 _WIDE = 1_000_000  # columns from which one row of zeros is kept sparse
+_VERSIONS = {
+    "python": platform.python_version(),
+    "likewise": likewise.__version__,
+    "numpy": np.__version__,
+    "scipy": str(scipy.__version__),
+    "scikit-learn": str(sklearn.__version__),
+}
 
 
 class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -106,7 +118,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.novelty_scale_ is not None
 
     def novelty(self, X: Any) -> np.ndarray:
-        """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike anything known.
+        """How far each row of X is from every class of `fit`, (n,): above 1 it is unlike all of them.
 
         Of held-out rows of known classes half are below 0, and 95 % below 1.
         """
@@ -139,7 +151,12 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote; called on the base class it reads any model."""
-        return load_model(path, cls._subclass, cls.__name__)
+
+        def subclass(name: str) -> type | None:
+            model = model_class(name)
+            return model if model is not None and issubclass(model, cls) else None
+
+        return load_model(path, subclass, cls.__name__)
 
     def _open(self, X: Any, y: Any = None, sample_weight: Any = None) -> Rows:
         """Labelled rows on an engine, from all that `open_rows` takes, or opened before.
@@ -199,10 +216,10 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         All False for a model of more than a million rows, or of rows on a cluster.
         """
-        known = getattr(self, "training_rows_", None)
-        if known is None:
+        hashes = getattr(self, "training_rows_", None)
+        if hashes is None:
             return np.zeros(X.shape[0] if hasattr(X, "shape") else len(X), dtype=bool)
-        return np.isin(row_hashes(to_host(X)), known)
+        return np.isin(row_hashes(to_host(X)), hashes)
 
     def base_part(self, V: np.ndarray) -> np.ndarray:
         """The part of vectors that an index smooths by neighbours: all, or that of the model before a lesson."""
@@ -236,18 +253,15 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise LikewiseError(f"queries become {widths[0]} numbers and gallery rows {widths[1]}")
         if self.calibration_ is not None:
             Calibration.from_dict(self.calibration_)
-        if self.novelty_scale_ is not None:
+        if self.knows_classes:
             novelty = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
-            if (
-                novelty.shape != (1,)
-                or not np.isfinite(novelty).all()
-                or not self.novelty_scale_[0] < self.novelty_scale_[1]
-            ):
+            increasing = self.novelty_scale_[0] < self.novelty_scale_[1]
+            if not (increasing and novelty.shape == (1,) and np.isfinite(novelty).all()):
                 raise LikewiseError(
                     f"novelty_scale_={self.novelty_scale_!r} does not fit novelty_map_ and novelty_means_"
                 )
 
-    # -- what a subclass may say about itself -------------------------------------------------------------------------
+    # -- what a subclass may define -------------------------------------------------------------------------
 
     @property
     def symmetric(self) -> bool:
@@ -262,10 +276,8 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         # Kernel features are nearly dependent: their coefficients are large and cancel, and float32 would keep three
         # or four digits of the result.
-        exact = getattr(self, "landmarks_", None) is not None
-        return onnx_file(
-            self._write_onnx, int(self.n_features_in_), np.float64 if exact else np.float32, model=self.identity
-        )
+        dtype = np.float32 if getattr(self, "landmarks_", None) is None else np.float64
+        return onnx_file(self._write_onnx, int(self.n_features_in_), dtype, model=self.identity)
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         """Add the two sides of `rows` to a graph and return their names."""
@@ -274,11 +286,6 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         register_model(cls)
-
-    @classmethod
-    def _subclass(cls, name: str) -> type | None:
-        model = model_class(name)
-        return model if model is not None and issubclass(model, cls) else None
 
 
 def _width_of(side: Callable[[Any], np.ndarray], width: Any) -> int:
@@ -308,7 +315,7 @@ def finite_fit(fit: Fit) -> Fit:
         except (np.linalg.LinAlgError, FloatingPointError, ZeroDivisionError) as error:
             raise LikewiseError(f"{_cannot(self)} ({str(error).splitlines()[0]})") from error
         _check_learned(self)
-        self.provenance_ = provenance()
+        self.provenance_ = {"date": datetime.now(UTC).date().isoformat(), "versions": dict(_VERSIONS)}
         return fitted
 
     return checked  # type: ignore[return-value]

@@ -10,17 +10,13 @@ as a parameter or as a fitted attribute, is written to the same file: its tensor
 import hashlib
 import json
 import os
-import platform
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 from sklearn.base import BaseEstimator
@@ -170,13 +166,8 @@ def about(model: Any) -> Card:
         "classes": None if classes is None else len(classes),
         "label_column": known.get("label_column"),
         "seed": None if seed is None else int(seed),
-        "versions": known.get("versions", _versions()),
+        "versions": known.get("versions"),
     }
-
-
-def provenance() -> Card:
-    """The date and the versions of a fit."""
-    return {"date": datetime.now(UTC).date().isoformat(), "versions": _versions()}
 
 
 def identity(model: Any) -> str:
@@ -312,8 +303,3 @@ def _array(value: dict[str, Any]) -> np.ndarray:
     if len(values) * dtype.itemsize > _MOST_BYTES:  # NumPy gives every text the size that the type claims
         raise FileFormatError(f"an array of {len(values):,} values of type {dtype} is too large for a card")
     return np.array([str(text).encode("latin-1", "replace") for text in values] if dtype.kind == "S" else values, dtype)
-
-
-def _versions() -> dict[str, str]:
-    packages = {"likewise": likewise, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
-    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}

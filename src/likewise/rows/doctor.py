@@ -14,8 +14,8 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from likewise.errors import LikewiseError
-from likewise.rows.table import is_missing
 from likewise.utils.arrays import dense
+from likewise.utils.validation import is_missing
 
 Severity = Literal["serious", "warning", "note"]
 Problem = tuple[str, Severity, str]  # code, severity, and what it is

@@ -10,6 +10,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.rows.columns import Columns
+from likewise.utils.validation import is_absent, is_missing
 
 # What people call these columns, in the order of preference.
 LABEL_NAMES = ("label", "labels", "y", "target", "class", "category")
@@ -119,18 +120,6 @@ def checked_ids(values: Sequence[Any], column: str, source: Any) -> list[Any]:
     return ids
 
 
-def is_absent(value: Any) -> bool:
-    """Whether a value is None, NaN or blank."""
-    if value is None or type(value).__name__ == "NAType":  # pandas.NA, whose comparisons have no truth value
-        return True
-    return bool(value != value) or (isinstance(value, str) and not value.strip())
-
-
-def is_no_label(value: Any) -> bool:
-    """Whether a value means "unlabelled": None, NaN, blank, or -1 as a number or as text."""
-    return is_absent(value) or (value.strip() == "-1" if isinstance(value, str) else bool(value == -1))
-
-
 def without_built_in(columns: Sequence[str], taken: dict[str, str | None]) -> list[str]:
     """Columns to keep as metadata: not those that are the id, the label or the path under that very name."""
     return [column for column in columns if column and taken.get(column.lower()) != column]
@@ -175,19 +164,6 @@ def tidy_labels(values: Sequence[Any] | np.ndarray) -> np.ndarray:
             return y.astype(np.int64)
         return np.array([_text(value) for value in y.tolist()])
     return _tidy_text([_text(value) for value in y.tolist()])
-
-
-def is_missing(y: np.ndarray) -> np.ndarray:
-    """True where a row has no label: None, NaN or NaT, "", or -1 (among text, too)."""
-    if y.dtype.kind in "iuf":
-        return np.asarray((y == -1) | (y != y))
-    if y.dtype.kind == "M":
-        return np.isnat(y)
-    if y.dtype.kind == "U":
-        return np.isin(np.char.strip(y), ("", "-1"))
-    if y.dtype.kind == "O":
-        return np.array([is_no_label(value) for value in y.ravel().tolist()], dtype=bool).reshape(y.shape)
-    return np.zeros(y.shape, dtype=bool)
 
 
 def _tidy_text(text: list[str]) -> np.ndarray:

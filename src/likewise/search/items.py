@@ -19,8 +19,8 @@ from likewise.errors import FileFormatError, LikewiseError, MissingExtraError
 from likewise.rows import Table
 from likewise.rows.columns import Columns
 from likewise.rows.store import escape, printable
-from likewise.rows.table import is_no_label
 from likewise.utils.arrays import row_hashes
+from likewise.utils.validation import is_no_label
 
 log = logging.getLogger("likewise")
 

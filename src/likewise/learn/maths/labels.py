@@ -14,9 +14,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from likewise.errors import LikewiseError
-from likewise.rows.table import is_missing
 from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
-from likewise.utils.validation import check_sample_weight
+from likewise.utils.validation import check_sample_weight, is_missing
 
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
 Rectangle = tuple[slice, slice]
