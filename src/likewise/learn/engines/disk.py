@@ -109,7 +109,7 @@ class DiskEngine(BlockedEngine):
         self._checked = True
 
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
-        return self._summed(lambda block: block_sums(task, block), getattr(task, "kept", None))
+        return self._summed(lambda block: block_sums(task, block), getattr(task, "saved", None))
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""

@@ -14,7 +14,7 @@ from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
 from likewise.learn.maths.passes import MOST_MIRRORED, PassColumns, Swept, symmetric_deviation
 from likewise.learn.maths.scatter import WhiteningMap, check_room, gram, whiten, whiten_gram
-from likewise.utils.arrays import like, to_host, wide
+from likewise.utils.arrays import Array, like, to_host, wide
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
 Map = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -136,37 +136,53 @@ def block_sums(task: Task, block: RowBlock, in_order: Map = ordered_map) -> Arra
 # -- Rows in memory ----------------------------------------------------------------------------------------------------
 
 
-Reduction = Callable[[Any, np.ndarray, slice], np.ndarray]
+class LabelledRows:
+    """Classes and weights of rows, in the rows' order and in label order: what all engines share.
 
-
-class MemoryEngine:
-    """Labelled rows held in memory, float32 or float64, dense or CSR, visited in the order of their labels.
-
-    `weights` say how many times each row counts; a row of weight zero counts as absent.
+    `codes` and `weights` are those of each row in the rows' order; a row of weight zero counts as absent.
     """
+
+    def __init__(
+        self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None
+    ) -> None:
+        order = np.argsort(codes, kind="stable")
+        self.order = order if weights is None else order[weights[order] > 0]
+        self.row_codes, self.row_weights, self.n_classes = codes, weights, n_classes
+        self.codes, self.weights = codes[self.order], None if weights is None else weights[self.order]
+        self.starts = class_starts(self.codes, n_classes)
+        self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
+        self.on_block: Callable[[], None] = lambda: None  # called after each block of rows, for a progress bar
+
+    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+        raise NotImplementedError
+
+    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
+        return self.sum(task.against(tuple(columns.blocks())), beside)
+
+    def class_sums(self, L: np.ndarray) -> np.ndarray:
+        (sums,) = self.sum(ClassSums(self.n_classes))
+        return np.asarray(sums @ L)
+
+
+Reduction = Callable[[Array, np.ndarray, slice], np.ndarray]
+
+
+class MemoryEngine(LabelledRows):
+    """Labelled rows held in memory, float32 or float64, dense or CSR, visited in the order of their labels."""
 
     in_memory: ClassVar[bool] = True
 
-    def __init__(self, X: Any, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
-        order = np.argsort(codes, kind="stable")
-        order = order if weights is None else order[weights[order] > 0]
-        self._X, self.row_codes = X, codes
-        self._order = None if np.array_equal(order, np.arange(len(codes))) else order
-        self.codes = codes[order]
-        self.weights = None if weights is None else weights[order]
-        self.starts = class_starts(self.codes, n_classes)
-        self.n_classes = n_classes
-        self.shape: tuple[int, int] = (len(order), X.shape[1])
-        self.dtype: np.dtype = X.dtype
-        self.on_block: Callable[[], None] = lambda: None  # told after each block of rows, for a progress bar
+    def __init__(self, X: Array, codes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> None:
+        super().__init__(X.shape[1], X.dtype, codes, n_classes, weights)
+        self.X, self._is_sorted = X, np.array_equal(self.order, np.arange(len(codes)))
 
     def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
         """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
         if min(self.shape) > scatter.EXACT_WIDTH:
-            chosen = scatter.width_for(self.shape, sp.issparse(self._X), width)
+            chosen = scatter.width_for(self.shape, sp.issparse(self.X), width)
             if chosen is not None:
-                return scatter.truncated_whitening(self._X, self.row_weights, alpha, chosen)
-        return whiten(self._X, self.row_weights, alpha).leading(width)
+                return scatter.truncated_whitening(self.X, self.row_weights, alpha, chosen)
+        return whiten(self.X, self.row_weights, alpha).leading(width)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -177,10 +193,9 @@ class MemoryEngine:
         return product
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
-        if sp.issparse(self._X):  # whose sums stay sparse until they are mapped
-            return class_sums(self._X, self.row_codes, self.row_weights, self.n_classes, L)
-        (sums,) = self.sum(ClassSums(self.n_classes))
-        return np.asarray(sums @ L)
+        if sp.issparse(self.X):  # whose sums stay sparse until they are mapped
+            return class_sums(self.X, self.row_codes, self.row_weights, self.n_classes, L)
+        return super().class_sums(L)
 
     def gallery(self, R: np.ndarray) -> PassColumns:
         return PassColumns(self.project(R), self.starts, self.weights)
@@ -245,13 +260,13 @@ class MemoryEngine:
     def n_blocks(self) -> int:
         return len(row_blocks(self.shape[0]))
 
-    def mapped(self, function: Callable[[Any], Any]) -> "MemoryEngine":
-        return MemoryEngine(function(self._X), self.row_codes, self.n_classes, self.row_weights)
+    def mapped(self, function: Callable[[Array], Array]) -> "MemoryEngine":
+        return MemoryEngine(function(self.X), self.row_codes, self.n_classes, self.row_weights)
 
     def select(self, rows: np.ndarray) -> "MemoryEngine":
         """An engine over some of the rows, given by their numbers in X."""
         weights = None if self.row_weights is None else self.row_weights[rows]
-        return MemoryEngine(self._X[rows], self.row_codes[rows], self.n_classes, weights)
+        return MemoryEngine(self.X[rows], self.row_codes[rows], self.n_classes, weights)
 
     def relabelled(self, codes: np.ndarray, n_classes: int) -> "MemoryEngine":
         return MemoryEngine(self.rows(slice(None)), codes, n_classes, self.weights)
@@ -259,82 +274,43 @@ class MemoryEngine:
     def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):
-            return added([task(RowBlock(self._X, self.row_codes, self.row_weights))])  # sums that need no order
+            return added([task(RowBlock(self.X, self.row_codes, self.row_weights))])  # sums that need no order
         parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
         return added(ordered_map(lambda part: task(self._block(part, beside)), parts))
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
         return block_columns(make, self._block(slice(None), beside))
 
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
-        return self.sum(task.against(tuple(columns.blocks())), beside)
-
     def _block(self, part: slice, beside: Arrays) -> RowBlock:
         weights = None if self.weights is None else self.weights[part]
         return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in beside))
-
-    @property
-    def X(self) -> Any:
-        return self._X
-
-    @property
-    def row_weights(self) -> np.ndarray | None:
-        if self.weights is None or self._order is None:
-            return self.weights
-        weights = np.zeros(len(self.row_codes))
-        weights[self._order] = self.weights
-        return weights
-
-    @property
-    def order(self) -> np.ndarray:
-        return np.arange(self.shape[0]) if self._order is None else self._order
 
     def take(self, chosen: np.ndarray) -> "MemoryEngine":
         chosen = np.sort(chosen)
         weights = None if self.weights is None else self.weights[chosen]
         return MemoryEngine(self.rows(chosen), self.codes[chosen], self.n_classes, weights)
 
-    def rows(self, chosen: slice | np.ndarray) -> Any:
-        return self._X[chosen if self._order is None else self._order[chosen]]
+    def rows(self, chosen: slice | np.ndarray) -> Array:
+        return self.X[chosen if self._is_sorted else self.order[chosen]]
 
 
 # -- Rows that are seen block by block ---------------------------------------------------------------------------------
 
 
-class BlockedEngine:
-    """Rows that are visited in blocks, in an order of their own; a subclass knows where they are.
-
-    `codes` and `weights` are those of each row in the rows' own order; a row of weight zero is not there.
-    """
+class BlockedEngine(LabelledRows):
+    """Rows that are visited in blocks, in an order of their own; a subclass knows where they are."""
 
     in_memory: ClassVar[bool] = False
 
-    def __init__(
-        self, width: int, dtype: np.dtype, codes: np.ndarray, n_classes: int, weights: np.ndarray | None
-    ) -> None:
-        self.row_codes, self.row_weights = codes, weights
-        order, self.n_classes = np.argsort(codes, kind="stable"), n_classes
-        self.order = order if weights is None else order[weights[order] > 0]
-        self.codes, self.weights = codes[self.order], None if weights is None else weights[self.order]
-        self.starts = class_starts(self.codes, n_classes)
-        self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
-        self.on_block: Callable[[], None] = lambda: None
-
-    def mapped(self, function: Callable[[Any], Any]) -> MemoryEngine | None:
+    def mapped(self, function: Callable[[Array], Array]) -> MemoryEngine | None:
         """None: what is computed from rows is computed again in each pass."""
         return None
-
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
-        raise NotImplementedError
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         """Rows by their numbers in the rows' own order, ascending."""
         raise NotImplementedError
 
     def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
-        raise NotImplementedError
-
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
         raise NotImplementedError
 
     def gallery(self, R: np.ndarray) -> Columns:
@@ -357,10 +333,6 @@ class BlockedEngine:
             np.asfortranarray(G), self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0]
         )
         return whitening.leading(width)
-
-    def class_sums(self, L: np.ndarray) -> np.ndarray:
-        (sums,) = self.sum(ClassSums(self.n_classes))
-        return sums @ L
 
     def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """None: recomputing is cheaper than caching."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from likewise.learn.maths.engine import Columns, RowBlock
+from likewise.learn.maths.engine import Columns, EngineInMemory, RowBlock, SavedRounds
 from likewise.learn.maths.kernels import (
     Basis,
     Features,
@@ -35,7 +34,7 @@ from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums, d
 from likewise.learn.maths.passes import PassColumns
 from likewise.learn.maths.scatter import check_room
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Setting
-from likewise.utils.arrays import like, namespace, take_rows, to_host
+from likewise.utils.arrays import Array, like, namespace, take_rows, to_host
 
 SAME, OTHER = 0.9, 0.3  # δ1 and δ2 on cosines
 ROUNDS = 4
@@ -57,7 +56,8 @@ class AnchoredRegression:
     ----------
     unit : the rows. features, basis : how rows become F.
     class_totals : sum of F over each class, (n_classes, p).
-    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass.
+    engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass; then it may be
+        any `Engine`.
     columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
     """
 
@@ -65,7 +65,7 @@ class AnchoredRegression:
     features: Features
     basis: Basis
     class_totals: np.ndarray
-    engine: Any
+    engine: EngineInMemory
     coordinates: Coordinates | None
     columns: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
@@ -87,7 +87,7 @@ class AnchoredRegression:
         """RMS length of the images: FᵀF is diagonal, so no row has to be visited."""
         return float(np.sqrt(np.sum(self.basis.g[:, None] * L**2) / self.size.sum()))
 
-    def encode(self, rows: Any) -> np.ndarray:
+    def encode(self, rows: Array) -> np.ndarray:
         """Unit rows in the coordinates that a map L takes."""
         return np.asarray(self.basis(self.features(rows)))
 
@@ -112,7 +112,7 @@ class AnchoredRegression:
             columns = clamp.columns(F @ like(L, F), codes, weights)
         return self.engine.sum_against(ClampGradient(clamp), columns, beside)[0]
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
         target = fixed_target(self, setting.ridge, setting.geometry)
         saved = None if saved is None else saved.rounds_of(self.basis.V)
@@ -132,9 +132,9 @@ class AnchoredRegression:
 
     def with_columns(self, n_anchors: int | None, rng: np.random.Generator) -> AnchoredRegression:
         """The same with `n_anchors` columns drawn by class; None compares all rows."""
-        engine = self.engine
         if n_anchors is None:
             return self
+        engine = self.engine
         places = np.sort(draw_landmarks(engine.codes, engine.n_classes, n_anchors, rng))
         codes, rows = engine.codes[places], rows_at(engine, places)
         weights = np.ones(len(places)) if engine.weights is None else engine.weights[places]
@@ -151,17 +151,19 @@ def anchored_regression(
     engine, pending = (unit.engine, unit.pending) if held is None else (held, None)
     left = features if held is None else Features()  # to be computed in each pass
     basis, totals = _basis(engine, pending, left, unit.size, features.metric())
-    coordinates: Any = Coordinates(pending, left, replace(basis, V=basis.V.astype(engine.dtype)))
+    coordinates = Coordinates(pending, left, replace(basis, V=basis.V.astype(engine.dtype)))
     rows = engine.mapped(coordinates)
-    if rows is not None:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
-        engine, coordinates = rows.take(np.arange(rows.shape[0])), None
+    if rows is None:
+        regression = AnchoredRegression(unit, features, basis, totals, engine, coordinates)
+    else:  # sorted once, not in each pass; sums of F itself keep more digits where V is large
+        engine = rows.take(np.arange(rows.shape[0]))
         totals = class_sums(engine.X, engine.codes, engine.weights, engine.n_classes)
-    prepared = AnchoredRegression(unit, features, basis, totals, engine, coordinates)
-    return prepared.with_columns(n_anchors, rng)
+        regression = AnchoredRegression(unit, features, basis, totals, engine, None)
+    return regression.with_columns(n_anchors, rng)
 
 
 def _basis(
-    engine: Any, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
+    engine: EngineInMemory, pending: Scaling | None, features: Features, size: np.ndarray, metric: np.ndarray | None
 ) -> tuple[Basis, np.ndarray]:
     """The eigenbasis of the features of an engine's rows, and the sums of their coordinates over each class."""
     n, q = engine.shape[0], features.width(engine.shape[1])
@@ -213,7 +215,12 @@ def _canonical(K: np.ndarray, divisor: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def adapt(
-    regression: AnchoredRegression, target: np.ndarray, ridge: float, adaptation: float, trust: float, saved: Any = None
+    regression: AnchoredRegression,
+    target: np.ndarray,
+    ridge: float,
+    adaptation: float,
+    trust: float,
+    saved: SavedRounds | None = None,
 ) -> np.ndarray:
     """The map L (p, r) after a few rounds of clamping, κ = `adaptation`; without it, it is the fixed solution.
 
@@ -246,7 +253,7 @@ class Coordinates:
     features: Features
     basis: Basis
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: Array) -> Array:
         return self.basis(self.features(scaled(self.scaling, rows)))
 
 
@@ -255,9 +262,9 @@ class Images:
     """Rows to their images under a map L; `coordinates` None says that rows are F, and the block has their images."""
 
     coordinates: Coordinates | None
-    L: Any
+    L: Array
 
-    def __call__(self, block: RowBlock) -> tuple[Any, Any]:
+    def __call__(self, block: RowBlock) -> tuple[Array, Array]:
         """F of a block, and F L."""
         F = block.rows if self.coordinates is None else self.coordinates(block.rows)
         return F, block.beside[0] if block.beside else F @ like(self.L, F)
@@ -283,13 +290,13 @@ class Clamp:
     """
 
     images: Images
-    means: Any
+    means: Array | None
     trust_scale: float
     share: float
     q: float
     target: LabelTarget
 
-    def trust(self, z: Any, codes: np.ndarray) -> Any:
+    def trust(self, z: Array, codes: np.ndarray) -> Array:
         """v_i = clip(mean cosine with its class / s, 0, 1)²: rows far from their class mean get little weight."""
         xp = namespace(z)
         if self.means is None:
@@ -301,7 +308,7 @@ class Clamp:
         """All rows of a block as columns."""
         return self.columns(self.images(block)[1], block.codes, block.weights)
 
-    def columns(self, Z: Any, codes: np.ndarray, weights: np.ndarray | None) -> PassColumns:
+    def columns(self, Z: Array, codes: np.ndarray, weights: np.ndarray | None) -> PassColumns:
         """Images as columns on the host, each standing for `weights` rows; summed with z_j and with v_j z_j."""
         z, _ = directions(Z)
         v, z = to_host(self.trust(z, codes)), to_host(z)
@@ -320,7 +327,7 @@ class ClampGradient:
     """
 
     clamp: Clamp
-    gallery: tuple[Any, ...] = ()
+    gallery: tuple[PassColumns, ...] = ()
 
     def against(self, columns: tuple[PassColumns, ...]) -> ClampGradient:
         """The same with other columns."""
@@ -330,7 +337,7 @@ class ClampGradient:
         clamp = self.clamp
         F, Z = clamp.images(block)
         z, norms = directions(Z)
-        T = sum(columns.residual(z, block.codes, clamp.target) for columns in self.gallery)
+        T: Array = sum(columns.residual(z, block.codes, clamp.target) for columns in self.gallery)
         r, xp = z.shape[1], namespace(z)
         wanted = -clamp.share * (clamp.trust(z, block.codes)[:, None] * T[:, :r] + T[:, r:])
         wanted = wanted - z * xp.linalg.vecdot(z, wanted)[:, None]
@@ -347,7 +354,7 @@ class HeadSums:
     images: Images
     head: OutputHead
     scaling: Scaling | None
-    mean: Any
+    mean: np.ndarray
     n_classes: int
 
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
@@ -362,7 +369,7 @@ class HeadSums:
         return np.asarray(to_host(rows - like(self.mean, rows)))
 
 
-def directions(Z: Any) -> tuple[Any, Any]:
+def directions(Z: Array) -> tuple[Array, Array]:
     """Images divided by their lengths, and the lengths."""
     xp = namespace(Z)
     norms = xp.clip(xp.linalg.vector_norm(Z, axis=1), min=float(xp.finfo(Z.dtype).smallest_normal))

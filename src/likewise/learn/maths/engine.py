@@ -9,9 +9,11 @@ every engine, whatever the order in which an engine visits its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+
+from likewise.utils.arrays import Array
 
 if TYPE_CHECKING:
     from likewise.learn.maths.labels import LabelTarget
@@ -25,7 +27,7 @@ class RowBlock(NamedTuple):
     `beside` are arrays computed before, one row for each of these.
     """
 
-    rows: Any
+    rows: Array
     codes: np.ndarray
     weights: np.ndarray | None
     beside: tuple[np.ndarray, ...] = ()
@@ -94,6 +96,10 @@ class Engine(Protocol):
         """Class of each row of X in X's own order; rows of weight zero have one too."""
 
     @property
+    def row_weights(self) -> np.ndarray | None:
+        """Weight of each row of X, in X's own order."""
+
+    @property
     def n_blocks(self) -> int:
         """Blocks of rows in a pass."""
 
@@ -121,7 +127,7 @@ class Engine(Protocol):
     def take(self, chosen: np.ndarray) -> EngineInMemory:
         """An engine in memory over some of the rows, given by their places in label order; repetition is allowed."""
 
-    def mapped(self, function: Callable[[Any], Any]) -> EngineInMemory | None:
+    def mapped(self, function: Callable[[Array], Array]) -> EngineInMemory | None:
         """An engine over function(rows), computed once; None where rows are not in memory, or not NumPy's."""
 
     def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
@@ -140,14 +146,10 @@ class EngineInMemory(Engine, Protocol):
     """An engine over rows in memory, with random access."""
 
     @property
-    def X(self) -> Any:
+    def X(self) -> Array:
         """The rows in their own order."""
 
-    @property
-    def row_weights(self) -> np.ndarray | None:
-        """Weight of each row of X, in X's own order."""
-
-    def mapped(self, function: Callable[[Any], Any]) -> EngineInMemory:
+    def mapped(self, function: Callable[[Array], Array]) -> EngineInMemory:
         """An engine over function(rows), computed once."""
 
     def select(self, rows: np.ndarray) -> EngineInMemory:
@@ -156,7 +158,7 @@ class EngineInMemory(Engine, Protocol):
     def relabelled(self, codes: np.ndarray, n_classes: int) -> EngineInMemory:
         """An engine over the same rows with other classes, given in label order."""
 
-    def rows(self, chosen: slice | np.ndarray) -> Any:
+    def rows(self, chosen: slice | np.ndarray) -> Array:
         """Rows of X by their places in label order."""
 
     def project(self, L: np.ndarray) -> np.ndarray:
@@ -170,8 +172,34 @@ class EngineInMemory(Engine, Protocol):
         L: np.ndarray,
         gallery: Columns,
         target: LabelTarget,
-        reduce: Callable[[Any, np.ndarray, slice], np.ndarray] | None = None,
+        reduce: Callable[[Array, np.ndarray, slice], np.ndarray] | None = None,
         projected: bool = False,
         symmetric: bool = False,
     ) -> tuple[np.ndarray, float]:
         """As `Engine.sweep`; `reduce(rows, T, block)` replaces Xᵀ T by another sum over blocks."""
+
+
+# -- What a long fit writes to files, so that it can be resumed -------------------------------------------------------
+
+
+class SavedSums(Protocol):
+    """The sums of the first blocks of a pass."""
+
+    def read(self) -> tuple[int, tuple[np.ndarray, ...]]:
+        """How many blocks were summed, and their sums."""
+
+    def keep(self, n_blocks: int, sums: tuple[np.ndarray, ...], *, last: bool = False) -> None:
+        """Write the sums of the first blocks, if the last write is long ago."""
+
+
+class SavedRounds(Protocol):
+    """FᵀP after each round of adaptation; see `anchoring.adapt`."""
+
+    def rounds_of(self, V: np.ndarray) -> SavedRounds:
+        """The rounds in an eigenbasis V."""
+
+    def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
+        """FᵀP to continue from, and how many rounds are done."""
+
+    def save(self, FP: np.ndarray, done: int) -> None:
+        """Write FᵀP after `done` rounds."""

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 from scipy.linalg import solve_triangular
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.anchoring import Coordinates, HeadSums, Images, anchored_regression
+from likewise.learn.maths.engine import SavedRounds, SavedSums
 from likewise.learn.maths.kernels import Basis, Features, FeatureSums, UnitRows, sample, scaled
 from likewise.learn.maths.labels import class_sums
 from likewise.learn.maths.scatter import half_whitened, leading_directions
 from likewise.learn.maths.setting import LearnedMap, OutputHead, Regression, Setting
-from likewise.utils.arrays import dense
+from likewise.utils.arrays import Array, dense
 
 MOST_DIRECTIONS = 1_000
 MOST_BYTES = 10**9  # for the kernel, by default
@@ -55,7 +56,7 @@ def class_target(size: np.ndarray) -> np.ndarray:
 class ExactKernel:
     """All rows as landmarks, in memory: the n x n kernel, and a map for each ridge."""
 
-    def __init__(self, unit: UnitRows, gamma: float, dtype: Any = None, memory: int = MOST_BYTES) -> None:
+    def __init__(self, unit: UnitRows, gamma: float, dtype: DTypeLike | None = None, memory: int = MOST_BYTES) -> None:
         engine = unit.engine
         rows = np.asarray(dense(engine.rows(slice(None))))
         self.unit, self.features, self.memory = unit, Features(rows, unit.gamma(gamma)), memory
@@ -63,10 +64,10 @@ class ExactKernel:
         self.P = class_target(unit.size)[engine.codes]
         self._K, self.mean, self.mean_diagonal = self._centred(dtype or rows.dtype)
 
-    def _holds(self, dtype: Any) -> bool:
+    def _holds(self, dtype: DTypeLike) -> bool:
         return len(self.weights) ** 2 * np.dtype(dtype).itemsize <= self.memory
 
-    def _centred(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    def _centred(self, dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray, float]:
         """√w_i K_ij √w_j centred, the mean of K's rows, and the mean diagonal."""
         rows = self.features.landmarks.astype(dtype, copy=False)
         K = Features(rows, self.features.gamma)(rows)
@@ -81,13 +82,13 @@ class ExactKernel:
             K *= root[:, None]
         return K, mean, 1.0 - overall
 
-    def encode(self, rows: Any) -> np.ndarray:
+    def encode(self, rows: Array) -> np.ndarray:
         """Unit rows as their kernel with all training rows, centred."""
         K = self.features(rows)
         K -= self.mean.astype(K.dtype)
         return np.asarray(K)
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge; the `last` one overwrites the kernel by its factor. There are no rounds to be `saved`."""
         factor, ridge = self._factor(setting.ridge * self.mean_diagonal, last)
         roots = np.sqrt(self.weights)[:, None]
@@ -177,7 +178,7 @@ class LandmarkKernel:
     is (FᵀF + λI)⁻¹ FᵀP, by a second factor; it costs m² per row, and no row is visited again.
     """
 
-    def __init__(self, unit: UnitRows, features: Features, saved_sums: Any = None) -> None:
+    def __init__(self, unit: UnitRows, features: Features, saved_sums: SavedSums | None = None) -> None:
         self.unit, self.features = unit, features
         G, sums = unit.engine.sum(FeatureSums(unit.pending, features, unit.n_classes, saved_sums))
         total = unit.size.sum()
@@ -190,12 +191,12 @@ class LandmarkKernel:
         FP = (sums - np.outer(unit.size, self.mean)).T @ targets
         self.FP = solve_triangular(self.T, FP, trans=1, check_finite=False)
 
-    def encode(self, rows: Any) -> np.ndarray:
+    def encode(self, rows: Array) -> np.ndarray:
         """Unit rows as their kernel with the landmarks, centred."""
         K = self.features(rows)
         return np.asarray(K - self.mean.astype(K.dtype))
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
         """The map of a ridge."""
         factor, ridge = factor_raised(self.FF, setting.ridge * max(1.0 - float(self.mean.mean()), 0.0))
         L = scipy.linalg.cho_solve((factor, False), self.FP, check_finite=False)
@@ -241,7 +242,7 @@ class RegressionFactory:
     memory: int = MOST_BYTES
     raw_width: int | None = 256
 
-    def __call__(self, unit: UnitRows, gamma: float, saved_sums: Any = None) -> Regression:
+    def __call__(self, unit: UnitRows, gamma: float, saved_sums: SavedSums | None = None) -> Regression:
         """The regression for one γ, 0 is linear; `saved_sums` keeps the sums of the landmarks' pass while it lasts."""
         rng = np.random.default_rng(self.seed)
         if not self.full_resolution(gamma):

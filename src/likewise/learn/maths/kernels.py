@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths.engine import Engine, RowBlock
+from likewise.learn.maths.engine import Engine, EngineInMemory, RowBlock, SavedSums
 from likewise.learn.maths.labels import class_sums, draw_landmarks, sample_rows
 from likewise.learn.maths.scatter import add_gram, check_room, fixed_signs, mirrored, reduced_rows
-from likewise.utils.arrays import dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
+from likewise.utils.arrays import Array, dense, is_foreign, like, minus, namespace, to_host, unit_rows, wide
 from likewise.utils.onnx_graph import Graph
 
 _CACHED = 1 << 18  # values of a kernel that are computed at a time: 1 MB
@@ -34,8 +34,8 @@ class Scaling:
     says how far from the mean it was, and a linear map of it has a bias.
     """
 
-    shift: Any = None
-    factor: Any = None
+    shift: Array = None
+    factor: Array = None
     roots: bool = False
 
     @classmethod
@@ -49,7 +49,7 @@ class Scaling:
     def name(self) -> str:
         return "roots" if self.roots else "unit" if self.shift is None else "standard"
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Array) -> Array:
         """Unit rows; sparse rows stay sparse unless they are standardised."""
         if self.roots:
             return unit_rows(signed_roots(X))
@@ -69,7 +69,7 @@ class Scaling:
         return graph.unit(graph.concatenated([standardised, graph.filled(rows, 1.0)]))
 
 
-def signed_roots(X: Any) -> Any:
+def signed_roots(X: Array) -> Array:
     """sign(x) √|x| of every entry; sparse rows stay sparse."""
     if sp.issparse(X):
         return X.sign().multiply(abs(X).sqrt()).tocsr()
@@ -80,7 +80,7 @@ def signed_roots(X: Any) -> Any:
 UNIT = Scaling()
 
 
-def scaled(scaling: Scaling | None, rows: Any) -> Any:
+def scaled(scaling: Scaling | None, rows: Array) -> Array:
     """Unit rows; None says that they have been scaled before."""
     return rows if scaling is None else scaling(rows)
 
@@ -93,7 +93,7 @@ def scaled(scaling: Scaling | None, rows: Any) -> Any:
 class Features:
     """Unit rows themselves (landmarks None), or exp(-γ ‖x - l‖²) for each landmark l."""
 
-    landmarks: Any = None
+    landmarks: Array = None
     gamma: float = 0.0
 
     @property
@@ -104,7 +104,7 @@ class Features:
         """Number of features of rows of d columns."""
         return d if self.landmarks is None else len(self.landmarks)
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Array) -> Array:
         """Features of unit rows, (n, q); sparse rows stay sparse where there is no kernel."""
         if self.landmarks is None:
             return X
@@ -125,7 +125,7 @@ class Features:
         return np.concatenate([part if A is None else part @ A for part in parts])
 
     @cached_property
-    def _about_centre(self) -> tuple[Any, Any, Any]:
+    def _about_centre(self) -> tuple[Array, Array, Array]:
         return _about_centre(self.landmarks)  # once, not for every query
 
     def metric(self) -> np.ndarray | None:
@@ -141,7 +141,7 @@ class Features:
         return graph.kernel(x, self.landmarks, self.gamma)
 
 
-def _about_centre(landmarks: Any) -> tuple[Any, Any, Any]:
+def _about_centre(landmarks: Array) -> tuple[Array, Array, Array]:
     """The mean of dense landmarks, these less their mean, and their squared lengths.
 
     Where all rows are close together γ is large, and products of whole rows would leave nothing but rounding of their
@@ -152,7 +152,7 @@ def _about_centre(landmarks: Any) -> tuple[Any, Any, Any]:
     return centre, landmarks, squared_lengths(landmarks)
 
 
-def _rbf(products: Any, squares: Any, landmark_squares: Any, gamma: float) -> Any:
+def _rbf(products: Array, squares: Array, landmark_squares: Array, gamma: float) -> Array:
     """exp(-γ ‖x - l‖²) from the inner products of x and l and their squared lengths; overwrites the products."""
     K = products
     K *= 2
@@ -165,14 +165,14 @@ def _rbf(products: Any, squares: Any, landmark_squares: Any, gamma: float) -> An
     return np.exp(np.minimum(K, 0, out=K), out=K)  # in place: these are the largest arrays of a fit
 
 
-def squared_lengths(X: Any) -> Any:
+def squared_lengths(X: Array) -> Array:
     """Squared length of each row."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return namespace(X).linalg.vecdot(X, X) if is_foreign(X) else np.einsum("ij,ij->i", X, X)
 
 
-def mean_square_distance(X: Any, weights: np.ndarray | None) -> float:
+def mean_square_distance(X: Array, weights: np.ndarray | None) -> float:
     """Mean of ‖x_i - x_j‖² over all pairs, no pair visited: 2 (mean ‖x‖² - ‖mean x‖²), about the mean if dense."""
     w = np.ones(X.shape[0]) if weights is None else weights
     mean = np.asarray(w @ X, dtype=np.float64) / w.sum()
@@ -192,17 +192,17 @@ class Basis:
     `unit` is the mean eigenvalue, the unit of a ridge.
     """
 
-    V: Any
+    V: Array
     g: np.ndarray
-    offset: Any
+    offset: Array
     unit: float
 
-    def __call__(self, features: Any) -> Any:
+    def __call__(self, features: Array) -> Array:
         """F, in the precision of the features."""
         return features @ like(self.V, features) - like(self.offset, features)
 
 
-def dual_basis(features: Any, weights: np.ndarray | None) -> Basis:
+def dual_basis(features: Array, weights: np.ndarray | None) -> Basis:
     """Eigenbasis of the centred features through their n x n inner products, where rows are fewer than columns."""
     n, q = features.shape
     check_room(n, (n, q))
@@ -248,7 +248,7 @@ class FeatureSums:
     scaling: Scaling | None
     features: Features
     n_classes: int
-    kept: Any = None  # a file of `PartialSums`, for engines that can go on where a pass was killed
+    saved: SavedSums | None = None  # for engines that can resume a pass that was killed
     own_threads: ClassVar[bool] = True  # one q x q sum at a time
     rows: ClassVar[int] = 2048  # whose features are held at a time
 
@@ -257,8 +257,8 @@ class FeatureSums:
         return 0 if self.features.is_linear else 8 * self.features.width(0) ** 2
 
     def __call__(self, block: RowBlock) -> tuple[np.ndarray, ...]:
-        G: Any = None
-        sums: Any = 0.0
+        G: Array = None
+        sums: Array = 0.0
         for part in gen_batches(len(block.codes), self.rows):
             phi = self.features(scaled(self.scaling, block.rows[part, :]))
             weights = None if block.weights is None else block.weights[part]
@@ -266,7 +266,7 @@ class FeatureSums:
             sums = sums + class_sums(phi, block.codes[part], weights, self.n_classes)
         return (mirrored(G) if isinstance(G, np.ndarray) else to_host(G)), sums
 
-    def _add(self, G: Any, phi: Any, weights: np.ndarray | None) -> Any:
+    def _add(self, G: Array, phi: Array, weights: np.ndarray | None) -> Array:
         if not is_foreign(phi):
             return add_gram(np.zeros((phi.shape[1],) * 2, order="F") if G is None else G, phi, weights)
         phi = wide(phi)
@@ -287,20 +287,20 @@ class UnitRows:
     Attributes
     ----------
     source : the rows as they came.
-    engine : where tasks run; `pending` is the scaling they still have to apply, None in memory.
+    engine : where tasks run; `pending` is the scaling they still have to apply, None in memory. While one is pending
+        the engine, and always the source, may be any `Engine`.
     scaling, reduction : how raw rows become these: scaled, then projected on (width, d) directions unless None.
     size : weight of each class. mean : of the unit rows. mean_square_distance : over all pairs of them.
     """
 
     def __init__(self, engine: Engine, scaling: Scaling = UNIT, width: int | None = None) -> None:
-        self.source: Any = engine
-        self.engine: Any  # an Engine, and an EngineInMemory where no scaling is pending
+        self.source = self.engine = cast(EngineInMemory, engine)
         self.width, self.scaling = width, scaling
         self.raw_directions: np.ndarray | None = None  # computed by the first who needs them
         self.reduction, self.pending = None, None
         held = engine.mapped(scaling)
         if held is None:
-            self.engine, self.pending = engine, scaling
+            self.pending = scaling
         else:
             self.engine = held
             if width is not None or sp.issparse(held.X):
@@ -350,7 +350,7 @@ class UnitRows:
         """γ of an RBF kernel, from γ in units of 1 / mean squared distance."""
         return gamma / max(self.mean_square_distance, 1e-12)
 
-    def centred(self, rows: Any) -> np.ndarray:
+    def centred(self, rows: Array) -> np.ndarray:
         """Unit rows less their mean here, dense."""
         return np.asarray(dense(rows) - self.mean, dtype=rows.dtype)
 
@@ -400,13 +400,13 @@ def scaling_of(engine: Engine, name: str) -> Scaling:
     return Scaling.standard(pivot + mean, squares - mean**2)
 
 
-def some_rows(engine: Engine) -> Any:
+def some_rows(engine: Engine) -> Array:
     """A hundred rows or so, spread over the classes."""
     n = engine.shape[0]
     return rows_at(engine, np.arange(0, n, max(1, n // 100)))
 
 
-def rows_at(engine: Engine, places: np.ndarray) -> Any:
+def rows_at(engine: Engine, places: np.ndarray) -> Array:
     """Rows by their places in label order, in the order given."""
     rows = engine.take(places).rows(slice(None))
     return rows[np.argsort(np.argsort(places, kind="stable"), kind="stable")]
@@ -414,7 +414,7 @@ def rows_at(engine: Engine, places: np.ndarray) -> Any:
 
 def sample(
     engine: Engine, most: int, rng: np.random.Generator, most_classes: int | None = None
-) -> tuple[Any, np.ndarray]:
+) -> tuple[Array, np.ndarray]:
     """About `most` rows drawn by class, in memory and in label order, and their places in it; all if no more.
 
     Of more than `most_classes` classes that many are drawn, and renumbered.
@@ -430,7 +430,7 @@ def sample(
 
 def _of_some_classes(
     engine: Engine, most: int, rng: np.random.Generator, classes: np.ndarray
-) -> tuple[Any, np.ndarray]:
+) -> tuple[Array, np.ndarray]:
     places = np.flatnonzero(np.isin(engine.codes, classes))
     codes = np.searchsorted(classes, engine.codes[places])
     if most < len(places):

@@ -7,14 +7,15 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from likewise.errors import LikewiseError
-from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
+from likewise.utils.arrays import Array, dense, is_foreign, like, to_host, wide
 from likewise.utils.validation import check_sample_weight, is_missing
 
 Runs = list[tuple[int, int, int]]  # ranges (begin, end, class) of rows of one class
@@ -22,7 +23,7 @@ Rectangle = tuple[slice, slice]
 _LABELS = (str, int, float, np.integer, np.floating, np.bool_)  # what an array of objects may hold
 
 
-def encode_labels(y: Any, *, leaves_out: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(y: ArrayLike, *, leaves_out: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """The sorted distinct labels, at least two and not all distinct, and the class of each row: -1 if it has no label.
 
     A warning says how many rows have none, unless `leaves_out` is False: the caller has a use for them.
@@ -54,7 +55,7 @@ def encode_labels(y: Any, *, leaves_out: bool = True) -> tuple[np.ndarray, np.nd
     return classes, codes
 
 
-def with_every_label(y: Any) -> Any:
+def with_every_label(y: ArrayLike) -> ArrayLike:
     """y with a label that it has in place of missing ones, which scikit-learn's validation refuses."""
     try:
         labels = np.asarray(y)
@@ -77,7 +78,7 @@ def _check_kind(y: np.ndarray) -> None:
         )
 
 
-def has_one_label_per_row(y: Any) -> bool:
+def has_one_label_per_row(y: object) -> bool:
     """Whether y is one label per row; labels that cannot be read count as that."""
     if not getattr(y, "one_label_per_row", True) or sp.issparse(y):  # a Relevance, SharedLabels, an indicator
         return False
@@ -88,7 +89,7 @@ def has_one_label_per_row(y: Any) -> bool:
     return bool(y.ndim != 2 or y.shape[1] == 1)
 
 
-def row_weights(sample_weight: Any, X: Any, codes: np.ndarray) -> np.ndarray | None:
+def row_weights(sample_weight: ArrayLike | None, X: Array, codes: np.ndarray) -> np.ndarray | None:
     """Weights of the rows, None if each is one; a row of weight zero counts as absent."""
     if sample_weight is None:
         return None
@@ -188,7 +189,7 @@ _SUMMED = 1024  # rows of a tensor summed by one product: rows times their class
 
 
 def class_sums(
-    V: Any, codes: np.ndarray, weights: np.ndarray | None, n_classes: int, L: np.ndarray | None = None
+    V: Array, codes: np.ndarray, weights: np.ndarray | None, n_classes: int, L: np.ndarray | None = None
 ) -> np.ndarray:
     """Weighted sum of the rows of V, or of V L, in each class, (n_classes, r), in float64 on the host."""
     count = np.ones(len(codes)) if weights is None else weights
@@ -198,7 +199,7 @@ def class_sums(
     return np.asarray(dense(sums if L is None else sums @ L))
 
 
-def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -> np.ndarray:
+def _tensor_sums(V: Array, codes: np.ndarray, count: np.ndarray, n_classes: int) -> np.ndarray:
     """The same on the device of V, by products with the indicators of the classes that are present."""
     total = np.zeros((n_classes, V.shape[1]))
     for first in range(0, len(codes), _SUMMED):
@@ -211,7 +212,7 @@ def _tensor_sums(V: Any, codes: np.ndarray, count: np.ndarray, n_classes: int) -
     return total
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: int | np.random.RandomState | np.random.Generator | None) -> np.random.Generator:
     """A generator from scikit-learn's kind of seed; None means seed 0, so that a fit can be repeated."""
     if isinstance(random_state, np.random.Generator):
         return random_state

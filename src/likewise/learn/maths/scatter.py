@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import psutil
@@ -20,7 +20,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.learn.maths.labels import sample_by_class, stratified_holdout
-from likewise.utils.arrays import dense, is_foreign, like, to_host, wide
+from likewise.utils.arrays import Array, dense, is_foreign, like, to_host, wide
 from likewise.utils.threads import added, ordered_map, row_blocks
 
 log = logging.getLogger("likewise")
@@ -42,7 +42,7 @@ Eigen = tuple[np.ndarray, np.ndarray]  # values and vectors, largest first
 # -- Gram matrices ----------------------------------------------------------------------------------------------------
 
 
-def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+def gram(X: Array, weights: np.ndarray | None = None) -> np.ndarray:
     """XᵀX with row weights, summed in float64 over blocks of rows; on the device of X, where it has one."""
     if is_foreign(X):
         rows = wide(X)
@@ -52,7 +52,7 @@ def gram(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
     return total if sp.issparse(X) else mirrored(total)
 
 
-def add_gram(total: np.ndarray, X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+def add_gram(total: np.ndarray, X: Array, weights: np.ndarray | None = None) -> np.ndarray:
     """XᵀX added to `total`, in Fortran order; of dense rows the lower triangle alone."""
     for first in range(0, X.shape[0], _BLOCK):
         part = slice(first, first + _BLOCK)
@@ -69,7 +69,7 @@ def mirrored(total: np.ndarray) -> np.ndarray:
     return np.tril(total) + np.tril(total, -1).T
 
 
-def projected_gram(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+def projected_gram(X: Array, weights: np.ndarray | None, W: np.ndarray) -> np.ndarray:
     """(XW)ᵀ(XW), in float64."""
     total = np.zeros((W.shape[1], W.shape[1]))
     for first in range(0, X.shape[0], _BLOCK):
@@ -79,7 +79,7 @@ def projected_gram(X: Any, weights: np.ndarray | None, W: np.ndarray) -> np.ndar
     return total
 
 
-def gram_eigenvectors(X: Any, weights: np.ndarray | None) -> Eigen:
+def gram_eigenvectors(X: Array, weights: np.ndarray | None) -> Eigen:
     """Eigenvalues of XᵀX, largest first, with their eigenvectors; by XXᵀ where that is smaller."""
     n, d = X.shape
     if d <= n:
@@ -95,7 +95,7 @@ def decomposed(G: np.ndarray) -> Eigen:
     return np.maximum(values[::-1], 0.0), V[:, ::-1]
 
 
-def weighted(rows: Any, weights: np.ndarray | None) -> Any:
+def weighted(rows: Array, weights: np.ndarray | None) -> Array:
     """Rows whose Gram matrix counts each of them `weights` times."""
     if weights is None:
         return rows
@@ -151,7 +151,7 @@ def half_whitened(squares: np.ndarray, V: np.ndarray) -> np.ndarray:
 # -- Leading directions -----------------------------------------------------------------------------------------------
 
 
-def leading_directions(X: Any, weights: np.ndarray | None, width: int) -> tuple[np.ndarray, np.ndarray]:
+def leading_directions(X: Array, weights: np.ndarray | None, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Largest eigenvalues of XᵀX and an orthonormal V (d, width) in float32 or X's precision, largest first.
 
     Of dense rows with few columns they are those of the Gram matrix. Else subspace iteration V ← orth(XᵀX V) from a
@@ -190,7 +190,7 @@ def _eigenvectors(V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return decomposed(total)
 
 
-def product(X: Any, V: np.ndarray) -> np.ndarray:
+def product(X: Array, V: np.ndarray) -> np.ndarray:
     """X V by blocks of rows in threads: SciPy's sparse product is single-threaded, and needs V in C order."""
     blocks, V = row_blocks(X.shape[0]), np.ascontiguousarray(V)
     product = np.empty((X.shape[0], V.shape[1]), dtype=V.dtype)
@@ -232,7 +232,7 @@ class WhiteningMap:
         return float(np.sum((A.T @ A) * (B.T @ B)) - np.sum((A.T @ (D * A)) * (B.T @ (D * B))))
 
 
-def whiten(X: Any, weights: np.ndarray | None = None, alpha: float = 0.0) -> WhiteningMap:
+def whiten(X: Array, weights: np.ndarray | None = None, alpha: float = 0.0) -> WhiteningMap:
     """Whitening of the rows of X (each repeated `weights` times), through the smaller of its two Gram matrices.
 
     `alpha` is a ridge in units of the mean eigenvalue of XᵀX. Directions below the accuracy of the Gram matrix, or of
@@ -289,7 +289,7 @@ def width_for(shape: tuple[int, int], sparse: bool, requested: int | None) -> in
     return chosen
 
 
-def reduced_rows(X: Any, weights: np.ndarray | None, requested: int | None) -> tuple[Any, np.ndarray | None]:
+def reduced_rows(X: Array, weights: np.ndarray | None, requested: int | None) -> tuple[Array, np.ndarray | None]:
     """Unit rows in their leading directions, scaled to unit length again, and those directions (width, d).
 
     Rows that need no reduction are returned unchanged, with None.
@@ -301,7 +301,7 @@ def reduced_rows(X: Any, weights: np.ndarray | None, requested: int | None) -> t
     return normalize(product(X, V)), np.ascontiguousarray(V.T)
 
 
-def truncated_whitening(X: Any, weights: np.ndarray | None, alpha: float, width: int) -> WhiteningMap:
+def truncated_whitening(X: Array, weights: np.ndarray | None, alpha: float, width: int) -> WhiteningMap:
     """As `whiten`, in the `width` leading directions alone; the ridge has the same unit."""
     values, V = leading_directions(X, weights, width)
     if not values[0] > 0:
@@ -341,7 +341,7 @@ class NoveltyModel:
     scale: np.ndarray
 
     @classmethod
-    def of(cls, X: Any, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
+    def of(cls, X: Array, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
         """From labelled rows; None for sparse ones, whose map would be large, and where nothing can be held out."""
         if sp.issparse(X):
             return None
@@ -360,7 +360,7 @@ class NoveltyModel:
         scale = np.quantile(model._distances(X[held]), (0.5, KNOWN_SHARE))
         return replace(model, scale=scale) if np.isfinite(scale).all() and scale[1] > scale[0] else None
 
-    def novelty(self, X: Any) -> np.ndarray:
+    def novelty(self, X: Array) -> np.ndarray:
         """Relative distance of each row to the nearest class: 0 at the median of known rows, unknown above 1."""
         middle, limit = self.scale
         return (self._distances(_unit(X)) - middle) / (limit - middle)
@@ -373,7 +373,7 @@ class NoveltyModel:
         return np.asarray(to_class.min(axis=1) - np.einsum("nq,nq->n", to_all, to_all))
 
 
-def _unit(X: Any) -> np.ndarray:
+def _unit(X: Array) -> np.ndarray:
     X = X.toarray() if sp.issparse(X) else np.asarray(X)
     return np.asarray(normalize(X if X.dtype.kind == "f" else X.astype(np.float32)))
 

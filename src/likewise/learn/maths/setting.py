@@ -12,8 +12,9 @@ from scipy.special import softmax
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
+from likewise.learn.maths.engine import SavedRounds
 from likewise.learn.maths.kernels import Features, Scaling, UnitRows
-from likewise.utils.arrays import dense, unit_rows
+from likewise.utils.arrays import Array, dense, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, Options, StrOptions
 
@@ -29,10 +30,10 @@ class Regression(Protocol):
     @property
     def features(self) -> Features: ...
 
-    def encode(self, rows: Any) -> np.ndarray:
+    def encode(self, rows: Array) -> np.ndarray:
         """Unit rows in the coordinates that a map takes."""
 
-    def learn(self, setting: Setting, saved: Any = None, *, last: bool = False) -> LearnedMap:
+    def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting; `saved` keeps its rounds, and the `last` one may overwrite what was prepared."""
 
     def unfolded(self, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -202,16 +203,16 @@ class Embedding:
     features: Features
     projection: np.ndarray
     offset: np.ndarray
-    centre: Any
+    centre: np.ndarray
     head: OutputHead
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Array) -> np.ndarray:
         """The rows of X, some at a time where each has a kernel with many landmarks."""
         if self.features.is_linear or X.shape[0] <= MOST_AT_A_TIME:
             return self._mapped(X)
         return np.vstack([self._mapped(X[part]) for part in gen_batches(X.shape[0], MOST_AT_A_TIME)])
 
-    def _mapped(self, X: Any) -> np.ndarray:
+    def _mapped(self, X: Array) -> np.ndarray:
         X = self.scaling(X)
         if self.reduction is not None:
             X = unit_rows(np.asarray(dense(X @ self.reduction.T.astype(X.dtype))))
