@@ -43,16 +43,16 @@ class Person:
         row, kind = rng.randrange(N_ITEMS - 20), rng.random()
         if kind < 0.6:
             mark = {"query": [{"row": row}], "items": [row + 20], "right": rng.random() < 0.7}
-            self._told("mark", client.post(f"{url}/api/marks", json=mark))
+            self._record("mark", client.post(f"{url}/api/marks", json=mark))
         elif kind < 0.9:
             label = f"{self.name} {len(self.steps)}"
-            self._told("label", client.post(f"{url}/api/labels", json={"items": [row], "label": label}))
+            self._record("label", client.post(f"{url}/api/labels", json={"items": [row], "label": label}))
         elif kind < 0.97:
-            self._told("undo", client.post(f"{url}/api/undo"))
+            self._record("undo", client.post(f"{url}/api/undo"))
         else:
-            self._told("learn", client.post(f"{url}/api/learn"))
+            self._record("learn", client.post(f"{url}/api/learn"))
 
-    def _told(self, kind: str, answer: httpx.Response) -> None:
+    def _record(self, kind: str, answer: httpx.Response) -> None:
         self.answers[f"{kind} {answer.status_code}"] += 1
         if answer.status_code == 201:
             self.steps.append(kind)

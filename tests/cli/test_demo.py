@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from likewise import load
 from likewise.cli import app
 from likewise.errors import LikewiseError
-from likewise.learn.model_file import read_card
+from likewise.learn.model_file import read_tensors
 from likewise.rivals.compare.run import row_part
 from likewise.rows import FeatureStore
 from likewise.teach import load_index
@@ -53,7 +53,7 @@ def test_the_saved_model_reaches_the_figure_printed(demo: tuple[dict[str, Any], 
     part = row_part(y, 0.3, np.random.default_rng([0, 1]))
     score = load(folder / "demo.likewise").score(X[part.test], y[part.test])
     assert score == pytest.approx(printed["methods"][0]["mAP"])
-    assert read_card(folder / "demo.likewise")["metrics"]["mAP"] == pytest.approx(score)
+    assert read_tensors(folder / "demo.likewise")[1]["metrics"]["mAP"] == pytest.approx(score)
 
 
 def test_the_picture_is_a_png_and_the_page_embeds_it(demo: tuple[dict[str, Any], Path]) -> None:

@@ -15,7 +15,7 @@ from tests.clicked import clicked
 from likewise import SLR, load
 from likewise.cli.fit import methods
 from likewise.learn.maths.solvers import Result
-from likewise.learn.model_file import read_card
+from likewise.learn.model_file import read_tensors
 from likewise.rows import FeatureStore, read_table
 
 PAPER = ("--method", "slr")
@@ -54,7 +54,7 @@ def test_every_source_gives_the_same_model(run: Any, files: Path, tmp_path: Path
 def test_every_option_reaches_the_model(run: Any, files: Path, tmp_path: Path) -> None:
     options = ["--rank", 5, "--max-iter", 2, "--alpha", 0.5, "--compress", "sample", "--compress-size", 100]
     _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *PAPER, *options, "--seed", 7, "--tol", 0.1)
-    parameters = read_card(tmp_path / "m")["parameters"]
+    parameters = read_tensors(tmp_path / "m")[1]["parameters"]
     expected = {"rank": 5, "max_iter": 2, "alpha": 0.5, "compress": "sample", "compress_size": 100, "random_state": 7}
     assert {name: parameters[name] for name in expected} == expected
     assert (parameters["tol"], parameters["verbose"]) == (0.1, 0)
@@ -62,7 +62,7 @@ def test_every_option_reaches_the_model(run: Any, files: Path, tmp_path: Path) -
 
 def test_the_whole_matrix_and_the_fixed_target(run: Any, files: Path, tmp_path: Path) -> None:
     _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", "--whole", "--method", "slr-fixed")
-    parameters = read_card(tmp_path / "m")["parameters"]
+    parameters = read_tensors(tmp_path / "m")[1]["parameters"]
     assert (parameters["rank"], parameters["adaptive"]) == (None, False)
 
 
@@ -90,7 +90,7 @@ def test_a_test_table_is_measured_and_kept_in_the_card(run: Any, files: Path, tm
     summary = _result(run, "fit", files / "train.npz", "-o", tmp_path / "m", *words)
     test = read_table(files / "test.npz")
     assert summary["mAP"] == pytest.approx(load(tmp_path / "m").score(test.X, test.y))
-    assert read_card(tmp_path / "m")["metrics"]["mAP"] == summary["mAP"]
+    assert read_tensors(tmp_path / "m")[1]["metrics"]["mAP"] == summary["mAP"]
 
 
 def test_people_get_words(run: Any, files: Path, tmp_path: Path) -> None:

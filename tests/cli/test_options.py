@@ -15,7 +15,7 @@ from likewise import SLR, PairSLR, load
 from likewise.cli.options import kind_of, load_rows, training_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import Rows
-from likewise.learn.model_file import read_card
+from likewise.learn.model_file import read_tensors
 from likewise.rivals import LDA, Cosine
 from likewise.rows import FeatureStore
 from likewise.rows.relevance import Relevance
@@ -92,7 +92,7 @@ def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path
     assert "no column of names: ids are row numbers" in result.stderr
     X = np.load(files / "train.npz")["X"]
     np.testing.assert_array_equal(load(tmp_path / "m").transform(X), X)
-    assert read_card(tmp_path / "m")["parameters"]["prior"] == "identity"
+    assert read_tensors(tmp_path / "m")[1]["parameters"]["prior"] == "identity"
 
 
 @pytest.mark.parametrize(

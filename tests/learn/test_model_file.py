@@ -14,7 +14,7 @@ import likewise
 from likewise import SLR, SimilarityLearner
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.learn.base import SimilarityModel
-from likewise.learn.model_file import read_card, read_tensors, write_tensors
+from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.rivals import LDA, Cosine, Kernelised, RidgeOneHot
 from likewise.utils import files
 
@@ -117,7 +117,7 @@ def test_our_class_is_not_replaced_by_another_of_its_name(tmp_path):
 
 
 def test_the_card_says_what_the_model_is(model, tmp_path):
-    card = read_card(model.save(tmp_path / "m.likewise", metrics={"mAP": 0.5}))
+    card = read_tensors(model.save(tmp_path / "m.likewise", metrics={"mAP": 0.5}))[1]
     assert card["class"] == "SLR"
     assert card["parameters"]["rank"] == 2
     assert card["metrics"] == {"mAP": 0.5}

@@ -33,8 +33,8 @@ LARGEST = 1e30  # squares of larger numbers overflow in float32 and are no facto
 class CheckpointFile:
     """A file that belongs to one fit, identified by its parameters, labels and rows (`facts_of`)."""
 
-    def __init__(self, path: Any, facts: dict[str, Any]) -> None:
-        self.path, self.facts = Path(path), facts
+    def __init__(self, path: Path, facts: dict[str, Any]) -> None:
+        self.path, self.facts = path, facts
 
     def read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """Tensors and card of the file, or None if it does not exist; raises if it belongs to another fit."""
@@ -59,10 +59,10 @@ class CheckpointFile:
 
     def tensor(self, tensors: dict[str, np.ndarray], name: str) -> np.ndarray:
         """A tensor of the file, which must be there and hold numbers that can be computed with."""
-        found = tensors.get(name)
-        if found is None or found.dtype.kind != "f" or not np.all(np.abs(found) < LARGEST):
+        tensor = tensors.get(name)
+        if tensor is None or tensor.dtype.kind != "f" or not np.all(np.abs(tensor) < LARGEST):
             raise self.damaged(name)
-        return found
+        return tensor
 
     def damaged(self, field: str) -> LikewiseError:
         name = str(self.path)
@@ -74,32 +74,33 @@ class CheckpointFile:
 
 
 class Checkpoint(CheckpointFile):
-    """The last iteration of one fit of `SLR`, kept as `SavedIterations`."""
+    """The last iteration of one fit of `SLR`: its `SavedIterations`."""
 
-    def __init__(self, path: Any, model: Any, engine: Engine, rng: np.random.Generator) -> None:
+    def __init__(self, path: Path, model: Any, engine: Engine, rng: np.random.Generator) -> None:
         super().__init__(path, {})
         self.model, self.engine, self.rng = model, engine, rng
         self.whitening = np.zeros(0)
 
     def begin(self, whitening: WhiteningMap) -> None:
         self.facts = facts_of(self.model, self.engine, self.rng)
-        # One vector stands for the whole map, and so for all rows: factors mean nothing under another whitening.
+        # The sum of its columns identifies the map, and with it all rows: factors mean nothing under another whitening.
         self.whitening = whitening.W.sum(axis=1)
 
     def resume(self, start: Factors) -> Result:
         """The iterations of the file if there is one, with the generator as it was; else none, and `start`."""
-        found = self.read()
-        if found is None:
+        content = self.read()
+        if content is None:
             return Result(start)
-        tensors, card = found
+        tensors, card = content
         A, B, whitening = (self.tensor(tensors, name) for name in ("A", "B", "whitening"))
         self.check_close(whitening, self.whitening)
         history = card.get("history")
-        if not isinstance(history, list) or not all(map(_is_record, history)):
+        if not isinstance(history, list) or not all(
+            isinstance(record, dict) and isinstance(record.get("loss"), int | float) for record in history
+        ):
             raise self.damaged("history")
-        done, asked = len(history), self.model.max_iter
-        if done > asked:
-            raise self.other(f"{done} iterations are done, and max_iter={asked} asks for fewer")
+        if len(history) > self.model.max_iter:
+            raise self.other(f"{len(history)} iterations are done, and max_iter={self.model.max_iter} asks for fewer")
         for name, now, then in (("A", start.A, A), ("B", start.B, B)):
             if then.shape[:1] != now.shape[:1] or then.ndim != now.ndim:
                 raise self.damaged(name)
@@ -117,8 +118,8 @@ class Checkpoint(CheckpointFile):
 class AnchoredCheckpoint(CheckpointFile):
     """A file written when the settings are chosen and after each round.
 
-    `mean` of the unit rows stands for all of them: settings chosen on other rows are refused. A vector of the
-    eigenbasis tells whether coordinates still mean the same.
+    The `mean` of the unit rows identifies them: settings chosen on other rows are refused. The sum of the eigenbasis'
+    columns shows whether coordinates still mean the same.
     """
 
     def __init__(self, path: Path, facts: dict[str, Any], mean: np.ndarray) -> None:
@@ -128,16 +129,16 @@ class AnchoredCheckpoint(CheckpointFile):
 
     def choice(self) -> Choice | None:
         """What an existing file says was chosen; None if there is none."""
-        found = self.read()
-        if found is None:
+        content = self.read()
+        if content is None:
             return None
-        self.check_close(self.tensor(found[0], "mean"), self._tensors["mean"])
+        tensors, card = content
+        self.check_close(self.tensor(tensors, "mean"), self._tensors["mean"])
         for field, kinds in _FIELDS.items():
-            if not isinstance(found[1].get(field, ...), kinds) or isinstance(found[1][field], bool):
+            if not isinstance(card.get(field, ...), kinds) or isinstance(card[field], bool):
                 raise self.damaged(field)
-        self._tensors, self._card = found
-        results, kept = CVResults(self._card["tried"]), (self._card["held_out"], self._card["calibration"])
-        return Choice(self._card["setting"], self._card["seed"], results, *kept)
+        self._tensors, self._card = tensors, card
+        return Choice(card["setting"], card["seed"], CVResults(card["tried"]), card["held_out"], card["calibration"])
 
     def keep(self, choice: Choice) -> None:
         """Write what was chosen."""
@@ -146,7 +147,7 @@ class AnchoredCheckpoint(CheckpointFile):
         self.write(self._tensors, self._card)
 
     def sums(self, memory_limit: int) -> PartialSums:
-        """The file beside this one for the sums of a pass, in blocks that the limit allows."""
+        """The file next to this one for the sums of a pass, in blocks that the limit allows."""
         about = [self.facts, self._card["setting"], self._card["seed"], memory_limit, likewise.__version__]
         key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
         return PartialSums(self.path.with_name(f"{self.path.name}.sums"), key)
@@ -157,7 +158,7 @@ class AnchoredCheckpoint(CheckpointFile):
         return self
 
     def resume(self, FP: np.ndarray) -> tuple[np.ndarray, int]:
-        """FᵀP of the last round in the file and its number; what is given if there is none."""
+        """FᵀP of the last round in the file, and its number; `FP` and 0 if there is none."""
         done = int(self._card["rounds"])
         if not done:
             return FP, 0
@@ -188,7 +189,7 @@ def facts_of(model: Any, engine: Engine, rng: np.random.Generator) -> dict[str, 
 
 
 def _parameters(model: Any) -> dict[str, Any]:
-    """Parameters that a checkpoint depends on; each entry of a dict has a name of its own."""
+    """Parameters that a checkpoint depends on; each entry of `settings` counts as one."""
     parameters = model.get_params(deep=False)
     settings = parameters.pop("settings", None) or {}
     parameters |= {f"settings: {name}": value for name, value in settings.items()}
@@ -205,15 +206,8 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else repr(value)
 
 
-def _digest(*arrays: np.ndarray | None) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(b"none" if array is None else np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _is_record(record: Any) -> bool:
-    return isinstance(record, dict) and isinstance(record.get("loss"), int | float)
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
 def _short(value: Any) -> str:

@@ -39,27 +39,22 @@ def evaluate_rows(
     if not isinstance(rows.engine, DiskEngine):
         raise LikewiseError(f"X is opened in {rows.where}, not on disk: metrics.evaluate is for rows in memory")
     engine, weights = rows.engine, rows.engine.row_weights
-    kept = np.arange(len(engine.row_codes)) if weights is None else np.flatnonzero(weights)
-    codes = engine.row_codes[kept]
+    counted = np.arange(len(engine.row_codes)) if weights is None else np.flatnonzero(weights)
+    codes = engine.row_codes[counted]
     candidates = np.flatnonzero(np.diff(engine.starts)[codes] > 1)
     queries = drawn(candidates, n_queries, random_state)
     row_bytes = engine.source.shape[1] * max(engine.source.dtype.itemsize, engine.dtype.itemsize)
     room = rows.memory_limit // (8 * (row_bytes + 8 * len(queries)))
     block = max(min(_LARGEST_BLOCK // row_bytes, room), 1)
     query, gallery = (normalize, normalize) if model is None else (model.transform_query, model.transform)
-    Q = query(engine.source.take(kept[queries]).astype(engine.dtype, copy=False))
+    Q = query(engine.source.take(counted[queries]).astype(engine.dtype, copy=False))
     n_excluded = len(codes) - len(candidates)
 
     def blocks() -> Iterator[np.ndarray]:
-        return (gallery(part) for part in _kept_rows(engine, block, kept))
+        for part, block_rows in engine.source.blocks(block):
+            inside = counted[np.searchsorted(counted, part.start) : np.searchsorted(counted, part.stop)] - part.start
+            if len(inside):
+                yield gallery(block_rows[inside].astype(engine.dtype, copy=False))
 
     y_q = codes[queries]
     return evaluate_blocks(Q, blocks, y_q, codes, queries, ks=ks, confidence=confidence, n_excluded=n_excluded)
-
-
-def _kept_rows(engine: DiskEngine, block_rows: int, kept: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows that count, block by block."""
-    for part, rows in engine.source.blocks(block_rows):
-        inside = kept[np.searchsorted(kept, part.start) : np.searchsorted(kept, part.stop)] - part.start
-        if len(inside):
-            yield rows[inside].astype(engine.dtype, copy=False)

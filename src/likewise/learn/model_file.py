@@ -33,7 +33,7 @@ _KEY = "likewise"
 _MARK = "__ndarray__"
 _MOST_BYTES = 1 << 28  # of an array in a card
 _TIMES = frozenset({"seconds", "mean_fit_time"})  # of fits, which are not written
-# What says how good a model is, or how it was made, without changing a ranking.
+# Attributes that describe a fit, or how good it is, without changing a ranking.
 _EVIDENCE = re.compile(r"(provenance|held_out|cv_results|history|calibration|training_rows|novelty_\w+|n_samples)_")
 _ASIDE = ("verbose", "random_state", "cv")  # parameters that matter during a fit only
 _DTYPE = re.compile(r"[<>|=]?([?biufOS]|[biuf]\d{1,2}|[US]\d{1,9}|[mM]8(\[\w{1,4}\])?)")
@@ -126,8 +126,8 @@ _CLASSES: dict[str, type] = {}
 
 def register_model(model: type) -> None:
     """Remember a class by its name; every subclass of `SimilarityModel` is registered when it is defined."""
-    known = _CLASSES.get(model.__name__)
-    if known is None or not _is_ours(known) or _is_ours(model):
+    earlier = _CLASSES.get(model.__name__, model)
+    if not earlier.__module__.startswith("likewise.") or model.__module__.startswith("likewise."):
         _CLASSES[model.__name__] = model
 
 
@@ -135,10 +135,6 @@ def model_class(name: str) -> type | None:
     """The class of this name; None if there is none."""
     import_module(f"likewise.{_HOMES.get(name, 'rivals')}")
     return _CLASSES.get(name)
-
-
-def _is_ours(model: type) -> bool:
-    return model.__module__.split(".")[0] == "likewise"
 
 
 def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = None) -> Path:
@@ -149,7 +145,7 @@ def save_model(model: Any, path: StrPath, metrics: dict[str, float] | None = Non
 
 def about(model: Any) -> Card:
     """What a model is, as plain values: id, date, source, classes, label column, seed and versions."""
-    known = getattr(model, "provenance_", None) or getattr(getattr(model, "base_", None), "provenance_", {})
+    provenance = getattr(model, "provenance_", None) or getattr(getattr(model, "base_", None), "provenance_", {})
     classes, rows = getattr(model, "classes_", None), getattr(model, "training_rows_", None)
     seed = _plain_parameters(model).get("random_state")
     source = {
@@ -161,12 +157,12 @@ def about(model: Any) -> Card:
     return {
         "id": identity(model),
         "class": type(model).__name__,
-        "date": known.get("date"),
-        "source": {**source, **known.get("source", {})},
+        "date": provenance.get("date"),
+        "source": {**source, **provenance.get("source", {})},
         "classes": None if classes is None else len(classes),
-        "label_column": known.get("label_column"),
+        "label_column": provenance.get("label_column"),
         "seed": None if seed is None else int(seed),
-        "versions": known.get("versions"),
+        "versions": provenance.get("versions"),
     }
 
 
@@ -188,9 +184,9 @@ def load_model(path: StrPath, find: Callable[[str], type | None], expected: str)
         raise FileFormatError(f"{path} holds {str(name)[:60]}, not {expected}")
     try:
         model = _unpacked(kind, tensors, card)
-        known = card.get("about", {})
-        if known.get("date") is not None:
-            model.provenance_ = {name: known[name] for name in ("date", "source", "label_column", "versions")}
+        facts = card.get("about", {})
+        if facts.get("date") is not None:
+            model.provenance_ = {name: facts[name] for name in ("date", "source", "label_column", "versions")}
         if hasattr(model, "_check_loaded"):
             model._check_loaded()
     except KeyError as error:
@@ -243,19 +239,13 @@ def _unpacked(kind: type, tensors: Tensors, card: Card) -> Any:
 
 def _inner(name: str, tensors: Tensors, card: Any) -> Any:
     """The model that the attribute `name` holds."""
-    known = isinstance(card, dict) and str(card.get("class")).isidentifier()
-    kind = model_class(card["class"]) if known else None
+    class_name = str(card.get("class") if isinstance(card, dict) else card)
+    kind = model_class(class_name) if class_name.isidentifier() else None
     if kind is None:
-        kind_name = str(card.get("class") if isinstance(card, dict) else card)[:60]
-        raise FileFormatError(f"the model in {name} is of class {kind_name}, which is not known")
+        raise FileFormatError(f"the model in {name} is of class {class_name[:60]}, which is not known")
     start = f"{name}."
     inner = {key.removeprefix(start): t for key, t in tensors.items() if key.startswith(start)}
     return _unpacked(kind, inner, card)
-
-
-def read_card(path: StrPath) -> dict[str, Any]:
-    """The JSON card of a model file: class, parameters, versions, data shape, classes and measured metrics."""
-    return read_tensors(path)[1]
 
 
 def _plain_parameters(model: Any) -> dict[str, Any]:

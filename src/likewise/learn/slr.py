@@ -10,10 +10,9 @@ import numpy as np
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
-from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.learn.maths.regressions import SolverOptions
-from likewise.learn.maths.solvers import SavedIterations, Solution, solve
+from likewise.learn.maths.solvers import Solution, solve
 from likewise.utils.arrays import in_memory, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_is_fitted
@@ -23,7 +22,7 @@ SHARE = Interval(Real, 0, None, closed="left")
 
 
 class BilinearModel(SimilarityModel):
-    """A similarity qᵀ M g, kept as the factors of M that map the two sides."""
+    """A similarity qᵀ M g: factors of M map the two sides."""
 
     unit_rows_: bool = False
 
@@ -168,9 +167,6 @@ class SLR(BilinearModel):
         self.classes_, self.n_samples_ = rows.classes, rows.n_rows
         options = SolverOptions(**{field.name: getattr(self, field.name) for field in fields(SolverOptions)})
         rng = generator(self.random_state)
-        solution = solve(rows.engine, target, options, rng, self._saved(rows, rng))
+        saved = None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)
+        solution = solve(rows.engine, target, options, rng, saved)
         return self._keep(solution, rows.engine.dtype, self.n_features_in_)
-
-    def _saved(self, rows: Rows, rng: np.random.Generator) -> SavedIterations | None:
-        """Where the iterations of a fit are kept."""
-        return None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)

@@ -64,18 +64,18 @@ def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[
 
     built_in = own_columns(index)
     columns = schema(layout_of(index, built_in))
-    beside: Any = None if index.metadata is None else index.metadata.table
-    names = [] if beside is None else [name for name in beside.column_names if name not in columns.names]
-    whole = pa.schema([*columns, *(beside.schema.field(name) for name in names)])
+    metadata: Any = None if index.metadata is None else index.metadata.table
+    names = [] if metadata is None else [name for name in metadata.column_names if name not in columns.names]
+    whole = pa.schema([*columns, *(metadata.schema.field(name) for name in names)])
 
     def write(file: BinaryIO) -> None:
         start = 0
-        with writer(file, whole) as made:
+        with writer(file, whole) as output:
             for rows in batches(index, built_in, _BATCH):
                 table = pa.Table.from_batches([record_batch(rows, columns)])
                 for name in names:
-                    table = table.append_column(whole.field(name), beside.column(name).slice(start, len(rows)))
-                made.write_table(table)
+                    table = table.append_column(whole.field(name), metadata.column(name).slice(start, len(rows)))
+                output.write_table(table)
                 start += len(rows)
 
     return atomic_write(path, write)
@@ -92,9 +92,9 @@ def to_faiss(index: BaseIndex, path: str | os.PathLike[str]) -> Path:
         raise MissingExtraError("the faiss export", "serve") from error
     if index.approximate:
         return atomic_write(path, serialized(index.engine))
-    made: Any = faiss.IndexFlatIP(index.vectors.shape[1])
-    made.add(np.ascontiguousarray(index.vectors))
-    return atomic_write(path, faiss.serialize_index(made).tobytes())
+    engine: Any = faiss.IndexFlatIP(index.vectors.shape[1])
+    engine.add(np.ascontiguousarray(index.vectors))
+    return atomic_write(path, faiss.serialize_index(engine).tobytes())
 
 
 def to_numpy(index: BaseIndex, path: str | os.PathLike[str]) -> Path:

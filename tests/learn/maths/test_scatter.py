@@ -25,6 +25,7 @@ from likewise.learn.maths.scatter import (
     reduced_rows,
     shrunk,
     shrunk_whitener,
+    truncated_whitening,
     whiten,
     width_for,
 )
@@ -162,28 +163,29 @@ def test_a_rank_below_the_width_leaves_as_many_directions_as_there_are(seed):
 def test_reduced_whitening_makes_rows_orthonormal_with_its_left_inverse(small_limit):
     X, y = documents()
     engine = MemoryEngine(X, y, 5)
-    found = engine.whiten(0.0, None)
-    U = engine.rows(slice(None)) @ found.W
-    assert found.W.shape == (200, 40)
+    whitening = engine.whiten(0.0)
+    W = whitening.W
+    U = engine.rows(slice(None)) @ W
+    assert W.shape == (200, 40)
     np.testing.assert_allclose(U.T @ U, np.eye(40), atol=1e-9)
-    np.testing.assert_allclose(found.inverse @ found.W, np.eye(40), atol=1e-10)
-    assert found.condition == pytest.approx(np.linalg.cond(X @ found.W @ np.diag(1 / np.linalg.norm(found.W, axis=0))))
+    np.testing.assert_allclose(whitening.inverse @ W, np.eye(40), atol=1e-10)
+    assert whitening.condition == pytest.approx(np.linalg.cond(X @ W @ np.diag(1 / np.linalg.norm(W, axis=0))))
 
 
 def test_the_ridge_is_in_the_unit_of_the_whole_gram_matrix(small_limit):
-    X, y = documents()
-    found = MemoryEngine(X, y, 5).whiten(0.5, 10)
-    values = 1 / np.sum(found.W**2, axis=0) - 0.5 * np.sum(X.toarray() ** 2) / 200
-    np.testing.assert_allclose(found.shrinkage, values / (values + 0.5 * np.sum(X.toarray() ** 2) / 200), rtol=1e-9)
+    X, _ = documents()
+    whitening = truncated_whitening(X, None, 0.5, 10)
+    values = 1 / np.sum(whitening.W**2, axis=0) - 0.5 * np.sum(X.toarray() ** 2) / 200
+    np.testing.assert_allclose(whitening.shrinkage, values / (values + 0.5 * np.sum(X.toarray() ** 2) / 200), rtol=1e-9)
 
 
 def test_moderate_rows_are_cut_to_the_exact_leading_directions():
-    X, y = planted(80, 20, 3)
-    found = MemoryEngine(X, y, 3).whiten(0.0, 6)
+    X, _ = planted(80, 20, 3)
+    whitening = truncated_whitening(X, None, 0.0, 6)
     s = scipy.linalg.svdvals(X)
-    assert found.W.shape == (20, 6)
-    assert found.condition == pytest.approx(s[0] / s[5])
-    np.testing.assert_allclose(np.linalg.norm(found.inverse, axis=1), s[:6], rtol=1e-9)
+    assert whitening.W.shape == (20, 6)
+    assert whitening.condition == pytest.approx(s[0] / s[5])
+    np.testing.assert_allclose(np.linalg.norm(whitening.inverse, axis=1), s[:6], rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_anchored_slr_on_large_sparse_rows_is_that_of_their_reduction(small_limi
     X, y = documents()
     unit, V = reduced_rows(X / sp.linalg.norm(X, axis=1)[:, None], None, None)
     assert V.shape == (40, 200)
-    # What is drawn hangs on what rows hold, and reduced rows hold something else: nothing is drawn here.
+    # Settings that draw no rows: draws from reduced rows would differ.
     fixed = {"ridge": 0.1, "geometry": "one-hot", "adaptation": 1.0, "trust": 1.0, "raw_weight": 0.0, "n_anchors": None}
     plain = SimilarityLearner("linear", scaling="unit", settings=fixed)
     direct, by_hand = clone(plain).fit(X, y), clone(plain).fit(unit, y)
@@ -248,7 +250,7 @@ def test_a_tf_idf_pipeline_learns_from_texts(small_limit):
 def test_the_width_is_automatic_for_large_sparse_rows_alone(caplog):
     with caplog.at_level(logging.INFO, logger="likewise"):
         assert width_for((20_000, 30_000), True, None) == 1000
-    assert "X is sparse, 20000 x 30000: it is whitened in its 1000 leading directions" in caplog.text
+    assert "X is sparse, 20000 x 30000: it is reduced to its 1000 leading directions" in caplog.text
     assert width_for((20_000, 4_000), True, None) is None
     assert width_for((20_000, 30_000), False, None) is None
     assert width_for((20_000, 30_000), False, 300) == 300
@@ -258,7 +260,9 @@ def test_the_width_is_automatic_for_large_sparse_rows_alone(caplog):
 def test_a_very_wide_vocabulary_is_given_fewer_directions(monkeypatch):
     monkeypatch.setattr(scatter, "physical_memory", lambda: 8 * 10**9)
     assert width_for((10**6, 2**20), True, None) == 95
-    with pytest.raises(LikewiseError, match=r"whitening_width=5000: 5 arrays of 1048576 x 5000 do not fit in memory"):
+    with pytest.raises(
+        LikewiseError, match="'whitening_width': 5000}: 5 arrays of 1048576 x 5000 do not fit in memory"
+    ):
         width_for((10**6, 2**20), True, 5000)
 
 

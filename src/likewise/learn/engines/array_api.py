@@ -146,15 +146,15 @@ class ArrayEngine(BlockedEngine):
             weights = None if self.weights is None else self.weights[block]
             yield RowBlock(self._rows(block), self.codes[block], weights)
 
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+    def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         blocks = self.blocks(min(getattr(task, "block_rows", _BLOCK), _BLOCK))
         return added(map(self.device.place(task), blocks))
 
-    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
+    def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         """All rows as columns of a pass, kept on the host."""
         return joined_columns(list(map(self.device.place(make), self.blocks())), self.codes, self.weights)
 
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
+    def sum_against(self, task: Against, columns: Columns, precomputed: Arrays = ()) -> Arrays:
         """Sum over blocks of rows of what `task` returns; all columns are on the device at a time."""
         placed = self.device.place(task.against(tuple(columns.blocks())))
 
@@ -199,17 +199,17 @@ def array_labels(X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.nda
     return classes, np.maximum(codes, 0), labelled * (1.0 if weights is None else weights)
 
 
-def _device(X: Any, asked: Any) -> Any:
-    if asked is None:
+def _device(X: Array, device: Any) -> Any:
+    """The device to compute on; None is that of X."""
+    if device is None:
         return X.device
     if not is_torch(X):
-        raise LikewiseError(f"device={asked!r} is for torch: an array of another library says itself where it is")
+        raise LikewiseError(f"device={device!r} is for torch: an array of another library is used on its own device")
     try:
-        device = _torch().device(asked)
-        return _torch().empty(0, device=device).device
+        return _torch().empty(0, device=_torch().device(device)).device
     except (RuntimeError, AssertionError) as error:
         first = (str(error).splitlines() or [""])[0]
-        raise LikewiseError(f"device={asked!r} is not available: {first}") from error
+        raise LikewiseError(f"device={device!r} is not available: {first}") from error
 
 
 def _torch() -> Any:

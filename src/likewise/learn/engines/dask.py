@@ -43,18 +43,18 @@ class DaskEngine(BlockedEngine):
     def n_blocks(self) -> int:
         return len(self._blocks)
 
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+    def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         sent, size = self._sent(task), blocks_at_a_time(task)
         groups = (self._blocks[i : i + size] for i in range(0, len(self._blocks), size))
         return self._added([self._submit(_sums, sent, *blocks) for blocks in groups])
 
-    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
+    def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         """All rows as columns, on the workers."""
         sent = self._sent(make)
         parts = [self._submit(_columns, sent, block) for block in self._blocks]
         return ClusterColumns(self, parts, self.shape[0] * width * self.dtype.itemsize)
 
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
+    def sum_against(self, task: Against, columns: Columns, precomputed: Arrays = ()) -> Arrays:
         """Sum over blocks of rows and of columns, which travel to the rows."""
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))

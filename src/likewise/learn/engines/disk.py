@@ -17,7 +17,7 @@ import numpy as np
 
 from likewise.errors import LikewiseError
 from likewise.learn.engines.memory import BlockedEngine, block_columns, block_sums, labelled_block, merged_columns
-from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
+from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, SavedSums, Task
 from likewise.learn.maths.passes import PassColumns
 from likewise.rows.npy import Archive
 from likewise.rows.sources import Source, check_finite, read_ahead, read_exactly, working_dtype
@@ -31,7 +31,7 @@ _LARGEST_BLOCK = 32 << 20  # bytes as read; larger blocks are no faster
 _SMALLEST_ROWS = 64
 _COPIES = 4  # of a block: two buffers, the rows sorted by label, and the result of a task
 SECONDS = 60.0  # of a pass that may be lost when its process is killed
-SHARE = 30  # writing the sums of a pass takes at most one part in so many of its time
+SHARE = 30  # writing the sums of a pass takes at most this fraction of its time, as 1 / SHARE
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -108,17 +108,17 @@ class DiskEngine(BlockedEngine):
                 yield block
         self._checked = True
 
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+    def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         return self._summed(lambda block: block_sums(task, block), getattr(task, "saved", None))
 
-    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
+    def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         """All rows as columns, in blocks: in memory, or in a file where the limit has no room."""
         blocks = (block_columns(make, block) for block in self.blocks())
         if self.shape[0] * width * self.dtype.itemsize <= self.budget.gallery_bytes:
             return merged_columns(list(blocks))
         return SpilledColumns(blocks)
 
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
+    def sum_against(self, task: Against, columns: Columns, precomputed: Arrays = ()) -> Arrays:
         """Sum over blocks of rows and of columns; columns from a file are read once for each block of rows."""
 
         def against_all(block: RowBlock) -> Arrays:
@@ -131,9 +131,9 @@ class DiskEngine(BlockedEngine):
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
         return self.source.take(rows)
 
-    def _summed(self, work: Callable[[RowBlock], Arrays], kept: PartialSums | None = None) -> Arrays:
-        """Sum over blocks; those whose sums are `kept` are passed over."""
-        done, totals = (0, ()) if kept is None else kept.read()
+    def _summed(self, work: Callable[[RowBlock], Arrays], saved: SavedSums | None = None) -> Arrays:
+        """Sum over blocks; those whose sums are `saved` are skipped."""
+        done, totals = (0, ()) if saved is None else saved.read()
 
         def parts() -> Iterator[Arrays]:
             if done:
@@ -145,10 +145,10 @@ class DiskEngine(BlockedEngine):
 
         number = done
         for number, totals in enumerate(accumulated(parts()), start=max(done, 1)):
-            if kept is not None:
-                kept.keep(number, totals)
-        if kept is not None:
-            kept.keep(number, totals, last=True)
+            if saved is not None:
+                saved.keep(number, totals)
+        if saved is not None:
+            saved.keep(number, totals, last=True)
         return totals
 
 
@@ -161,8 +161,8 @@ class SpilledColumns:
         for block in blocks:
             self._write(block.G if block.extra is None else np.hstack([block.G, block.extra.astype(block.G.dtype)]))
             self._labels.append((block.starts, block.weights))
-            self._own, self._dtype = block.G.shape[1], block.G.dtype
-            self._width = self._own + (0 if block.extra is None else block.extra.shape[1])
+            self._rank, self._dtype = block.G.shape[1], block.G.dtype
+            self._width = self._rank + (0 if block.extra is None else block.extra.shape[1])
 
     def blocks(self) -> Iterator[PassColumns]:
         sizes = [int(starts[-1]) for starts, _ in self._labels]
@@ -189,8 +189,8 @@ class SpilledColumns:
         G = np.empty((int(starts[-1]), self._width), dtype=self._dtype)
         if read_exactly(self._file, offset, G) < G.nbytes:
             raise LikewiseError("the temporary file of projected rows was truncated by another process")
-        own = np.ascontiguousarray(G[:, : self._own])
-        return PassColumns(own, starts, weights, None if self._own == self._width else G[:, self._own :])
+        extra = None if self._rank == self._width else G[:, self._rank :]
+        return PassColumns(np.ascontiguousarray(G[:, : self._rank]), starts, weights, extra)
 
 
 class PartialSums:

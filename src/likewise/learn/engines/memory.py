@@ -9,11 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.learn.maths import scatter
 from likewise.learn.maths.engine import Against, Columns, Maker, RowBlock, Task
 from likewise.learn.maths.labels import LabelTarget, class_starts, class_sums
 from likewise.learn.maths.passes import MOST_MIRRORED, PassColumns, Swept, symmetric_deviation
-from likewise.learn.maths.scatter import WhiteningMap, check_room, gram, whiten, whiten_gram
+from likewise.learn.maths.scatter import (
+    WhiteningMap,
+    check_room,
+    gram,
+    truncated_whitening,
+    whiten,
+    whiten_gram,
+    width_for,
+)
 from likewise.utils.arrays import Array, like, to_host, wide
 from likewise.utils.threads import Arrays, added, ordered_map, row_blocks
 
@@ -153,11 +160,11 @@ class LabelledRows:
         self.shape, self.dtype = (len(self.codes), width), np.dtype(dtype)
         self.on_block: Callable[[], None] = lambda: None  # called after each block of rows, for a progress bar
 
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+    def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         raise NotImplementedError
 
-    def sum_against(self, task: Against, columns: Columns, beside: Arrays = ()) -> Arrays:
-        return self.sum(task.against(tuple(columns.blocks())), beside)
+    def sum_against(self, task: Against, columns: Columns, precomputed: Arrays = ()) -> Arrays:
+        return self.sum(task.against(tuple(columns.blocks())), precomputed)
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         (sums,) = self.sum(ClassSums(self.n_classes))
@@ -176,13 +183,12 @@ class MemoryEngine(LabelledRows):
         super().__init__(X.shape[1], X.dtype, codes, n_classes, weights)
         self.X, self._is_sorted = X, np.array_equal(self.order, np.arange(len(codes)))
 
-    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
-        """Whitening of the rows; of wide or sparse ones in their leading directions, without a Gram matrix."""
-        if min(self.shape) > scatter.EXACT_WIDTH:
-            chosen = scatter.width_for(self.shape, sp.issparse(self.X), width)
-            if chosen is not None:
-                return scatter.truncated_whitening(self.X, self.row_weights, alpha, chosen)
-        return whiten(self.X, self.row_weights, alpha).leading(width)
+    def whiten(self, alpha: float) -> WhiteningMap:
+        """Whitening of the rows; of large sparse ones in their leading directions, without a Gram matrix."""
+        width = width_for(self.shape, sp.issparse(self.X), None)
+        if width is not None:
+            return truncated_whitening(self.X, self.row_weights, alpha, width)
+        return whiten(self.X, self.row_weights, alpha)
 
     def project(self, L: np.ndarray) -> np.ndarray:
         """X L, rows sorted by label, in X's own precision."""
@@ -271,19 +277,19 @@ class MemoryEngine(LabelledRows):
     def relabelled(self, codes: np.ndarray, n_classes: int) -> "MemoryEngine":
         return MemoryEngine(self.rows(slice(None)), codes, n_classes, self.weights)
 
-    def sum(self, task: Task, beside: Arrays = ()) -> Arrays:
+    def sum(self, task: Task, precomputed: Arrays = ()) -> Arrays:
         """Sum over blocks of what `task` returns, in float64."""
         if getattr(task, "own_threads", False):
             return added([task(RowBlock(self.X, self.row_codes, self.row_weights))])  # sums that need no order
         parts = row_blocks(self.shape[0], getattr(task, "block_rows", None))
-        return added(ordered_map(lambda part: task(self._block(part, beside)), parts))
+        return added(ordered_map(lambda part: task(self._block(part, precomputed)), parts))
 
-    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
-        return block_columns(make, self._block(slice(None), beside))
+    def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
+        return block_columns(make, self._block(slice(None), precomputed))
 
-    def _block(self, part: slice, beside: Arrays) -> RowBlock:
+    def _block(self, part: slice, precomputed: Arrays) -> RowBlock:
         weights = None if self.weights is None else self.weights[part]
-        return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in beside))
+        return RowBlock(self.rows(part), self.codes[part], weights, tuple(values[part] for values in precomputed))
 
     def take(self, chosen: np.ndarray) -> "MemoryEngine":
         chosen = np.sort(chosen)
@@ -310,7 +316,7 @@ class BlockedEngine(LabelledRows):
         """Rows by their numbers in the rows' own order, ascending."""
         raise NotImplementedError
 
-    def columns(self, make: Maker, width: int, beside: Arrays = ()) -> Columns:
+    def columns(self, make: Maker, width: int, precomputed: Arrays = ()) -> Columns:
         raise NotImplementedError
 
     def gallery(self, R: np.ndarray) -> Columns:
@@ -323,16 +329,14 @@ class BlockedEngine(LabelledRows):
         total, loss = self.sum_against(Sweep(L.astype(self.dtype), (), target), gallery)
         return total, float(loss)
 
-    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
+    def whiten(self, alpha: float) -> WhiteningMap:
         """Whitening through the Gram matrix; float64 data without ridge takes a second pass."""
         check_room(self.shape[1], self.shape)
         (G,) = self.sum(GramSum())
         if not np.isfinite(G).all():
             raise LikewiseError("X contains NaN or infinity: every value must be finite")
-        whitening = whiten_gram(
-            np.asfortranarray(G), self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0]
-        )
-        return whitening.leading(width)
+        G = np.asfortranarray(G)
+        return whiten_gram(G, self.shape, self.dtype, alpha, lambda W: self.sum(ProjectedGram(W))[0])
 
     def reuse_projection(self, gallery: Columns, T: np.ndarray) -> np.ndarray | None:
         """None: recomputing is cheaper than caching."""

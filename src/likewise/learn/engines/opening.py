@@ -35,8 +35,8 @@ class Rows:
     engine : the rows, sorted by label, and the sums over them that a fit asks for.
     classes : the distinct labels, sorted.
     where : "memory", "disk", "dask" or "array", an array of another library or bound for a device.
-    given_codes : the class of each row in the order in which they were given.
-    given_rows : the number, as given, of each row of the engine in label order.
+    given_codes : the class of each row of X, in the order of X.
+    given_rows : the row of X at each place of the label order.
     feature_names : names of the columns, if X was a data frame.
     memory_limit : bytes that work on the rows may take.
     checkpoint : file that a fit keeps its state in, and is resumed from; None keeps none.
@@ -151,7 +151,7 @@ def is_out_of_core(X: Any) -> bool:
 
 
 def _with_labels(X: Any, y: Any) -> tuple[Any, Any]:
-    """An array or a source of rows, and labels: those given, else those that X has itself."""
+    """An array or a source of rows, and labels: y, or those that X has itself."""
     if isinstance(X, FeatureStore):
         return X.features, X.labels if y is None else y
     if isinstance(X, str | os.PathLike):
@@ -185,7 +185,7 @@ def _distant_rows(X: Any, y: Any, sample_weight: Any, memory_limit: Any, has_own
     return Rows(engine, classes, "disk", codes, engine.order)
 
 
-def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any, Labels]:
+def _labelled_source(X: Any, y: Any, sample_weight: Any, has_own_labels: bool) -> tuple[Any, Labels]:
     """Where the rows are (a `Source`, or a dask array), and their labels."""
     if y is None:
         raise LikewiseError("y is None, and X brings no labels of its own: give one label per row")
@@ -195,7 +195,7 @@ def _labelled_source(X: Any, y: Any, sample_weight: Any, own: bool) -> tuple[Any
     source = _source(X, len(y))
     if source.shape[0] != len(y):
         raise LikewiseError(f"X has {source.shape[0]} rows and y {len(y)} labels: expected one per row")
-    return source, _labels(y, sample_weight, own)
+    return source, _labels(y, sample_weight, has_own_labels)
 
 
 def _source(X: Any, n: int) -> Any:
@@ -208,11 +208,11 @@ def _source(X: Any, n: int) -> Any:
     return BlockStream(X, n) if is_blocks(X) else X
 
 
-def _labels(y: np.ndarray, sample_weight: Any, own: bool) -> Labels:
+def _labels(y: np.ndarray, sample_weight: Any, from_file: bool) -> Labels:
     """Distinct labels, the class of each row, and weights, which are zero for rows without a label."""
-    classes, codes = encode_labels(y, leaves_out=not own)
+    classes, codes = encode_labels(y, leaves_out=not from_file)
     labelled = codes >= 0
-    if own or not labelled.all():  # a file's labels are text: whole numbers become numbers, as in every table
+    if from_file or not labelled.all():  # a file's labels are text: whole numbers become numbers, as in every table
         names, classes = classes, np.unique(tidy_labels(classes))
         codes = np.where(labelled, np.searchsorted(classes, tidy_labels(names))[codes], -1)
     weights = row_weights(sample_weight, codes, codes)
@@ -230,7 +230,7 @@ def _is_dask(X: Any) -> bool:
 
 
 def is_blocks(X: Any) -> bool:
-    """A function that returns blocks, an iterable of them that is no array, or a list of matrices."""
+    """A function that returns blocks, an iterable of them other than an array, or a list of matrices."""
     if isinstance(X, list | tuple):
         return bool(X) and all(isinstance(block, np.ndarray) and block.ndim == 2 for block in X)
     if isinstance(X, type) or any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "keys")):

@@ -58,7 +58,7 @@ class AnchoredRegression:
     class_totals : sum of F over each class, (n_classes, p).
     engine : where F is: rows of the engine are F itself (`coordinates` None), or become F in each pass; then it may be
         any `Engine`.
-    columns : the rows of F that every row is compared with, their classes and what each stands for; None for all rows.
+    columns : the rows of F that every row is compared with, their classes and weights; None for all rows.
     """
 
     unit: UnitRows
@@ -97,20 +97,20 @@ class AnchoredRegression:
 
     def clamp_gradient(self, L: np.ndarray, trust: float) -> np.ndarray:
         """FᵀΔ, by how much the clamp wants the images moved, summed with the rows; see `ClampGradient`."""
-        beside = (self.engine.project(L),) if self.coordinates is None else ()
+        precomputed = (self.engine.project(L),) if self.coordinates is None else ()
         images, means = Images(self.coordinates, L), None
         if trust:
-            (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), beside)
+            (sums,) = self.engine.sum(DirectionSums(images, len(self.size)), precomputed)
             means = sums / self.size[:, None]
         clamp = Clamp(
             images, means, trust, float(len(self.size) / self.size.sum()), self.rms(L), cosine_clamp(self.size)
         )
         if self.columns is None:
-            columns: Columns = self.engine.columns(clamp, 4 * L.shape[1], beside)
+            columns: Columns = self.engine.columns(clamp, 4 * L.shape[1], precomputed)
         else:
             F, codes, weights = self.columns
             columns = clamp.columns(F @ like(L, F), codes, weights)
-        return self.engine.sum_against(ClampGradient(clamp), columns, beside)[0]
+        return self.engine.sum_against(ClampGradient(clamp), columns, precomputed)[0]
 
     def learn(self, setting: Setting, saved: SavedRounds | None = None, *, last: bool = False) -> LearnedMap:
         """The map of a setting: its fixed solution, adapted; `saved` keeps the rounds."""
@@ -122,13 +122,13 @@ class AnchoredRegression:
         )
 
     def class_means(self, L: np.ndarray, head: OutputHead) -> np.ndarray:
-        """The mean of what a head makes of the images of each class."""
-        unit, beside = self.unit, tuple[np.ndarray, ...]()
+        """The mean over each class of the rows that a head gives."""
+        unit, precomputed = self.unit, tuple[np.ndarray, ...]()
         if self.coordinates is None:
             inputs = unit.engine.rows(slice(None)) if head.input_weight else np.zeros((self.engine.shape[0], 0))
-            beside = (self.engine.project(L), unit.centred(inputs) if head.input_weight else inputs)
+            precomputed = (self.engine.project(L), unit.centred(inputs) if head.input_weight else inputs)
         task = HeadSums(Images(self.coordinates, L), head, unit.pending, unit.mean, unit.n_classes)
-        return np.asarray(self.engine.sum(task, beside)[0] / self.size[:, None])
+        return np.asarray(self.engine.sum(task, precomputed)[0] / self.size[:, None])
 
     def with_columns(self, n_anchors: int | None, rng: np.random.Generator) -> AnchoredRegression:
         """The same with `n_anchors` columns drawn by class; None compares all rows."""
@@ -267,7 +267,7 @@ class Images:
     def __call__(self, block: RowBlock) -> tuple[Array, Array]:
         """F of a block, and F L."""
         F = block.rows if self.coordinates is None else self.coordinates(block.rows)
-        return F, block.beside[0] if block.beside else F @ like(self.L, F)
+        return F, block.precomputed[0] if block.precomputed else F @ like(self.L, F)
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Clamp:
         return self.columns(self.images(block)[1], block.codes, block.weights)
 
     def columns(self, Z: Array, codes: np.ndarray, weights: np.ndarray | None) -> PassColumns:
-        """Images as columns on the host, each standing for `weights` rows; summed with z_j and with v_j z_j."""
+        """Images as columns on the host, each representing `weights` rows; summed with z_j and with v_j z_j."""
         z, _ = directions(Z)
         v, z = to_host(self.trust(z, codes)), to_host(z)
         weights = np.ones(len(codes)) if weights is None else weights
@@ -349,7 +349,7 @@ class ClampGradient:
 
 @dataclass(frozen=True)
 class HeadSums:
-    """Sum per class of what a head makes of the images, (n_classes, width); heads work on the host."""
+    """Sum over each class of the rows that a head gives, (n_classes, width); heads work on the host."""
 
     images: Images
     head: OutputHead
@@ -363,8 +363,8 @@ class HeadSums:
         return (class_sums(z, block.codes, block.weights, self.n_classes),)
 
     def _centred(self, block: RowBlock) -> np.ndarray:
-        if block.beside:
-            return block.beside[1]
+        if block.precomputed:
+            return block.precomputed[1]
         rows = scaled(self.scaling, block.rows)
         return np.asarray(to_host(rows - like(self.mean, rows)))
 

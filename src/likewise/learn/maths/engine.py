@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 class RowBlock(NamedTuple):
     """Some rows with their classes, sorted by class, and how many times each counts (None: once).
 
-    `beside` are arrays computed before, one row for each of these.
+    `precomputed` are arrays that belong to them, one row for each.
     """
 
     rows: Array
     codes: np.ndarray
     weights: np.ndarray | None
-    beside: tuple[np.ndarray, ...] = ()
+    precomputed: tuple[np.ndarray, ...] = ()
 
     def part(self, chosen: slice) -> RowBlock:
         """A range of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return RowBlock(self.rows[chosen, :], self.codes[chosen], weights, tuple(b[chosen] for b in self.beside))
+        return RowBlock(
+            self.rows[chosen, :], self.codes[chosen], weights, tuple(part[chosen] for part in self.precomputed)
+        )
 
 
 Task = Callable[[RowBlock], tuple[np.ndarray, ...]]
@@ -103,8 +105,8 @@ class Engine(Protocol):
     def n_blocks(self) -> int:
         """Blocks of rows in a pass."""
 
-    def whiten(self, alpha: float, width: int | None = None) -> WhiteningMap:
-        """Whitening of the rows with a ridge `alpha`, in all directions or the `width` leading ones."""
+    def whiten(self, alpha: float) -> WhiteningMap:
+        """Whitening of the rows with a ridge `alpha`."""
 
     def class_sums(self, L: np.ndarray) -> np.ndarray:
         """Weighted sum of the rows of X L in each class, (n_classes, r), float64."""
@@ -130,14 +132,14 @@ class Engine(Protocol):
     def mapped(self, function: Callable[[Array], Array]) -> EngineInMemory | None:
         """An engine over function(rows), computed once; None where rows are not in memory, or not NumPy's."""
 
-    def sum(self, task: Task, beside: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
-        """Σ over blocks of what `task` returns, in float64; `beside` for rows in memory alone, in label order."""
+    def sum(self, task: Task, precomputed: tuple[np.ndarray, ...] = ()) -> tuple[np.ndarray, ...]:
+        """Σ over blocks of what `task` returns, in float64; `precomputed` for rows in memory alone, in label order."""
 
-    def columns(self, make: Maker, width: int, beside: tuple[np.ndarray, ...] = ()) -> Columns:
+    def columns(self, make: Maker, width: int, precomputed: tuple[np.ndarray, ...] = ()) -> Columns:
         """All rows as columns of a pass of `width` numbers each, in blocks, as `make` makes them."""
 
     def sum_against(
-        self, task: Against, columns: Columns, beside: tuple[np.ndarray, ...] = ()
+        self, task: Against, columns: Columns, precomputed: tuple[np.ndarray, ...] = ()
     ) -> tuple[np.ndarray, ...]:
         """Σ over blocks of rows and of columns of what `task` returns."""
 

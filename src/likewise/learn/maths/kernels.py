@@ -211,13 +211,13 @@ def dual_basis(features: Array, weights: np.ndarray | None) -> Basis:
     rows = (dense(features).astype(np.float64) - mean) * np.sqrt(w)[:, None]
     values, U = scipy.linalg.eigh(rows @ rows.T, driver="evd", overwrite_a=True, check_finite=False)
     g = np.maximum(values[::-1], 0.0)
-    return _kept(rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g, mean, q)
+    return _significant(rows.T @ U[:, ::-1] / np.sqrt(np.maximum(g, np.finfo(float).tiny)), g, mean, q)
 
 
 def gram_basis(G: np.ndarray, mean: np.ndarray, total: float, metric: np.ndarray | None) -> Basis:
     """Eigenbasis of the centred features, from their Gram matrix, mean and total weight; with a metric K, VᵀKV = I."""
     values, vectors = _eigenvectors(G - total * np.outer(mean, mean), metric)
-    return _kept(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
+    return _significant(vectors[:, ::-1], values[::-1], mean, len(mean) if metric is None else 0)
 
 
 def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ def _eigenvectors(A: np.ndarray, metric: np.ndarray | None) -> tuple[np.ndarray,
     raise LikewiseError("the kernel of these rows has no Cholesky factor: pass kernel='linear'")
 
 
-def _kept(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
+def _significant(V: np.ndarray, g: np.ndarray, mean: np.ndarray, width: int) -> Basis:
     """Drop directions that are rounding; `unit` is the mean over `width` directions, or over those that remain."""
     significant = g > max(g[0], 0.0) * 1e-10
     V, g = V[:, significant], g[significant]

@@ -60,7 +60,7 @@ def with_every_label(y: ArrayLike) -> ArrayLike:
     try:
         labels = np.asarray(y)
         missing = is_missing(labels)
-    except (TypeError, ValueError):  # ragged: whoever reads it raises its own error
+    except (TypeError, ValueError):  # ragged: the error is raised where y is read
         return y
     if labels.ndim not in (1, 2) or labels.size != len(labels) or missing.all() or not missing.any():
         return y
@@ -84,7 +84,7 @@ def has_one_label_per_row(y: object) -> bool:
         return False
     try:
         y = np.asarray(y)
-    except (TypeError, ValueError):  # ragged, or on a device: whoever reads it raises its own error
+    except (TypeError, ValueError):  # ragged, or on a device: the error is raised where y is read
         return True
     return bool(y.ndim != 2 or y.shape[1] == 1)
 
@@ -137,18 +137,18 @@ class LabelTarget:
         classes begin, `first` its column.
         """
         blocks = same_label_blocks(S.shape[1], runs, starts, first)
-        kept = [S[block].copy() for block, _ in blocks]
+        of_one_label = [S[block].copy() for block, _ in blocks]
         if self.other:
             np.subtract(S, S.dtype.type(self.other), out=S)
         np.abs(S, out=S)
-        for scores, (block, c) in zip(kept, blocks, strict=True):
+        for scores, (block, c) in zip(of_one_label, blocks, strict=True):
             S[block] = scores.dtype.type(self.other) - scores
             np.subtract(scores, scores.dtype.type(self.same), out=scores)
             np.minimum(scores, 0, out=scores)
             if self.same_weight is not None:
                 scores *= scores.dtype.type(self.same_weight[c])
             S[block] += 2 * scores
-        return [(*block, E) for E, (block, _) in zip(kept, blocks, strict=True)]
+        return [(*block, E) for E, (block, _) in zip(of_one_label, blocks, strict=True)]
 
 
 # -- Rows sorted by class, and sums over classes ----------------------------------------------------------------------

@@ -39,8 +39,8 @@ class PassColumns:
     @cached_property
     def back(self) -> np.ndarray:
         """What the columns of (S - Y) are summed with, (m, r) or wider by `extra`."""
-        own = self.G if self.weights is None else self.G * self.weights[:, None].astype(self.G.dtype)
-        return own if self.extra is None else np.hstack([own, self.extra.astype(self.G.dtype)])
+        DG = self.G if self.weights is None else self.G * self.weights[:, None].astype(self.G.dtype)
+        return DG if self.extra is None else np.hstack([DG, self.extra.astype(self.G.dtype)])
 
     @cached_property
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +160,7 @@ def _from_block_on(
     return total
 
 
-_kept = threading.local()
+_rooms = threading.local()
 
 
 def _scratch(size: int, dtype: np.dtype) -> np.ndarray:
@@ -171,10 +171,10 @@ def _scratch(size: int, dtype: np.dtype) -> np.ndarray:
     nbytes = size * dtype.itemsize
     if nbytes > 2 * 8 * ROWS * COLUMNS:  # more rows at a time than usual: not worth keeping
         return np.empty(size, dtype)
-    held = getattr(_kept, "room", None)
-    if held is None or held.nbytes < nbytes:
-        held = _kept.room = np.empty(nbytes, np.uint8)
-    return np.asarray(held[:nbytes].view(dtype))
+    room = getattr(_rooms, "room", None)
+    if room is None or room.nbytes < nbytes:
+        room = _rooms.room = np.empty(nbytes, np.uint8)
+    return np.asarray(room[:nbytes].view(dtype))
 
 
 class _Loss:
@@ -202,8 +202,8 @@ class _Loss:
         self.same, self.folded = self.same + other.same, self.folded + other.folded
 
     def of(self, P: np.ndarray, total: np.ndarray) -> float:
-        own = total[:, : P.shape[1]]
-        scored = _weighted_sum(np.einsum("ij,ij->i", own, P, dtype=np.float64)[:, None], self.rows, None)
+        by_row = np.einsum("ij,ij->i", total[:, : P.shape[1]], P, dtype=np.float64)
+        scored = _weighted_sum(by_row[:, None], self.rows, None)
         loss = scored - (self.target.same - self.target.other) * self.same
         if self.target.other:
             gallery = self.gallery

@@ -127,7 +127,7 @@ class _Compressed:
 
 
 class SampledPairs(_Compressed):
-    """SLR-C: m rows drawn anew for each step represent all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
+    """SLR-C: m rows drawn again for each step represent all rows (Algs. 2 and 3 with Remark 3's sampling matrix)."""
 
     def step(self, A: np.ndarray, B: np.ndarray) -> ClosedFormStep:
         """Least squares on sampled rows; for the whole matrix the columns are sampled too."""
@@ -159,7 +159,7 @@ class SampledPairs(_Compressed):
 
 @dataclass
 class GaussianSketch(_Compressed):
-    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn anew for each step.
+    """SLR-G: targets of all pairs, compressed to m rows by a Gaussian matrix drawn again for each step.
 
     It saves no time: the targets of all pairs must be clamped before they are mixed.
     """
@@ -278,5 +278,6 @@ def _solve(H: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:
             if pivots.min() ** 2 > _SINGULAR * pivots.max() ** 2:
                 return scipy.linalg.cho_solve((factor, False), right, check_finite=False)
     values, vectors = scipy.linalg.eigh(H, driver="evd", check_finite=False)
-    kept = values > values[-1] * _SINGULAR
-    return (vectors[:, kept] / values[kept]) @ (vectors[:, kept].T @ right)
+    significant = values > values[-1] * _SINGULAR
+    values, vectors = values[significant], vectors[:, significant]
+    return (vectors / values) @ (vectors.T @ right)

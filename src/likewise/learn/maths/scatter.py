@@ -114,7 +114,8 @@ def check_room(size: int, shape: tuple[int, int]) -> None:
     if needed > there:
         raise LikewiseError(
             f"X is {shape[0]} x {shape[1]}: whitening it needs a {size} x {size} Gram matrix and its eigenvectors, "
-            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; set whitening_width, 1000 for instance"
+            f"about {needed / 1e9:.0f} GB of {there / 1e9:.0f} GB; reduce its columns first, by PCA for "
+            "instance, or learn with SimilarityLearner(settings={'whitening_width': 1000})"
         )
 
 
@@ -209,20 +210,11 @@ class WhiteningMap:
     W: np.ndarray  # (d, k) whitening map; k is the numerical rank of X
     inverse: np.ndarray  # (k, d) its left inverse (Σ² + αI)^(1/2) Vᵀ: the coordinates of a direction of the input space
     shrinkage: np.ndarray  # (k,) diagonal D of UᵀU, 1 without ridge, σ² / (σ² + α) with it
-    condition: float  # of X over the directions kept
+    condition: float  # of X over these directions
 
     @property
     def rank(self) -> int:
         return self.W.shape[1]
-
-    def leading(self, width: int | None) -> WhiteningMap:
-        """The same in the `width` directions of the largest eigenvalues, which come first; None is all of them."""
-        if width is None:
-            return self
-        first = slice(width)
-        values = self.shrinkage * np.einsum("ij,ij->i", self.inverse, self.inverse)
-        condition = float(np.sqrt(values[0] / values[first][-1]))
-        return WhiteningMap(self.W[:, first], self.inverse[first], self.shrinkage[first], condition)
 
     def penalty(self, A: np.ndarray, B: np.ndarray) -> float:
         """The ridge α(‖XM‖² + ‖MXᵀ‖²) + α²‖M‖² of K = A Bᵀ: the sum of K_ij² (1 - D_i D_j)."""
@@ -259,8 +251,8 @@ def _whitening(
     ridge = alpha * values.sum() / shape[1]
     # Directions that are rounding of the Gram matrix, or of X's own entries, are dropped.
     floor = max(max(shape) * np.finfo(np.float64).eps, float(8 * np.finfo(dtype).eps) ** 2)
-    kept = values > values[0] * floor
-    values, V = values[kept], V[:, kept]
+    significant = values > values[0] * floor
+    values, V = values[significant], V[:, significant]
     V *= fixed_signs(V)
     W, inverse = V / np.sqrt(values + ridge), np.sqrt(values + ridge)[:, None] * V.T
     if ridge == 0.0 and dtype == np.float64:
@@ -278,14 +270,14 @@ def width_for(shape: tuple[int, int], sparse: bool, requested: int | None) -> in
     if requested is not None:
         if min(shape) > EXACT_WIDTH and min(requested, *shape) > 4 * room:
             raise LikewiseError(
-                f"whitening_width={requested}: {_ARRAYS} arrays of {shape[1]} x {requested} do not fit in memory; "
-                f"expected at most {4 * room}"
+                f"settings={{'whitening_width': {requested}}}: {_ARRAYS} arrays of {shape[1]} x {requested} do not fit "
+                f"in memory; expected at most {4 * room}"
             )
         return min(requested, *shape)
     if not sparse or min(shape) <= EXACT_WIDTH:
         return None
     chosen = max(1, min(AUTOMATIC_WIDTH, room))
-    log.info("X is sparse, %d x %d: it is whitened in its %d leading directions (whitening_width)", *shape, chosen)
+    log.info("X is sparse, %d x %d: it is reduced to its %d leading directions", *shape, chosen)
     return chosen
 
 

@@ -212,16 +212,16 @@ def completed(B: np.ndarray, whitening: WhiteningMap, rank: int, rng: Generator)
 
 
 class SavedIterations(Protocol):
-    """Where iterations are kept, so that a fit that was stopped can be resumed."""
+    """Stored iterations, so that a fit that was stopped can be resumed."""
 
     def begin(self, whitening: WhiteningMap) -> None:
         """The rows are whitened, and nothing is drawn but the start."""
 
     def resume(self, start: Factors) -> Result:
-        """The iterations kept so far; `start` and none if there are none."""
+        """The iterations stored so far; `start` and none if there are none."""
 
     def save(self, result: Result) -> None:
-        """Keep the last iteration."""
+        """Store the last iteration."""
 
 
 @dataclass(frozen=True)
@@ -312,10 +312,10 @@ def _iterated(
         )
 
 
-def lowered_rank(asked: int | None, available: int) -> int:
-    """The rank asked for, at most that of X; None is that of X."""
-    if asked is None:
+def lowered_rank(rank: int | None, available: int) -> int:
+    """`rank`, at most that of X, which is `available`; None is that of X."""
+    if rank is None:
         return available
-    if available < asked:
-        log.info("rank=%d is lowered to %d, the rank of X", asked, available)
-    return min(asked, available)
+    if available < rank:
+        log.info("rank=%d is lowered to %d, the rank of X", rank, available)
+    return min(rank, available)
