@@ -60,7 +60,7 @@ def flat_folders(photos: Path, folder: Path, seed: int) -> list[dict[str, str]]:
 @contextmanager
 def served(*words: str) -> Iterator[str]:
     """`likewise …` in a process of its own; gives the address of the page."""
-    command = [*LIKEWISE, *words, "--port", "0", "--no-browser", "--log-level", "warning"]
+    command = [*LIKEWISE, *words, "--port", "0", "--no-browser", "--no-token", "--log-level", "warning"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

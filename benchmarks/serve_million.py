@@ -44,7 +44,7 @@ class Server:
 
     def __init__(self, index: Path) -> None:
         began = time.perf_counter()
-        command = [*LIKEWISE, "serve", str(index), "--port", "0", "--no-browser"]
+        command = [*LIKEWISE, "serve", str(index), "--port", "0", "--no-browser", "--no-token"]
         self.process = subprocess.Popen([*command, "--log-level", "warning"], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         address = next(match for line in self.process.stderr if (match := re.search(r"http://[^ ]+", line)))

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ __all__ = ["main"]
 FLAT = 0.05
 HONEST = 4  # closed-loop clients, each with a pause of a tenth of a second
 N_ITEMS = 2000
+TOKEN = "the secret of the soak"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 SHORTEST = 10  # minutes; below, there is no warm-up and no two periods to compare
 
 
@@ -81,9 +83,9 @@ def made_index(folder: Path) -> Path:
 
 
 @contextmanager
-def served(index: Path) -> Iterator[tuple[psutil.Process, int]]:
+def served(index: Path, *words: str) -> Iterator[tuple[psutil.Process, int]]:
     """The server as a process, and its port."""
-    command = [sys.executable, "-m", "likewise", "serve", str(index), "--no-browser", "--port", "0"]
+    command = [sys.executable, "-m", "likewise", "serve", str(index), "--no-browser", "--port", "0", *words]
     with subprocess.Popen([*command, "--log-level", "warning"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
@@ -110,7 +112,7 @@ def memory(process: psutil.Process) -> tuple[int, int]:
 def honest(url: str, seed: int, tally: Tally, stop: threading.Event) -> None:
     """Search, browse, look at pictures and mark, as a page does."""
     rng = random.Random(seed)
-    with httpx.Client(base_url=url, timeout=60) as client:
+    with httpx.Client(base_url=url, timeout=60, headers=HEADERS) as client:
         while not stop.wait(0.1):
             row = rng.randrange(N_ITEMS)
             requests: list[Callable[[], httpx.Response]] = [
@@ -127,7 +129,7 @@ def honest(url: str, seed: int, tally: Tally, stop: threading.Event) -> None:
 def teacher(url: str, tally: Tally, stop: threading.Event) -> None:
     """A mark a few times a minute, and a lesson a minute."""
     rng = random.Random(1)
-    with httpx.Client(base_url=url, timeout=60) as client:
+    with httpx.Client(base_url=url, timeout=60, headers=HEADERS) as client:
         while not stop.is_set():
             for _ in range(5):
                 row = rng.randrange(N_ITEMS - 20)
@@ -154,16 +156,26 @@ def _timed(ask: Callable[[], httpx.Response], tally: Tally) -> None:
 
 
 def hostile(url: str, port: int, stop: threading.Event, attacks: Counter[str]) -> None:
-    """One attack after the other, a few a second, from another address of this machine."""
+    """One attack after the other, a few a second, from another address of this machine; some have the token."""
     rng = random.Random(2)
     away = httpx.HTTPTransport(local_address="127.0.0.2")
-    kinds: list[Callable[[Any, int, random.Random], None]] = [_bomb, _garbage, _slow_body, _flood, _half_open]
-    with httpx.Client(base_url=url, timeout=30, transport=away) as client:
+    kinds: list[Callable[[Any, int, random.Random], list[socket.socket] | None]] = [
+        _bomb,
+        _garbage,
+        _slow_body,
+        _flood,
+        _half_open,
+    ]
+    kinds += [_logins, _streams, _hang_up, _half_a_zip]
+    with httpx.Client(base_url=url, timeout=30, transport=away, headers=HEADERS) as client, ExitStack() as open_ends:
         while not stop.wait(0.3):
             attack = rng.choice(kinds)
             with suppress(httpx.HTTPError, OSError):
-                attack(client, port, rng)
+                for connection in attack(client, port, rng) or ():
+                    open_ends.enter_context(connection)
             attacks[attack.__name__.strip("_").replace("_", " ")] += 1
+            if sum(attacks.values()) % 50 == 0:
+                open_ends.close()
 
 
 def _bomb(client: httpx.Client, port: int, rng: random.Random) -> None:
@@ -200,6 +212,37 @@ def _half_open(client: httpx.Client, port: int, rng: random.Random) -> None:
         connection.close()
 
 
+def _logins(client: httpx.Client, port: int, rng: random.Random) -> list[socket.socket]:
+    """Logins whose bodies never come; the connections are left open."""
+    return _asked(port, 40, b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 500\r\n\r\ntoken=")
+
+
+def _streams(client: httpx.Client, port: int, rng: random.Random) -> list[socket.socket]:
+    return _asked(port, 30, b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n\r\n" % _TOKEN)
+
+
+def _half_a_zip(client: httpx.Client, port: int, rng: random.Random) -> list[socket.socket]:
+    """Downloads of which nothing is read."""
+    name = client.post("/api/exports", json={"items": list(range(500))}).json()["export"].encode()
+    head = b"GET /api/exports/%b.zip HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n\r\n"
+    return _asked(port, 10, head % (name, _TOKEN))
+
+
+def _hang_up(client: httpx.Client, port: int, rng: random.Random) -> None:
+    for connection in _logins(client, port, rng):
+        connection.close()
+
+
+def _asked(port: int, n: int, head: bytes) -> list[socket.socket]:
+    connections = [_connected(port) for _ in range(n)]
+    for connection in connections:
+        connection.sendall(head)
+    return connections
+
+
+_TOKEN = TOKEN.encode()
+
+
 def _connected(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=10, source_address=("127.0.0.3", 0))
 
@@ -210,7 +253,12 @@ def _connected(port: int) -> socket.socket:
 
 def main(minutes: float, index: Path | None) -> int:
     """Run, print a line a minute and the verdict; exit code 1 for FAIL."""
-    with tempfile.TemporaryDirectory() as folder, served(index or made_index(Path(folder))) as (process, port):
+    with tempfile.TemporaryDirectory() as folder:
+        return _soaked(minutes, index or made_index(Path(folder)))
+
+
+def _soaked(minutes: float, index: Path) -> int:
+    with served(index, "--token", TOKEN) as (process, port):
         url, stop, tally, attacks = f"http://127.0.0.1:{port}", threading.Event(), Tally(), Counter[str]()
         work: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
             *((honest, (url, 10 + seed, tally, stop)) for seed in range(HONEST)),

@@ -84,7 +84,7 @@ def main(seconds: float) -> int:
     """Run and print what was confirmed, what is in force and what each server counts; exit code 1 for FAIL."""
     with tempfile.TemporaryDirectory() as scratch:
         index = made_index(Path(scratch))
-        with served(index) as (_, one), served(index) as (_, other):
+        with served(index, "--no-token") as (_, one), served(index, "--no-token") as (_, other):
             urls = [f"http://127.0.0.1:{port}" for port in (one, other)]
             people = [Person(name, urls) for name in ("ann", "bob", "cat", "dan")]
             _teach(people, seconds)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -85,8 +86,11 @@ def _serving(index: Path, *words: str, how: Callable[..., Process] = _forked) ->
         yield process, _address(said[0])
 
 
-def _ask(address: str, **headers: str) -> Any:
-    request = urllib.request.Request(address, headers=headers)
+def _ask(address: str, path: str, **headers: str) -> Any:
+    """The answer to a request with the token of a printed address."""
+    url, token = address.split("login?token=")
+    headers = {"Authorization": f"Bearer {token}", **headers}
+    request = urllib.request.Request(url + path, headers=headers)
     with urllib.request.urlopen(request, timeout=20) as answer:
         return json.loads(answer.read())
 
@@ -100,7 +104,7 @@ def test_it_serves_and_leaves_in_good_order(
     index: Path, how: Callable[..., Process], sent: signal.Signals, code: tuple[int, ...]
 ) -> None:
     with _serving(index, "--log-level", "debug", how=how) as (process, address):
-        assert _ask(address + "api/search?row=1&k=3")["hits"]
+        assert _ask(address, "api/search?row=1&k=3")["hits"]
         process.send_signal(sent)
         assert process.wait(20) in code
         assert process.stderr is not None
@@ -111,14 +115,20 @@ def test_it_serves_and_leaves_in_good_order(
     assert "Traceback" not in said
 
 
-def test_for_others_it_asks_for_a_token(index: Path) -> None:
-    with _serving(index, "--host", "0.0.0.0") as (_, address):
-        token = address.split("token=")[1]
-        port = address.split(":")[2].split("/")[0]
-        where = f"http://127.0.0.1:{port}/api/status"
-        assert _ask(where, Authorization=f"Bearer {token}")["items"] == 100
+@pytest.mark.parametrize("words", [(), ("--host", "0.0.0.0")])
+def test_every_request_needs_the_token_of_the_printed_address(index: Path, words: tuple[str, ...]) -> None:
+    with _serving(index, *words) as (_, address):
+        assert len(address.split("token=")[1]) >= 20
+        local = re.sub(r"//.*:", "//127.0.0.1:", address)
+        assert _ask(local, "api/status")["items"] == 100
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            _ask(where)
+            _ask(local, "api/status", Authorization="Bearer none")
+
+
+def test_without_a_token_only_if_that_is_said(index: Path) -> None:
+    with _serving(index, "--no-token") as (_, address):
+        assert "token" not in address
+        assert _ask(f"{address}login?token=", "api/status")["items"] == 100
 
 
 def test_a_port_in_use_gets_one_sentence(run: Any, index: Path) -> None:
@@ -134,6 +144,7 @@ def test_a_port_in_use_gets_one_sentence(run: Any, index: Path) -> None:
     [
         (["--host", "300.1.1.1"], "cannot listen on 300.1.1.1 port 8000"),
         (["--proxy", "*"], "proxy '*' is not an IP address; expected an address or a network such as 10.0.0.0/8"),
+        (["--token", "a long secret", "--no-token"], "--no-token and a token (--token, or LIKEWISE_TOKEN) exclude"),
         (["--token", "short"], "--token has 5 characters; expected 12 to 128"),
     ],
 )
@@ -168,7 +179,7 @@ def photos(tmp_path: Path) -> Path:
 
 def test_a_folder_of_pictures_is_extracted_learned_indexed_and_served(photos: Path) -> None:
     with _started(photos, "-e", "pixels") as (_, said):
-        status = _ask(_address(said[-1]) + "api/status")
+        status = _ask(_address(said[-1]), "api/status")
         assert (status["items"], status["labels"], status["model"]) == (30, 3, "SimilarityLearner")
     asked, read, learned, held_out, ready = said
     assert asked == ("likewise: 3 folders with 10 pictures each: used as labels (--labels none leaves them out)\n")
@@ -188,7 +199,7 @@ def test_a_second_call_goes_on_where_it_was(photos: Path) -> None:
     (photos / "broken.jpg").write_bytes(b"half a pict")
     with _started(photos) as (_, said):
         details = FeatureStore.open(photos.parent / "photos.features").version / "skipped.csv"
-        status = _ask(_address(said[-1]) + "api/status")
+        status = _ask(_address(said[-1]), "api/status")
         assert (status["items"], status["labels"], status["model"]) == (29, 0, "Cosine")
     assert said[:-1] == [
         "likewise: 29 pictures: 1 gone\n",
@@ -206,7 +217,7 @@ def test_on_a_terminal_it_asks_about_the_folders(photos: Path, answer: bytes, la
             _read_until(ours, "3 folders with 10 pictures each: use them as labels? [Y/n]: ")
             os.write(ours, answer)
             said = _read_until(ours, "(Ctrl-C stops)")
-            assert _ask(_address(said[said.rindex("items at") :]) + "api/status")["labels"] == labels
+            assert _ask(_address(said[said.rindex("items at") :]), "api/status")["labels"] == labels
         finally:
             process.kill()
             os.close(ours)

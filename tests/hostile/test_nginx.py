@@ -36,10 +36,8 @@ def _certificate(folder: Path) -> None:
     subprocess.run(["openssl", "req", "-x509", *wanted, *files], check=True, capture_output=True)
 
 
-@contextmanager
-def _proxied(folder: Path, to: int) -> Iterator[int]:
-    """nginx with the documented file, of which only ports and places differ."""
-    port = _free_port()
+def _documented(folder: Path, port: int, to: int) -> str:
+    """The documented file, of which only ports and places differ."""
     _certificate(folder)
     text = DOCUMENTED.read_text()
     for old, new in (
@@ -50,7 +48,19 @@ def _proxied(folder: Path, to: int) -> Iterator[int]:
     ):
         assert old in text
         text = text.replace(old, new)
-    text = re.sub(r"client_header_timeout \d+s", "client_header_timeout 1s", text)
+    return re.sub(r"client_header_timeout \d+s", "client_header_timeout 1s", text)
+
+
+def _alone(folder: Path, port: int, to: int) -> str:
+    """What somebody writes who reads no documentation."""
+    return f"server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{to}; }} }}"
+
+
+@contextmanager
+def _proxied(folder: Path, to: int, configuration: Callable[[Path, int, int], str] = _documented) -> Iterator[int]:
+    """nginx in front of a server."""
+    port = _free_port()
+    text = configuration(folder, port, to)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in kinds)
     head = f"pid {folder}/pid;\ndaemon off;\nerror_log {folder}/error.log;\nevents {{}}\n"
@@ -107,3 +117,21 @@ def test_the_documented_proxy_times_out_half_a_request(
         with context.wrap_socket(plain) as half:
             half.sendall(b"GET / HTTP/1.1\r\nHost: photos")
             assert half.recv(65536) == b""
+
+
+def test_proxy_pass_alone_lets_nobody_in_without_the_token_and_no_browser_change_anything(
+    application: Callable[..., Any],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    with (
+        running(application(token=TOKEN)) as to,
+        _proxied(tmp_path, to, _alone) as port,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
+        label = {"items": [1], "label": "by a stranger"}
+        assert client.get("/api/status").status_code == 401
+        assert client.post("/api/labels", json=label).status_code == 401
+        assert client.get("/login", params={"token": TOKEN}).headers["location"] == "/"
+        assert client.get("/api/status").status_code == 200
+        browser = {"origin": "https://photos.example", "sec-fetch-site": "same-origin"}
+        assert client.post("/api/labels", json=label, headers=browser).status_code == 403

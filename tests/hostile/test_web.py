@@ -76,7 +76,7 @@ class Served:
 @pytest.fixture(scope="module")
 def server(made_index: Path) -> Iterator[tuple[int, int]]:  # noqa: F811
     """One server for all attacks, its process and its port: what one leaves behind the next one meets."""
-    command = [sys.executable, "-m", "likewise", "serve", str(made_index), "--port", "0", "--no-browser"]
+    command = [sys.executable, "-m", "likewise", "serve", str(made_index), "--port", "0", "--no-browser", "--no-token"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen([*command], stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
@@ -132,15 +132,16 @@ def test_heads_without_an_end(served: Served) -> None:
 
 
 @pytest.mark.second
-def test_four_hundred_connections_that_ask_for_nothing(served: Served) -> None:
-    with silent(served, 400):
+def test_seven_hundred_connections_of_a_client_that_ask_for_nothing(served: Served) -> None:
+    with silent(served, 700, "127.0.0.2"):
         served.answers(10)
 
 
 @pytest.mark.second
-def test_above_512_connections_all_hear_503_until_the_others_have_gone(served: Served) -> None:
-    with silent(served, 700):
+def test_above_512_connections_all_hear_503_and_health_until_the_others_have_gone(served: Served) -> None:
+    with silent(served, 300, "127.0.0.2"), silent(served, 300, "127.0.0.3"):
         served.answers(10)
+        assert served.codes[-3:] == [200, 503, 503]  # health, search, picture
     until = time.monotonic() + 60
     while served.codes[-3:] != [200] * 3:
         assert time.monotonic() < until
@@ -151,12 +152,14 @@ def test_above_512_connections_all_hear_503_until_the_others_have_gone(served: S
 
 
 @contextmanager
-def silent(served: Served, n: int) -> Iterator[None]:
+def silent(served: Served, n: int, client: str) -> Iterator[None]:
     """Connections that send nothing, or half of a head."""
     with ExitStack() as stack:
         for number in range(n):
-            made = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))
-            made.sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"")
+            address = ("127.0.0.1", served.port)
+            made = stack.enter_context(socket.create_connection(address, 30, source_address=(client, 0)))
+            with suppress(ConnectionError):
+                made.sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"")
         yield
 
 

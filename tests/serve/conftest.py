@@ -120,10 +120,10 @@ def talking(app: Any, host: str = "127.0.0.1:8000") -> Iterator[Any]:
 
 
 @contextmanager
-def running(app: Any, limits: Limits | None = None) -> Iterator[int]:
+def running(app: Any, limits: Limits | None = None, settings: ServerSettings | None = None) -> Iterator[int]:
     """Serve in a thread on a free port, and leave in good order."""
     with listening("127.0.0.1", 0) as made:
-        server = server_for(app, limits or Limits())
+        server = server_for(app, settings or ServerSettings(limits=limits or Limits()))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [made]}, daemon=True)
         thread.start()
         until = time.monotonic() + 20

@@ -225,13 +225,6 @@ def test_a_named_proxy_says_who_the_client_is_and_that_it_speaks_tls(application
         assert answer.headers["strict-transport-security"]
 
 
-@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
-def test_without_a_token_nothing_is_answered_through_a_proxy(client: Any, name: str) -> None:
-    answer = client.get("/api/status", headers={name: "192.0.2.1"})
-    assert answer.status_code == 403
-    assert "name it with --proxy" in answer.json()["detail"]
-
-
 def test_an_error_does_not_say_where_the_index_is(application: Callable[..., Any], index_folder: Path) -> None:
     with talking(application(token=TOKEN), "127.0.0.1:8000") as client:
         headers = {"authorization": f"Bearer {TOKEN}"}

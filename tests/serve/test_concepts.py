@@ -118,8 +118,8 @@ def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, fol
 
 
 def test_others_write_no_keywords(folder: Path) -> None:
-    for settings in ({"token": "a long enough secret"}, {"host": "0.0.0.0", "token": "a long enough secret"}):
-        app = create_app(load_index(folder), ServerSettings(**settings), folder)
+    for others in ({"proxies": ("127.0.0.1",)}, {"host": "0.0.0.0"}):
+        app = create_app(load_index(folder), ServerSettings(**others, token="a long enough secret"), folder)
         with talking(app) as client:
             client.headers["Authorization"] = "Bearer a long enough secret"
             made = preview(client, label="digit 3", at_most_wrong=0.1)

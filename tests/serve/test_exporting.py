@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from likewise.serve import exporting
+from likewise.serve import create_app, exporting
 from likewise.serve.exporting import unique_names
 from likewise.teach import load_index
-from tests.serve.conftest import N, found
+from tests.serve.conftest import N, found, talking
 
 
 def _made(client: Any, **body: Any) -> dict[str, Any]:
@@ -64,3 +65,23 @@ def test_an_export_is_of_items_or_of_a_query(client: Any, body: dict[str, Any]) 
 
 def test_an_unknown_export_is_not_found(client: Any) -> None:
     assert client.get("/api/exports/none.csv").status_code == 404
+
+
+def test_nothing_but_pictures_inside_the_folder_leaves_it_whatever_the_index_says(index_folder: Path) -> None:
+    index = load_index(index_folder)
+    secret = index_folder.parent / "id_rsa"
+    secret.write_text("secret")
+    photos = Path(shutil.copytree(index.root, index_folder.parent / "photos"))
+    stolen = Path(shutil.copy(photos / index.paths[9], index_folder.parent / "stolen.png"))
+    (photos / "link.png").symlink_to(secret)
+    (photos / "picture.png").symlink_to(stolen)
+    (photos / "notes.png").write_text("no picture")
+    index.root = photos
+    strange = ["../id_rsa", str(secret), "link.png", "../stolen.png", str(stolen), "picture.png", "notes.png"]
+    index.paths[: len(strange)] = strange
+    with talking(create_app(index)) as client:
+        made = _made(client, items=[*range(len(strange)), 9])
+        archive = zipfile.ZipFile(io.BytesIO(client.get(f"/api/exports/{made['export']}.zip").content))
+        assert archive.namelist() == ["notes.png", Path(index.paths[9]).name]  # it has the name of a picture
+        shown = [client.get(f"/api/items/{row}/picture").headers["content-type"] for row in (3, 4, 9)]
+        assert shown == ["image/svg+xml", "image/svg+xml", "image/jpeg"]

@@ -21,6 +21,7 @@ from tests.serve.conftest import PNG, SEARCH, N, talking
     [
         ("127.0.0.1:8000", 200), ("localhost:9", 200), ("[::1]:8000", 200), ("LOCALHOST", 200), ("evil.example", 400),
         ("evil.example:8000", 400), ("127.0.0.1.evil.example", 400), ("192.168.1.4:8000", 400), ("", 400),
+        ("[::1]evil", 400), ("[::1]:8000evil", 400), ("127.0.0.1:evil", 400),
     ],
 )  # fmt: skip
 def test_only_our_own_names_are_answered(client: Any, host: str, code: int) -> None:
@@ -38,7 +39,9 @@ def test_only_our_own_names_are_answered(client: Any, host: str, code: int) -> N
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-site"}, 403),
         ({"sec-fetch-site": "same-origin"}, 200),
-        ({"sec-fetch-site": "same-origin", "origin": "null"}, 200),  # a page without referrer
+        ({"sec-fetch-site": "same-origin", "origin": "null"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "https://photos.example"}, 403),  # behind an unnamed proxy
+        ({"sec-fetch-site": "same-origin", "origin": "http://127.0.0.1:8000"}, 200),
         ({"sec-fetch-site": "cross-site", "origin": "null"}, 403),
         ({"content-type": "text/plain"}, 403),
         ({"content-type": "application/x-www-form-urlencoded"}, 403),
@@ -137,11 +140,12 @@ def test_the_log_of_every_module_is_json_and_the_level_is_the_one_asked_for(caps
     try:
         start_logging("warning")
         logging.getLogger("likewise.serve").info("quiet")
-        ours.warning("loud")
+        ours.warning("loud \x9b31m \x85 \u202e")
     finally:
         for name, (handlers, propagate, level) in before.items():
             log = logging.getLogger(name)
             log.handlers, log.propagate = handlers, propagate
             log.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
-    assert (json.loads(line)["level"], json.loads(line)["event"]) == ("warning", "loud")
+    assert (json.loads(line)["level"], json.loads(line)["event"]) == ("warning", "loud \x9b31m \x85 \u202e")
+    assert line.isascii()

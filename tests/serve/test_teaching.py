@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 import likewise
 from likewise.serve import Limits, create_app
-from likewise.teach import load_index
+from likewise.teach import Feedback, Teacher, load_index
 from tests.serve.conftest import N, doubtful, found, running, talking
 
 
@@ -249,3 +250,14 @@ def test_an_item_named_many_times_is_kept_once(application: Callable[..., Any], 
 
 def _labelled(client: Any, label: str) -> Any:
     return client.post("/api/labels", json={"items": [1], "label": label})
+
+
+def test_what_another_process_teaches_is_searched_without_an_open_page(
+    application: Callable[..., Any], index_folder: Path
+) -> None:
+    with talking(application()) as client:
+        Teacher(load_index(index_folder), Feedback(index_folder)).label(3, "of another process")
+        until = time.monotonic() + 20
+        while client.get("/api/items?limit=4").json()["items"][3]["label"] != "of another process":
+            assert time.monotonic() < until
+            time.sleep(0.05)

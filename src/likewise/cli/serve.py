@@ -1,5 +1,6 @@
 """`likewise serve`: the web page to search, compare before and after, and teach."""
 
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,8 +42,10 @@ def serve(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8000,
     token: Annotated[
-        str | None, Option(envvar="LIKEWISE_TOKEN", help="Access token for clients.", show_default=False)
+        str | None,
+        Option(envvar="LIKEWISE_TOKEN", help="Access token. [dim]Default: a random one.[/]", show_default=False),
     ] = None,
+    no_token: Annotated[bool, Option("--no-token", help="Admit everybody who can reach this address.")] = False,
     allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Additional host name of this server.")] = None,
     proxy: Annotated[
         list[str] | None,
@@ -64,9 +67,9 @@ def serve(
     than those of efficientnet-lite0: the text tower that belongs to their model.
     [bold]likewise PHOTOS[/bold] is short for likewise serve PHOTOS. An index is served as it is.
 
-    The page is available on this machine only. With --host, --allow-host or --proxy others can connect, and then a
-    token is required; without --token a random one is printed with the address. Marks made on the page are saved
-    at once, in the index folder.
+    The page is available on this machine only, unless --host, --allow-host or --proxy let others connect. Every request
+    needs a token: a random one is part of the address that is printed and opened, --token chooses another, --no-token
+    does without. Marks made on the page are saved at once, in the index folder.
 
     [bold]Examples[/bold]
 
@@ -83,7 +86,9 @@ def serve(
     from likewise.serve.server import serve as run
     from likewise.words.search import text_side
 
-    token = None if token is None else token.strip()
+    if no_token and token is not None:
+        raise LikewiseError("--no-token and a token (--token, or LIKEWISE_TOKEN) exclude each other")
+    token = None if no_token else secrets.token_urlsafe(18) if token is None else token.strip()
     if token is not None and not 12 <= len(token) <= 128:
         raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())

@@ -3,6 +3,7 @@
 import hmac
 import ipaddress
 import math
+import re
 import secrets
 import socket
 import time
@@ -176,17 +177,6 @@ class AccessTokenMiddleware(GateMiddleware):
         return refusal(401, "this server requires its access token", {"WWW-Authenticate": "Bearer"})
 
 
-class UnnamedProxyMiddleware(GateMiddleware):
-    """Refuses what a proxy forwards to a server without a token: everybody behind the proxy would come in."""
-
-    SIGNS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-
-    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if not any(name in headers for name in self.SIGNS):
-            return None
-        return refusal(403, "this server is for its own machine, and a proxy forwards to it; name it with --proxy")
-
-
 class CrossOriginProtectionMiddleware(GateMiddleware):
     """Refuses changes unless they come from this page, or from a program that is not a browser."""
 
@@ -199,13 +189,13 @@ class CrossOriginProtectionMiddleware(GateMiddleware):
         return refusal(403, "the request comes from another site, or from a form; send JSON or a picture")
 
     def _is_same_origin(self, scope: Scope, headers: Headers) -> bool:
-        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        origin = headers.get("origin")
         is_form = headers.get("content-type", "").lower().startswith(self.FORMS)
         if is_form and scope["path"] not in ("/login", "/logout"):
             return False
-        if site is not None:  # set by the browser; a form of a page without referrer has the origin "null"
-            return site in ("same-origin", "none")
-        return origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+        if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+            return False
+        return headers.get("sec-fetch-site", "none") in ("same-origin", "none")  # set by the browser
 
 
 class AllowedHostMiddleware(TrustedHostMiddleware):
@@ -235,7 +225,5 @@ class AllowedHostMiddleware(TrustedHostMiddleware):
 
 def bare_host(host: str) -> str:
     """The name without its port, in lower case and without the brackets of IPv6."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    match = re.fullmatch(r"\[([^\]]*)\](?::\d*)?|([^:]*)(?::\d*)?", host.strip().lower())
+    return host.strip().lower() if match is None else match[1] or match[2] or ""

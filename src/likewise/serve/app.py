@@ -1,5 +1,8 @@
 """The application: routes, middleware, error handlers, and the page."""
 
+import asyncio
+import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +14,11 @@ try:
     import itsdangerous  # noqa: F401
     import prometheus_client  # noqa: F401
     import uvicorn  # noqa: F401
-    from fastapi import FastAPI, Request
+    from fastapi import FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
 except ImportError as error:
     raise MissingExtraError("likewise serve", "serve") from error
 
@@ -38,8 +43,10 @@ from likewise.serve.settings import ServerSettings
 from likewise.serve.teaching import NothingToUndoError, TeachingLimitError, TeachingSession
 from likewise.words import TextSide
 
+log = logging.getLogger("likewise.serve")
 # One flat list: FastAPI matches a request to an included router twice.
 _ROUTERS = (search, items, map_routes, duplicates, exports, teach, concepts, pages, operations)
+_PULSE = 1.0  # seconds between two readings of the journal, to which another process may have written
 _DESCRIPTION = "Search an index by example, compare with the raw features, and teach it by clicking."
 _STATUS_CODES: dict[type[Exception], int] = {
     NotFoundError: 404, NothingToUndoError: 409, ImageTooLargeError: 413, ImageTooCostlyError: 413,
@@ -74,6 +81,7 @@ def create_app(
     is_local = app.state.shown_root is not None
     app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)
     app.add_exception_handler(LikewiseError, _error)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
 
@@ -81,6 +89,7 @@ def create_app(
 def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Metrics) -> None:
     state = app.state
     state.session, state.metrics, state.uploading = session, metrics, 0
+    state.streams = Counter()  # open ones of each client
     state.stopping = lambda: False  # set by the server, which ends its streams
     state.batcher = SearchBatcher()
     state.teaching = TeachingSession(session, folder)
@@ -95,18 +104,34 @@ def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Met
 
 def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
     """The folder of the pictures, only for the person at this machine."""
-    local = not settings.for_others and settings.token is None
-    return str(index.root.resolve()) if local and index.root is not None else None
+    return str(index.root.resolve()) if not settings.for_others and index.root is not None else None
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    pulse = asyncio.create_task(_pulse(app))
     yield
+    pulse.cancel()
     app.state.batcher.close()
     for job in (*(drawn.job for drawn in app.state.maps.values()), app.state.duplicates.job, app.state.concepts.job):
         job.close()
     app.state.teaching.close()
     app.state.session.decoders.close()
+
+
+async def _pulse(app: FastAPI) -> None:
+    """Take over what other processes write to the journal, whether a page is open or not."""
+    while True:
+        await asyncio.sleep(_PULSE)
+        try:
+            await run_in_threadpool(app.state.teaching.sync)
+        except Exception:
+            log.exception("the journal cannot be followed")
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """The client hung up before its request was complete: there is nobody to answer."""
+    return Response(status_code=400)
 
 
 async def _error(request: Request, error: Exception) -> JSONResponse:

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from likewise.pictures.decoding import Decoded, DecoderLimits, Decoders
-from likewise.pictures.images import EXTENSIONS, ImageError
+from likewise.pictures.images import EXTENSIONS, ImageError, looks_like_image
 from likewise.rows.store import escape
 from likewise.search.cards import card_layout, shown_value
 from likewise.search.filters import Condition
@@ -237,21 +237,36 @@ def media_kind(path: str | None) -> MediaKind:
     return _TYPES[suffix].partition("/")[0] if suffix in _TYPES else "item"  # type: ignore[return-value]
 
 
-def media_file(index: BaseIndex, row: int) -> tuple[Path, str]:
-    """The file of a sound or film and its type; it must be inside the folder of the index, wherever links lead.
+def shown_file(index: BaseIndex, row: int) -> Path | None:
+    """The file of a picture to be decoded, so that only pixels leave the machine: its path is inside the folder."""
+    path = index.image_path(row)
+    root = os.path.abspath(index.root or "")
+    return path if path is not None and Path(os.path.abspath(path)).is_relative_to(root) else None
 
-    A picture is decoded and encoded again, so that only pixels leave the machine; these files are sent as they are.
+
+def original_file(index: BaseIndex, row: int) -> Path | None:
+    """The file of an item that may be sent as it is: picture, sound or film inside the folder, wherever links lead.
+
+    An index may come from somebody else, and its paths may lead anywhere.
     """
+    path = index.image_path(row)
+    if path is None or index.root is None:
+        return None
+    file = Path(os.path.realpath(path))
+    is_inside = file.is_relative_to(os.path.realpath(index.root)) and file.is_file()
+    return file if is_inside and (file.suffix.lower() in _TYPES or looks_like_image(file)) else None
+
+
+def media_file(index: BaseIndex, row: int) -> tuple[Path, str]:
+    """The file of a sound or film, which is sent as it is, and its type."""
     path = index.image_path(row)
     if path is None or media_kind(os.fspath(path)) not in ("audio", "video"):
         raise NotFoundError(f"item {row} is not an audio or video file")
-    file = Path(os.path.realpath(path))
-    if index.root is None or not file.is_relative_to(os.path.realpath(index.root)) or not file.is_file():
+    file = original_file(index, row)
+    if file is None or file.suffix.lower() not in _TYPES:
         raise NotFoundError(
             f"the file of item {row} is not in the folder of the index: likewise serve INDEX --root DIR"
         )
-    if file.suffix.lower() not in _TYPES:  # a link to something else
-        raise NotFoundError(f"item {row} is not an audio or video file")
     return file, _TYPES[file.suffix.lower()]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from cachetools import LRUCache
 
 from likewise.search.rank import NotFoundError
+from likewise.serve.catalogue import original_file
 from likewise.serve.session import Session
 from likewise.utils.wording import csv_text
 
@@ -38,7 +39,7 @@ class Exports:
 
     def add(self, rows: list[int], scores: list[float] | None = None) -> tuple[str, Export]:
         """Keep rows for a download, under a new name."""
-        paths = [path for row in rows if (path := self.session.index.image_path(row)) is not None and path.is_file()]
+        paths = [path for row in rows if (path := original_file(self.session.index, row)) is not None]
         pictures = _within_limits(paths)
         note = None
         if len(pictures) < len(paths):

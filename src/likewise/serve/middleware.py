@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -20,16 +21,17 @@ from likewise.serve.access import (
     AccessTokenMiddleware,
     AllowedHostMiddleware,
     CrossOriginProtectionMiddleware,
+    GateMiddleware,
     LoginThrottle,
     SessionCookieMiddleware,
-    UnnamedProxyMiddleware,
     client_of,
     is_secure,
     refusal,
 )
 from likewise.serve.settings import Limits, ServerSettings
 
-UPLOADS = "/api/uploads"
+UPLOADS, LOGIN = "/api/uploads", "/login"
+_CLOSE = {"Connection": "close"}
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _GZIP_FROM = 4096  # bytes; below, compression takes longer than it saves
 log = logging.getLogger("likewise.serve")
@@ -69,14 +71,13 @@ def middleware_for(
     """The middleware of a server, outermost first."""
     # Only a named proxy is believed who its client is, and whether that client speaks TLS.
     proxies = [Middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.proxies))] if settings.proxies else []
-    access = [Middleware(UnnamedProxyMiddleware)]
-    if settings.token:
-        guard = Middleware(AccessTokenMiddleware, token=token, throttle=throttle)
-        access = [Middleware(SessionCookieMiddleware), guard]
+    guard = Middleware(AccessTokenMiddleware, token=token, throttle=throttle)
+    access = [Middleware(SessionCookieMiddleware), guard] if token.required else []
     return [
         *proxies,
         Middleware(RequestMetricsMiddleware, metrics=metrics),
         Middleware(SecurityHeadersMiddleware),
+        Middleware(HeadMiddleware, limits=settings.limits),
         Middleware(AllowedHostMiddleware, settings=settings),
         *access,
         Middleware(CrossOriginProtectionMiddleware),
@@ -122,6 +123,22 @@ class RequestMetricsMiddleware:
             log.log(level, "request", extra={"facts": {**facts, "client": client_of(scope)}})
 
 
+class HeadMiddleware(GateMiddleware):
+    """Refuses a head that is too large, and one that gives the length of its body in two ways."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        super().__init__(app)
+        self.limits = limits
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+        if size + sum(len(name) + len(value) for name, value in headers.raw) > self.limits.header_bytes:
+            return refusal(431, f"the head of the request is larger than {self.limits.header_bytes:,} bytes", _CLOSE)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return refusal(400, "the request has both Content-Length and Transfer-Encoding; expected one", _CLOSE)
+        return None
+
+
 class TextGZipMiddleware(GZipMiddleware):
     """Compresses all but sound and film: they are compressed already, and parts of them are requested by range."""
 
@@ -141,7 +158,7 @@ class SecurityHeadersMiddleware:
         ),
         (b"x-content-type-options", b"nosniff"),
         (b"x-frame-options", b"DENY"),
-        (b"referrer-policy", b"no-referrer"),
+        (b"referrer-policy", b"same-origin"),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"cross-origin-opener-policy", b"same-origin"),
     )
@@ -179,12 +196,14 @@ class BodyLimitMiddleware:
         if length == "0" and "transfer-encoding" not in headers:
             await self.app(scope, receive, send)
             return
-        most = self.limits.upload_bytes if scope["path"] == UPLOADS else self.limits.json_bytes
+        limits, path = self.limits, scope["path"]
+        most = {UPLOADS: limits.upload_bytes, LOGIN: limits.login_bytes}.get(path, limits.json_bytes)
+        seconds = limits.login_seconds if path == LOGIN else limits.body_seconds
         if length.isdigit() and int(length) > most:
-            await _drain(receive, min(5.0, self.limits.body_seconds), 8 * self.limits.upload_bytes)
-            await refusal(413, _too_large(most), {"Connection": "close"})(scope, receive, send)
+            await _drain(receive, min(5.0, seconds), 8 * most)
+            await refusal(413, _too_large(most), _CLOSE)(scope, receive, send)
         else:
-            await self.app(scope, _limited(receive, most, self.limits.body_seconds), send)
+            await self.app(scope, _limited(receive, most, seconds), send)
 
 
 def _limited(receive: Receive, most: int, seconds: float) -> Receive:
@@ -201,11 +220,11 @@ def _limited(receive: Receive, most: int, seconds: float) -> Receive:
                 message = await receive()
         except TimeoutError as error:
             late = f"the body did not arrive within {seconds:g} s"
-            raise HTTPException(408, late, {"Connection": "close"}) from error
+            raise HTTPException(408, late, _CLOSE) from error
         size += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if size > most:
-            raise HTTPException(413, _too_large(most), {"Connection": "close"})
+            raise HTTPException(413, _too_large(most), _CLOSE)
         return message
 
     return read

@@ -5,36 +5,32 @@ import errno
 import gc
 import json
 import logging
-import secrets
 import socket
 import sys
 import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import uvicorn
+from fastapi.responses import JSONResponse, Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from likewise.errors import LikewiseError
 from likewise.search.index import BaseIndex
+from likewise.serve.access import client_key, refusal
 from likewise.serve.app import create_app
-from likewise.serve.settings import Limits, ServerSettings
+from likewise.serve.settings import ServerSettings
 from likewise.utils.threads import single_threaded_blas
 from likewise.words import TextSide
 
 log = logging.getLogger("likewise.serve")
-
-
-def secured(settings: ServerSettings) -> ServerSettings:
-    """The settings with a token, if other machines can connect."""
-    if settings.token or not settings.for_others:
-        return settings
-    return replace(settings, token=secrets.token_urlsafe(18))
+_SHORT_WAIT = 2.0  # seconds for the head of a request that will be refused
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -68,7 +64,7 @@ class JsonFormatter(logging.Formatter):
         line.update(getattr(record, "facts", {}))
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, default=str)  # in ASCII: a name may hold characters that command a terminal
 
 
 def start_logging(level: str = "info") -> None:
@@ -81,10 +77,58 @@ def start_logging(level: str = "info") -> None:
         logger.setLevel(least)
 
 
-def server_for(app: Any, limits: Limits) -> uvicorn.Server:
+class BoundedConnection(H11Protocol):
+    """A connection that must bring a whole head in time; beyond the places of its client it gets only /healthz.
+
+    Parameters
+    ----------
+    settings : of the server; connections of a named proxy are of many clients, and limited by the proxy
+    options : what uvicorn gives a protocol
+    """
+
+    def __init__(self, *, settings: ServerSettings, **options: Any) -> None:
+        super().__init__(**options)
+        self.settings, self.limits, self.is_beyond = settings, settings.limits, False
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        client, limits = client_key({"client": self.client}), self.limits
+        others: Any = self.connections - {self}
+        placed = [other for other in others if not other.is_beyond]
+        same = sum(client_key({"client": other.client}) == client for other in placed)
+        is_full = same >= limits.client_connections and not self.settings.is_proxy((self.client or [""])[0])
+        self.is_beyond = is_full or len(placed) >= limits.connections
+        if self.is_beyond:
+            self.app = _no_place
+        if self.is_beyond and len(others) - len(placed) >= limits.client_connections:
+            transport.abort()  # files are limited, too
+        wait = _SHORT_WAIT if self.is_beyond else limits.header_seconds
+        self.timeout_keep_alive_task = self.loop.call_later(wait, self.timeout_keep_alive_handler)
+
+    def data_received(self, data: bytes) -> None:
+        """As uvicorn does, but a part of a head does not end the wait for the whole."""
+        until = self.timeout_keep_alive_task and self.timeout_keep_alive_task.when()
+        super().data_received(data)
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and until and self.timeout_keep_alive_task is None and not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_at(until, self.timeout_keep_alive_handler)
+
+
+async def _no_place(scope: Any, receive: Any, send: Any) -> None:
+    answer: Response = JSONResponse({"status": "ok"})
+    if scope["path"] != "/healthz":
+        answer = refusal(503, "the server has no place for another connection; try again", {"Retry-After": "2"})
+    answer.headers["Connection"] = "close"
+    await answer(scope, receive, send)
+
+
+def server_for(app: Any, settings: ServerSettings) -> uvicorn.Server:
+    """A server of the application that waits no longer, and takes no more, than the limits say."""
+    limits = settings.limits
     config = uvicorn.Config(
         app,
-        http="h11",  # httptools has no limit of headers; a request costs a fifth more this way
+        # httptools has no limit of headers; a request costs a fifth more this way
+        http=partial(BoundedConnection, settings=settings),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=False,
@@ -93,7 +137,6 @@ def server_for(app: Any, limits: Limits) -> uvicorn.Server:
         timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=limits.header_bytes,
-        limit_concurrency=limits.connections,
     )
     server = uvicorn.Server(config)
     if hasattr(app, "state"):
@@ -117,7 +160,6 @@ def serve(
     side: TextSide | None = None,
 ) -> None:
     """Serve until interrupted; `ready` is called with the address when the socket listens."""
-    settings = secured(settings)
     _give_back_memory()
     # One BLAS thread: the products of a search are small, and requests are answered in parallel.
     with listening(settings.host, settings.port) as listener, single_threaded_blas():
@@ -125,7 +167,7 @@ def serve(
         app = create_app(index, settings, folder, side)
         if app.state.session.has_pictures:
             app.state.session.decoders.start()  # the first page asks for pictures
-        server = server_for(app, settings.limits)
+        server = server_for(app, settings)
         gc.collect()
         gc.freeze()  # the index lives as long as the server: no collection has to walk through it
         ready(address(settings, port))

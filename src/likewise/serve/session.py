@@ -5,7 +5,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from likewise.search.confidence import Confidence
 from likewise.search.filters import Condition, where_mask
 from likewise.search.index import BaseIndex
 from likewise.search.rank import NotFoundError, Space, check_row, mean_query, query_vector, rank_scores
-from likewise.serve.catalogue import SIZES, Catalogue, Facet, Filters, Picture, PictureDecoders, placeholder
+from likewise.serve.catalogue import SIZES, Catalogue, Facet, Filters, Picture, PictureDecoders, placeholder, shown_file
 from likewise.serve.settings import Limits
 from likewise.teach.taught_index import untaught
 from likewise.words import TextSide
@@ -279,8 +278,8 @@ class Session:
     @cachedmethod(lambda self: self._pictures, lock=lambda self: self._lock)
     def picture(self, row: int, size: str) -> Picture:
         """The picture of an item, or a tile with its name."""
-        path = self.index.image_path(row)  # from the index, never from the client
-        picture = None if path is None else self.decoders.picture_of_file(Path(path), size)
+        path = shown_file(self.index, row)  # from the index, never from the client
+        picture = None if path is None else self.decoders.picture_of_file(path, size)
         return picture or placeholder(self.index.ids[row])
 
     def add_upload(self, data: bytes) -> tuple[str, Upload]:

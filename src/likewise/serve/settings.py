@@ -2,6 +2,7 @@
 
 import ipaddress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from likewise.errors import LikewiseError
 
@@ -16,17 +17,22 @@ class Limits:
     picture_bytes: int = 640 * 2**20  # memory to decode a picture in,
     picture_seconds: int = 10  # and the time
     header_bytes: int = 16 * 2**10
+    header_seconds: float = 10.0
     body_seconds: float = 15.0
+    login_bytes: int = 1024
+    login_seconds: float = 2.0
     uploads: int = 64  # uploaded pictures kept in memory
     labels: int = 2000  # names that may be given on the page
     journal_bytes: int = 64 * 2**20  # of all marks and labels
-    connections: int = 512  # beyond, uvicorn answers 503
+    connections: int = 512  # beyond, only /healthz is answered,
+    client_connections: int = 256  # and to one client beyond these
+    streams: int = 64  # of events, to one client
     idle_seconds: int = 30  # between two requests on a connection
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Address, token, allowed host names, proxies to believe, and limits of a server."""
+    """Address, token (None admits everybody), allowed host names, proxies to believe, and limits of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -37,12 +43,25 @@ class ServerSettings:
     show: tuple[str, ...] = ()  # columns of a card; without any they are chosen
 
     def __post_init__(self) -> None:
+        self._networks  # noqa: B018  (raises)
+
+    @cached_property
+    def _networks(self) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+        networks = []
         for proxy in self.proxies:
             try:
-                ipaddress.ip_network(proxy)
+                networks.append(ipaddress.ip_network(proxy))
             except ValueError as error:
                 expected = "expected an address or a network such as 10.0.0.0/8"
                 raise LikewiseError(f"proxy {proxy!r} is not an IP address; {expected}") from error
+        return networks
+
+    def is_proxy(self, address: str) -> bool:
+        """Whether an address is that of a named proxy."""
+        try:
+            return any(ipaddress.ip_address(address) in network for network in self._networks)
+        except ValueError:
+            return False
 
     @property
     def for_others(self) -> bool:

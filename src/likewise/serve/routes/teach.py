@@ -10,16 +10,16 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
+from likewise.serve.access import client_key
 from likewise.serve.routes import NO_STORE, CurrentTeaching, Who
 from likewise.serve.schemas import ERRORS
 from likewise.teach.feedback import feedback_to_csv
 
 _MOST_WAITING = 1000  # events that a slow page may lag behind before its stream ends
-_PULSE = 1.0  # seconds between two readings of the journal, to which another process may have written
+_PULSE = 1.0  # seconds until a comment shows whether the page is still there
 
 
 teach = APIRouter(prefix="/api", tags=["teach"], responses=ERRORS)
@@ -86,6 +86,9 @@ def get_model(request: Request, teaching: CurrentTeaching) -> Response:
 @teach.get("/events", summary="Listen to every step", response_class=StreamingResponse)
 async def events(request: Request, teaching: CurrentTeaching, who: str | None = None) -> StreamingResponse:
     """Server-sent events: `status`, `feedback` (an entry, or what was undone) and `learned` (the lesson)."""
+    limit, streams, client = teaching.session.limits.streams, request.app.state.streams, client_key(request.scope)
+    if streams[client] >= limit:
+        raise HTTPException(503, f"{limit} pages are open, the limit for one client", {"Retry-After": "60"})
     stream = _stream(request, teaching, unquote(who or ""))
     return StreamingResponse(stream, media_type="text/event-stream", headers=NO_STORE)
 
@@ -98,6 +101,8 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
         text = f"event: {kind}\ndata: {json.dumps(data)}\n\n"
         loop.call_soon_threadsafe(lambda: None if queue.full() else queue.put_nowait(text))
 
+    streams, client = request.app.state.streams, client_key(request.scope)
+    streams[client] += 1
     subscriber = teaching.subscribe(who, send)
     try:
         yield f"event: status\ndata: {json.dumps(teaching.describe(who))}\n\n"
@@ -106,7 +111,7 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
                 async with asyncio.timeout(_PULSE):
                     yield await queue.get()
             except TimeoutError:
-                await run_in_threadpool(teaching.sync)
                 yield ":\n\n"  # fails if the page has gone
     finally:
         teaching.unsubscribe(subscriber)
+        streams[client] -= 1
