@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -129,6 +130,25 @@ def test_without_a_token_only_if_that_is_said(index: Path) -> None:
     with _serving(index, "--no-token") as (_, address):
         assert "token" not in address
         assert _ask(f"{address}login?token=", "api/status")["items"] == 100
+
+
+def test_sighup_and_an_update_bring_the_new_version_and_a_rollback_the_old_one(index: Path, run: Any) -> None:
+    from likewise.search import Index
+
+    with _serving(index) as (process, address):
+        read = Index.load(index)
+        read.minus(read.ids[90:]).save(index)
+        process.send_signal(signal.SIGHUP)
+        _await(address, 90)
+        assert run("index", index, "--rollback").exit_code == 0
+        _await(address, 100)
+
+
+def _await(address: str, n: int) -> None:
+    until = time.monotonic() + 20
+    while _ask(address + "api/status")["items"] != n:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_port_in_use_gets_one_sentence(run: Any, index: Path) -> None:

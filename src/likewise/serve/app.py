@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from likewise.errors import LikewiseError, MissingExtraError
 
@@ -18,6 +19,8 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import State
+    from starlette.middleware import Middleware
     from starlette.requests import ClientDisconnect
 except ImportError as error:
     raise MissingExtraError("likewise serve", "serve") from error
@@ -31,6 +34,7 @@ from likewise.serve.concepts import Concepts, RefusedError
 from likewise.serve.duplicates import Duplicates
 from likewise.serve.exporting import Exports
 from likewise.serve.jobs import SearchBatcher, public_text
+from likewise.serve.live import Live, OneVersionMiddleware, close_jobs, version_of
 from likewise.serve.map import GalleryMap
 from likewise.serve.middleware import Metrics, middleware_for
 from likewise.serve.routes.concepts import concepts
@@ -71,35 +75,43 @@ def create_app(
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=_lifespan,
-        middleware=middleware_for(settings, token, throttle, metrics),
+        middleware=[*middleware_for(settings, token, throttle, metrics), Middleware(OneVersionMiddleware)],
         routes=[route for router in _ROUTERS for route in router.routes],
         telemetry={"tracing": False, "metrics": False, "logs": False},  # /metrics and the log are ours
     )
-    app.state.token, app.state.throttle, app.state.folder = token, throttle, folder
-    _set_state(app, Session(index, settings.limits, side, settings.show), folder, metrics)
-    app.state.shown_root = _root(index, settings)
-    is_local = app.state.shown_root is not None
-    app.state.concepts = Concepts(app.state.session, app.state.teaching, folder, is_local)
+    shared: dict[str, Any] = {"token": token, "throttle": throttle, "folder": folder, "metrics": metrics}
+    shared |= {"stopping": lambda: False, "batcher": SearchBatcher(), "shown_root": _root(index, settings)}
+    shared["streams"] = Counter()  # open ones of each client
+    shared["name"] = "index" if folder is None else folder.resolve().stem
+
+    def state_of(index: BaseIndex) -> State:
+        return _state(Session(index, settings.limits, side, settings.show), app.state, folder)
+
+    app.state = State(shared)
+    app.state = state_of(index)
+    app.state.live = Live(app, folder, state_of)
+    metrics.gauge("likewise_items", "Items in the index.", lambda: len(app.state.session))
+    metrics.gauge("likewise_feedback", "Marks and labels.", lambda: app.state.teaching.count)
+    metrics.counter("likewise_lessons", "Lessons learned.", lambda: app.state.teaching.job.count)
+    metrics.counter("likewise_reloads", "New versions of the index taken over.", lambda: app.state.live.count)
     app.add_exception_handler(LikewiseError, _error)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(RequestValidationError, _validation_error)
     return app
 
 
-def _set_state(app: FastAPI, session: Session, folder: Path | None, metrics: Metrics) -> None:
-    state = app.state
-    state.session, state.metrics, state.uploading = session, metrics, 0
-    state.streams = Counter()  # open ones of each client
-    state.stopping = lambda: False  # set by the server, which ends its streams
-    state.batcher = SearchBatcher()
+def _state(session: Session, before: State, folder: Path | None) -> State:
+    """The state of a server for one version of its index, with what all versions share."""
+    state = State({**before._state, "session": session, "uploading": 0, "in_flight": 0, "retired": False})
+    state.version = version_of(session.index, folder)
+    if hasattr(before, "session"):
+        session.continue_from(before.session)
     state.teaching = TeachingSession(session, folder)
     state.maps = {side: GalleryMap(session, side) for side in ("raw", "learned")}
     state.duplicates = Duplicates(session, state.teaching.distinct)
     state.exports = Exports(session)
-    state.name = "index" if folder is None else folder.resolve().stem
-    metrics.gauge("likewise_items", "Items in the index.", lambda: len(session))
-    metrics.gauge("likewise_feedback", "Marks and labels.", lambda: state.teaching.count)
-    metrics.counter("likewise_lessons", "Lessons learned.", lambda: state.teaching.job.count)
+    state.concepts = Concepts(session, state.teaching, folder, before.shown_root is not None)
+    return state
 
 
 def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
@@ -109,13 +121,14 @@ def _root(index: BaseIndex, settings: ServerSettings) -> str | None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    pulse = asyncio.create_task(_pulse(app))
+    tasks = [asyncio.create_task(_pulse(app)), asyncio.create_task(app.state.live.follow())]
     yield
-    pulse.cancel()
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
     app.state.batcher.close()
-    for job in (*(drawn.job for drawn in app.state.maps.values()), app.state.duplicates.job, app.state.concepts.job):
-        job.close()
-    app.state.teaching.close()
+    close_jobs(app.state)
     app.state.session.decoders.close()
 
 

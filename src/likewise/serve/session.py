@@ -191,6 +191,14 @@ class Session:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def continue_from(self, before: "Session") -> None:
+        """Take over the decoders and the uploads of the version of the index before."""
+        self.decoders.close()
+        self.decoders = before.decoders
+        if before.index.raw.shape[1] == self.index.raw.shape[1]:
+            with before._lock:
+                self._uploads.update(before._uploads)
+
     def check_row(self, row: int) -> int:
         """The row itself, or a `NotFoundError`."""
         return check_row(row, len(self))

@@ -8,6 +8,7 @@ export const me = { name: "" }; // who teaches; sent with every change
 
 export async function call(path, body, options = {}) {
   const who = { "X-Likewise-Who": encodeURIComponent(me.name) };
+  if (state.status.index_version) who["X-Likewise-Version"] = state.status.index_version; // row numbers are of it
   const json = { "Content-Type": "application/json", ...who };
   const request = body === undefined ? { headers: who, ...options }
     : { method: "POST", headers: json, body: JSON.stringify(body), ...options };

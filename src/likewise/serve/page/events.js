@@ -30,6 +30,7 @@ export function follow() {
     say(`${lesson.who || "Somebody"} pressed Learn.`);
     awaitLesson();
   });
+  on("reloaded", () => location.reload()); // a new version of the index: rows have other numbers
   addEventListener("pagehide", () => events.close());
 }
 

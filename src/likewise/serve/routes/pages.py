@@ -12,6 +12,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from likewise.serve.access import client_key, too_many_attempts
+from likewise.serve.jobs import public_text
 from likewise.serve.routes import NO_STORE, Who
 from likewise.serve.schemas import ERRORS
 
@@ -102,6 +103,14 @@ async def metrics(request: Request) -> Response:
     return Response(generate_latest(request.app.state.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
+@operations.post("/api/reload", summary="Serve the newest version of the index", responses=ERRORS)
+async def reload(request: Request) -> dict[str, Any]:
+    """Within seconds this happens by itself; here the answer says when it has, or why the version cannot be served."""
+    live = request.app.state.live
+    reloaded = await live.reload()
+    return {"reloaded": reloaded, "version": live.app.state.version, "items": len(live.app.state.session)}
+
+
 @operations.get("/api/status", summary="Status of the server", responses=ERRORS)
 def status(request: Request, who: Who) -> dict[str, Any]:
     """The index, the lessons, and running jobs."""
@@ -111,6 +120,8 @@ def status(request: Request, who: Who) -> dict[str, Any]:
     return {
         "name": state.name,
         "boot": session.boot,
+        "index_version": state.version,
+        "not_served": None if state.live.problem is None else public_text(state.live.problem, state.folder),
         "login": state.token.required,
         "items": len(session),
         "features": int(index.raw.shape[1]),

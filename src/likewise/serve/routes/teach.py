@@ -85,7 +85,7 @@ def get_model(request: Request, teaching: CurrentTeaching) -> Response:
 
 @teach.get("/events", summary="Listen to every step", response_class=StreamingResponse)
 async def events(request: Request, teaching: CurrentTeaching, who: str | None = None) -> StreamingResponse:
-    """Server-sent events: `status`, `feedback` (an entry, or what was undone) and `learned` (the lesson)."""
+    """Server-sent events: `status`, `feedback` (an entry, or what was undone), `learned` (a lesson), `reloaded`."""
     limit, streams, client = teaching.session.limits.streams, request.app.state.streams, client_key(request.scope)
     if streams[client] >= limit:
         raise HTTPException(503, f"{limit} pages are open, the limit for one client", {"Retry-After": "60"})
@@ -106,12 +106,15 @@ async def _stream(request: Request, teaching: Any, who: str) -> AsyncIterator[st
     subscriber = teaching.subscribe(who, send)
     try:
         yield f"event: status\ndata: {json.dumps(teaching.describe(who))}\n\n"
-        while not request.app.state.stopping() and not queue.full():
+        state = request.app.state
+        while not (state.stopping() or state.retired or queue.full()):
             try:
                 async with asyncio.timeout(_PULSE):
                     yield await queue.get()
             except TimeoutError:
                 yield ":\n\n"  # fails if the page has gone
+        if state.retired:
+            yield f"event: reloaded\ndata: {json.dumps({'version': state.live.app.state.version})}\n\n"
     finally:
         teaching.unsubscribe(subscriber)
         streams[client] -= 1
