@@ -75,9 +75,9 @@ def test_the_picture_is_a_png_and_the_page_embeds_it(demo: tuple[dict[str, Any],
 def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
     demo: tuple[dict[str, Any], Path],
 ) -> None:
-    found = re.search(r"more hits for (\d+), fewer for (\d+) and as many for (\d+)", demo[0]["caption"])
-    assert found
-    more, fewer, same = map(int, found.groups())
+    counts = re.search(r"more hits for (\d+), fewer for (\d+) and as many for (\d+)", demo[0]["caption"])
+    assert counts
+    more, fewer, same = map(int, counts.groups())
     assert more + fewer + same == 539
     assert fewer > 0
     firsts = {row["label"]: row["P@1"] for row in demo[0]["methods"]}
@@ -86,15 +86,6 @@ def test_the_caption_says_how_queries_were_chosen_and_how_often_learning_loses(
         f"SimilarityLearner for {firsts['SimilarityLearner']:.1%}" in demo[0]["caption"]
     )
     assert "seeded random draw, 4 of them among those where the number of hits" in demo[0]["caption"]
-
-
-def test_people_get_a_table(run: Any, tmp_path: Path) -> None:
-    result = run("demo", "--digits", "--output", tmp_path / "d", "--seed", 3)
-    assert result.exit_code == 0
-    assert re.search(r"LDA \+ cosine +│ 0\.\d{3} │ 0\.\d{3} │ +\d+\.\d{3}", result.stdout)
-    assert f"wrote {tmp_path / 'd' / 'strips.png'}" in result.stdout
-    names = sorted(path.name for path in (tmp_path / "d").glob("[!.]*"))
-    assert names == ["demo.likewise", "report.html", "strips.png"]
 
 
 def test_a_folder_that_cannot_be_created_is_reported_at_once(
@@ -178,7 +169,7 @@ def test_the_page_has_both_tables_and_the_command(shown: tuple[dict[str, Any], P
     assert f"likewise demo --pictures {pictures} --output {folder} --seed 0" in page
 
 
-def test_a_second_run_takes_the_features_as_they_are_and_says_how_to_open_the_page(
+def test_a_second_run_takes_the_features_as_they_are_and_prints_tables_and_how_to_open_the_page(
     run: Any, shown: tuple[dict[str, Any], Path], pictures: Path
 ) -> None:
     _, folder = shown
@@ -186,6 +177,8 @@ def test_a_second_run_takes_the_features_as_they_are_and_says_how_to_open_the_pa
     result = run("demo", "--pictures", pictures, "-o", folder)
     assert result.exit_code == 0, result.stderr
     assert (FeatureStore.open(folder / "stamps.features").version / "features.npy").stat().st_mtime_ns == written
+    assert len(re.findall(r"LDA \+ cosine +│ \d\.\d{3} │ \d\.\d{3} │ +\d+\.\d{3}", result.stdout)) == 2
+    assert f"wrote {folder / 'strips.png'}" in result.stdout
     assert "pictures: 3 labels; 24 to learn from and 12 held out, which rank each other" in result.stdout
     assert f"  likewise serve {folder / 'stamps.index'}\n" in result.stdout
 
@@ -200,6 +193,7 @@ def _opened(file: Path) -> str:
     return pytest.fail("no browser was opened")
 
 
+@pytest.mark.second
 def test_open_serves_the_index_and_opens_the_browser(
     shown: tuple[dict[str, Any], Path], pictures: Path, tmp_path: Path
 ) -> None:

@@ -159,23 +159,26 @@ def test_pairs_have_thresholds_by_their_false_accepts(run: Any, files: Path, mod
     assert "equal error rate" in run("evaluate", model, files / "test.csv").stdout
 
 
-def test_a_calibrated_model_and_unknown_classes(run: Any, files: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def calibrated(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of every other digit, with probabilities."""
     table = read_table(files / "train.npz")
-    known = np.isin(table.y, np.unique(table.y)[::2])
-    fitted = SimilarityLearner(kernel="linear", random_state=0).fit(table.X[known], table.y[known])
-    path = fitted.save(tmp_path / "half.likewise")
-    outcome = _outcome(run, path, files / "test.csv")
+    even = np.isin(table.y, np.unique(table.y)[::2])
+    model = SimilarityLearner(kernel="linear", scaling="unit", random_state=0).fit(table.X[even], table.y[even])
+    return model.save(tmp_path_factory.mktemp("calibrated") / "half.likewise")
+
+
+def test_a_calibrated_model_and_unknown_classes(run: Any, files: Path, calibrated: Path) -> None:
+    outcome = _outcome(run, calibrated, files / "test.csv")
     assert 0 <= outcome["pairs"]["calibration_error"] < 0.5
     assert outcome["open_set"]["AUROC"] > 0.5
     assert 0 < outcome["open_set"]["mAP_of_known"] <= 1
-    assert "unknown classes: AUROC" in run("evaluate", path, files / "test.csv").stdout
+    assert "unknown classes: AUROC" in run("evaluate", calibrated, files / "test.csv").stdout
 
 
-def test_the_report_holds_both_curves(run: Any, files: Path, tmp_path: Path) -> None:
+def test_the_report_holds_both_curves(run: Any, files: Path, calibrated: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    table = read_table(files / "train.npz")
-    path = SimilarityLearner(kernel="linear", random_state=0).fit(table.X, table.y).save(tmp_path / "m.likewise")
-    result = run("evaluate", path, files / "test.csv", "--report", tmp_path / "page.html")
+    result = run("evaluate", calibrated, files / "test.csv", "--report", tmp_path / "page.html")
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/png;base64,") == 2

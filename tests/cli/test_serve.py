@@ -1,6 +1,6 @@
 """`likewise serve` as a process: it listens, says where, leaves in good order, and has a sentence for what is wrong.
 
-The first is started from nothing, the others are forked (`tests.processes`).
+In the second tier one is started from nothing; the others are forked (`tests.processes`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from likewise.search import Index
 
     X, y = load_digits(return_X_y=True)
-    made = Index.build(LDA().fit(X[:500], y[:500]), X[500:600], {"label": y[500:600]})
-    return made.save(tmp_path_factory.mktemp("serve") / "digits.index")
+    digits = Index.build(LDA().fit(X[:500], y[:500]), X[500:600], {"label": y[500:600]})
+    return digits.save(tmp_path_factory.mktemp("serve") / "digits.index")
 
 
 COMMAND = [sys.executable, "-m", "likewise"]
@@ -61,15 +61,15 @@ def _new(*words: object) -> subprocess.Popen[str]:
 
 @contextmanager
 def _started(*words: object, how: Callable[..., Process] = _forked, **options: Any) -> Iterator[tuple[Any, list[str]]]:
-    """A running server, and what it said until it gave its address in the last line."""
+    """A running server, and its output up to the line with its address."""
     with how(*words, **options) as process:
         try:
             assert process.stderr is not None
-            said = [process.stderr.readline()]
-            while said[-1] and " at http://" not in said[-1]:
-                said.append(process.stderr.readline())
-            assert said[-1], said
-            yield process, said
+            lines = [process.stderr.readline()]
+            while lines[-1] and " at http://" not in lines[-1]:
+                lines.append(process.stderr.readline())
+            assert lines[-1], lines
+            yield process, lines
         finally:
             process.kill()
 
@@ -81,10 +81,10 @@ def _address(line: str) -> str:
 @contextmanager
 def _serving(index: Path, *words: str, how: Callable[..., Process] = _forked) -> Iterator[tuple[Any, str]]:
     """A server of an index, and its address."""
-    with _started("serve", index, *words, how=how) as (process, said):
-        assert len(said) == 1
-        assert said[0].startswith("likewise: 100 items at http://")
-        yield process, _address(said[0])
+    with _started("serve", index, *words, how=how) as (process, lines):
+        assert len(lines) == 1
+        assert lines[0].startswith("likewise: 100 items at http://")
+        yield process, _address(lines[0])
 
 
 def _ask(address: str, path: str, **headers: str) -> Any:
@@ -98,8 +98,12 @@ def _ask(address: str, path: str, **headers: str) -> Any:
 
 @pytest.mark.parametrize(
     ("how", "sent", "code"),
-    [(_new, signal.SIGTERM, (0, -signal.SIGTERM)), (_forked, signal.SIGINT, (130,))],
-    ids=["SIGTERM", "SIGINT"],
+    [
+        (_forked, signal.SIGTERM, (0, -signal.SIGTERM)),
+        (_forked, signal.SIGINT, (130,)),
+        pytest.param(_new, signal.SIGTERM, (0, -signal.SIGTERM), marks=pytest.mark.second),
+    ],
+    ids=["SIGTERM", "SIGINT", "SIGTERM-not-forked"],
 )
 def test_it_serves_and_leaves_in_good_order(
     index: Path, how: Callable[..., Process], sent: signal.Signals, code: tuple[int, ...]
@@ -109,11 +113,11 @@ def test_it_serves_and_leaves_in_good_order(
         process.send_signal(sent)
         assert process.wait(20) in code
         assert process.stderr is not None
-        said = process.stderr.read()
-    lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        output = process.stderr.read()
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert [line["event"] for line in lines if line["event"] in ("start", "request")] == ["start", "request"]
     assert lines[1]["path"] == "/api/search"
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("words", [(), ("--host", "0.0.0.0")])
@@ -198,11 +202,11 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_a_folder_of_pictures_is_extracted_learned_indexed_and_served(photos: Path) -> None:
-    with _started(photos, "-e", "pixels") as (_, said):
-        status = _ask(_address(said[-1]), "api/status")
+    with _started(photos, "-e", "pixels") as (_, lines):
+        status = _ask(_address(lines[-1]), "api/status")
         assert (status["items"], status["labels"], status["model"]) == (30, 3, "SimilarityLearner")
-    asked, read, learned, held_out, ready = said
-    assert asked == ("likewise: 3 folders with 10 pictures each: used as labels (--labels none leaves them out)\n")
+    labels, read, learned, held_out, ready = lines
+    assert labels == ("likewise: 3 folders with 10 pictures each: used as labels (--labels none leaves them out)\n")
     assert read.startswith("likewise: 30 pictures read in ")
     assert learned == "likewise: learned from 30 labelled pictures\n"
     assert held_out.startswith("likewise: held-out mAP ")
@@ -212,16 +216,16 @@ def test_a_folder_of_pictures_is_extracted_learned_indexed_and_served(photos: Pa
 def test_a_second_call_goes_on_where_it_was(photos: Path) -> None:
     with _started(photos, "-e", "pixels", "--labels", "none"):
         pass
-    with _started("serve", ".", cwd=photos) as (_, said):
-        assert said[0] == "likewise: 30 pictures: none new, none gone\n"
-        assert len(said) == 2
+    with _started("serve", ".", cwd=photos) as (_, lines):
+        assert lines[0] == "likewise: 30 pictures: none new, none gone\n"
+        assert len(lines) == 2
     next(photos.rglob("*.png")).unlink()
     (photos / "broken.jpg").write_bytes(b"half a pict")
-    with _started(photos) as (_, said):
+    with _started(photos) as (_, lines):
         details = FeatureStore.open(photos.parent / "photos.features").version / "skipped.csv"
-        status = _ask(_address(said[-1]), "api/status")
+        status = _ask(_address(lines[-1]), "api/status")
         assert (status["items"], status["labels"], status["model"]) == (29, 0, "Cosine")
-    assert said[:-1] == [
+    assert lines[:-1] == [
         "likewise: 29 pictures: 1 gone\n",
         f"likewise: skipped 1 file: 1 not a supported image format (details: {details})\n",
     ]
@@ -236,18 +240,18 @@ def test_on_a_terminal_it_asks_about_the_folders(photos: Path, answer: bytes, la
         try:
             _read_until(ours, "3 folders with 10 pictures each: use them as labels? [Y/n]: ")
             os.write(ours, answer)
-            said = _read_until(ours, "(Ctrl-C stops)")
-            assert _ask(_address(said[said.rindex("items at") :]), "api/status")["labels"] == labels
+            text = _read_until(ours, "(Ctrl-C stops)")
+            assert _ask(_address(text[text.rindex("items at") :]), "api/status")["labels"] == labels
         finally:
             process.kill()
             os.close(ours)
 
 
 def _read_until(terminal: int, words: str) -> str:
-    said = ""
-    while words not in said:
-        said += os.read(terminal, 4096).decode(errors="replace")
-    return said
+    text = ""
+    while words not in text:
+        text += os.read(terminal, 4096).decode(errors="replace")
+    return text
 
 
 def test_a_folder_without_pictures_gets_one_sentence(run: Any, tmp_path: Path) -> None:

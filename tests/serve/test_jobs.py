@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from likewise.search import Index
 from likewise.serve import create_app
 from likewise.serve.jobs import Job
 from likewise.teach import load_index
+from tests.processes import Python
 from tests.serve.conftest import found, talking
 
 
@@ -65,15 +65,15 @@ serve(Index.build(Cosine().fit(X), X), Path(sys.argv[1]), ServerSettings(port=0)
 
 
 def test_ctrl_c_does_not_wait_for_a_lesson(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", SERVED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "learning\n"
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        process.wait(30)  # the lesson takes 120 s
-    finally:
-        process.kill()
+    with Python("-c", SERVED, tmp_path, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "learning\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            process.wait(30)  # the lesson takes 120 s
+        finally:
+            process.kill()
 
 
 def test_a_job_does_one_thing_after_the_other_and_nothing_once_closed() -> None:

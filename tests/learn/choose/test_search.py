@@ -25,13 +25,13 @@ from likewise.utils.arrays import unit_rows as unit
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_standardised_rows_are_those_of_scikit_learn_beside_a_constant(dtype: type) -> None:
+def test_standardised_rows_are_those_of_scikit_learn_and_a_constant(dtype: type) -> None:
     X, y = planted(200, 7, 3, dtype=dtype)
     X = X * np.logspace(-1, 3, 7, dtype=dtype) + np.logspace(1, -1, 7, dtype=dtype)
     Z = scaling_of(MemoryEngine(X, y, 3), "standard")(X)
-    beside = np.hstack([StandardScaler().fit_transform(X.astype(np.float64)) / np.sqrt(7), np.ones((200, 1))])
+    expected = np.hstack([StandardScaler().fit_transform(X.astype(np.float64)) / np.sqrt(7), np.ones((200, 1))])
     assert Z.dtype == dtype
-    np.testing.assert_allclose(Z, unit(beside), atol=1e-4 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(Z, unit(expected), atol=1e-4 if dtype == np.float32 else 1e-12)
 
 
 @settings(deadline=None, max_examples=30)
@@ -54,22 +54,23 @@ def test_a_column_that_does_not_vary_counts_for_nothing() -> None:
 
 def test_units_of_the_columns_do_not_matter_where_they_hide_the_rest(digits: Any) -> None:
     X, y, X_test, y_test = digits
+    X, y, X_test, y_test = X[:300], y[:300], X_test[:300], y_test[:300]
     wild = 10.0 ** np.random.default_rng(0).uniform(-4, 4, X.shape[1])
-    plain, lost, found = (
+    plain, unscaled, standardised = (
         SimilarityLearner("linear", scaling=scaling).fit(X * factor, y)
         for scaling, factor in (("auto", 1.0), ("unit", wild), ("auto", wild))
     )
     assert plain.setting_["scaling"] == "unit"
-    assert found.setting_["scaling"] == "standard"
-    assert {row["scaling"] for row in found.cv_results_["params"]} == {"unit", "roots", "standard"}
-    assert found.score(X_test * wild, y_test) > lost.score(X_test * wild, y_test) + 0.05
-    assert found.score(X_test * wild, y_test) == pytest.approx(plain.score(X_test, y_test), abs=0.03)
+    assert standardised.setting_["scaling"] == "standard"
+    assert {row["scaling"] for row in standardised.cv_results_["params"]} == {"unit", "roots", "standard"}
+    assert standardised.score(X_test * wild, y_test) > unscaled.score(X_test * wild, y_test) + 0.05
+    assert standardised.score(X_test * wild, y_test) == pytest.approx(plain.score(X_test, y_test), abs=0.03)
 
 
 def test_a_table_is_ranked_better_than_by_what_people_would_pick_instead() -> None:
     X, y = load_wine(return_X_y=True)
     ours, lda = [], []
-    for seed in range(4):
+    for seed in range(2):
         train, test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
         ours.append(SimilarityLearner(kernel="linear").fit(train, y_train).score(test, y_test))
         rival = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(train, y_train)
@@ -111,7 +112,7 @@ def test_rows_that_are_almost_the_same_have_a_kernel_in_either_precision(dtype: 
 
 def test_a_table_in_single_precision_is_learned_like_one_in_double() -> None:
     X, y = load_wine(return_X_y=True)
-    for options in ({}, {"output": "posterior"}, {"scaling": "unit", "kernel": "rbf"}):
+    for options in ({"kernel": "linear"}, {"scaling": "unit", "kernel": "rbf", "output": "posterior"}):
         single, double = (SimilarityLearner(**options).fit(X[::2].astype(t), y[::2]) for t in (np.float32, np.float64))
         rows = X[1::2]
         assert single.score(rows.astype(np.float32), y[1::2]) == pytest.approx(double.score(rows, y[1::2]), abs=0.01)
