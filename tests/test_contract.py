@@ -124,7 +124,7 @@ def test_score_is_the_mean_average_precision_of_rows_among_themselves(fitted, ro
 
 
 @pytest.mark.parametrize("model", SEARCHED, ids=repr)
-def test_what_was_tried_is_told_in_the_schema_of_scikit_learn(fitted):
+def test_the_settings_tried_are_listed_in_the_schema_of_scikit_learn(fitted):
     tried = fitted.cv_results_
     assert {"params", "mean_test_score", "std_test_score", "rank_test_score"} <= set(tried)
     assert len({len(column) for column in tried.values()}) == 1

@@ -9,21 +9,6 @@ from likewise.rivals.oasis import OASIS
 from likewise.rivals.posteriors import LDAPosterior, LogisticPosterior, SVMPosterior
 
 __all__ = [
-    "FRML",
-    "LDA",
-    "LMNN",
-    "NCA",
-    "OASIS",
-    "RCA",
-    "Cosine",
-    "Euclid",
-    "KernelRidge",
-    "Kernelised",
-    "LDAPosterior",
-    "LogisticPosterior",
-    "NeuralHead",
-    "RidgeOneHot",
-    "SVMPosterior",
-    "Whitening",
-    "WithInput",
-]
+    "FRML", "LDA", "LMNN", "NCA", "OASIS", "RCA", "Cosine", "Euclid", "KernelRidge", "Kernelised", "LDAPosterior",
+    "LogisticPosterior", "NeuralHead", "RidgeOneHot", "SVMPosterior", "Whitening", "WithInput",
+]  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from likewise.learn.base import finite_fit
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.cosine import Unlearned
 from likewise.learn.maths.labels import class_sums
@@ -120,23 +119,15 @@ def principal_directions(X: np.ndarray, r: int) -> np.ndarray:
 
 
 class SearchedLinear(LinearBaseline):
-    """`fit` for all of them: a subclass names its setting in `_grids` and solves for it.
+    """A subclass names its setting in `_grids` and solves for it.
 
     The parameter of that name is a number, or "auto" for the best of `grid`; the value used ends in an underscore.
     """
 
-    holdout: str
-
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows X and labels y; "auto" is chosen on held-out training rows."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
         self.metric_ = self._metric(len(self.classes_))
-        (chosen,) = self._keep(self._best(self._candidates, rows, codes, self.holdout)).values()
-        components, offset = self._solver(rows, codes)(chosen)
-        self.components_, self.offset_ = components.astype(X.dtype), offset.astype(X.dtype)
-        return self
+        parts = self._solver(rows, codes)(*setting.values())
+        self.components_, self.offset_ = (part.astype(rows.dtype) for part in parts)
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         solve, metric = self._solver(X, y), self._metric(int(y.max()) + 1)
@@ -325,17 +316,11 @@ class WithInput(Baseline):
     holdout: str = "classes"
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose both settings together, and learn from all rows."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        best = self._best(self._candidates, rows, codes, self.holdout)
-        self.weight_ = float(best.pop("weight"))
-        model = _BASES[self.base](**best).fit(X, codes)
-        self.components_, self.offset_ = model.components_, model.offset_
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        (name,) = _BASES[self.base]._grids
+        parts = _BASES[self.base]()._solver(rows, codes)(setting[name])
+        self.components_, self.offset_ = (part.astype(rows.dtype) for part in parts)
         self.mean_ = rows.mean(axis=0)
-        return self
 
     def _settings(self) -> list[Params]:
         base = _BASES[self.base]()._settings()

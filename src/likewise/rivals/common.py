@@ -1,4 +1,4 @@
-"""What the baselines share: parameters, checked training data, the settings to try, and rows compared by distance."""
+"""The base classes of the rivals: parameters, checked training data, the settings to try, rows compared by distance."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import MOST_HASHES, SimilarityModel, project
-from likewise.learn.choose.search import Params, Prepare, Sides, search_grid
+from likewise.learn.base import MOST_HASHES, SimilarityModel, finite_fit, project
+from likewise.learn.choose.search import Params, Sides, search_grid
 from likewise.learn.maths.kernels import Features, mean_square_distance
 from likewise.learn.maths.labels import encode_labels, generator, sample_rows
 from likewise.utils.arrays import dense, row_hashes, unit_rows
@@ -25,20 +25,19 @@ COUNT = Interval(Integral, 1, None, closed="left")
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 _SHARE = Interval(Real, 0, 1, closed="both")
-_COUNTS = "batch max_impostors max_iter n_hidden n_inputs n_iter n_landmarks n_pilot n_rounds n_steps rank"
+_COUNTS = "batch max_iter n_hidden n_iter n_landmarks n_pilot n_rounds n_steps rank"
 
 CONSTRAINTS: dict[str, list[Any]] = {
     **{name: [COUNT] for name in _COUNTS.split()},
     **{name: [COUNT, None] for name in ("max_rows", "n_components")},
     **{name: [_POSITIVE, _AUTO] for name in ("C", "scale", "step", "temperature", "width")},
     **{name: [_SHARE, _AUTO] for name in ("mu", "shrinkage", "weight")},
-    **{name: [_SHARE] for name in ("dropout", "effort", "lam")},
-    **{name: [_POSITIVE] for name in ("pilot", "trust")},
-    **{name: ["boolean"] for name in ("normalize", "psd", "rescale", "symmetrize")},
+    **{name: ["boolean"] for name in ("normalize", "rescale")},
     "alpha": [_NOT_NEGATIVE, _AUTO],
     "decay": [_NOT_NEGATIVE],
     "holdout": [StrOptions({"rows", "classes"})],
     "k": [COUNT, _AUTO],
+    "lam": [_SHARE],
     "random_state": ["random_state"],
 }
 """A parameter means the same in every baseline. Choices among words are stated by the class; grids are sequences."""
@@ -66,16 +65,49 @@ def estimator(cls: Model) -> Model:
 
 
 class Baseline(SimilarityModel):
-    """Checks the training data and searches the settings that are "auto", the same way for all baselines."""
+    """Checks the training data, searches the settings that are "auto", and learns at the best from all rows.
+
+    A subclass has `_candidates`, which makes the two sides of rows for each setting to try, and `_learn`.
+    """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     _grids: ClassVar[dict[str, str]] = {}
     """A parameter that may be "auto", and the parameter that holds the values to try; the last one varies fastest."""
 
     normalize: bool = True
+    holdout: str = "rows"  # what is held out for the search
     output: str = ""  # "cosine" has no temperature
     random_state: Any
     cv_results_: dict[str, Any]
+
+    @finite_fit
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose each setting that is "auto" on held-out training rows; then learn from all rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        self._learn(rows, codes, **self._best(*self._search_rows(rows, codes)))
+        return self
+
+    def _best(self, rows: np.ndarray, codes: np.ndarray) -> Params:
+        """The best setting by held-out rows; sets `cv_results_`, and each setting with an underscore at its end."""
+        results = search_grid(self._settings(), self._candidates, rows, codes, self.random_state, self.holdout)
+        self.cv_results_ = results.as_dict()
+        for name, value in results.best_params.items():
+            if name in self._grids:
+                setattr(self, f"{name}_", value)
+        return results.best_params
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        """From rows and class codes to a function from a setting to the two sides of rows that it gives."""
+        raise NotImplementedError
+
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        """Learn from all rows at a setting."""
+        raise NotImplementedError
+
+    def _search_rows(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and class codes for the search."""
+        return rows, codes
 
     def _training_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Dense rows and class codes 0 … k − 1; sets `classes_` and `n_samples_`."""
@@ -85,25 +117,19 @@ class Baseline(SimilarityModel):
         X, codes = (X, codes) if codes.min() >= 0 else (X[codes >= 0], codes[codes >= 0])
         self.n_samples_ = X.shape[0]
         self.training_rows_ = np.unique(row_hashes(X)) if len(codes) <= MOST_HASHES else None
-        return _checked_dense(X), codes
+        size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+        if sp.issparse(X) and size > DENSE_LIMIT:
+            raise LikewiseError(
+                f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
+                "reduce it first, for example with TruncatedSVD"
+            )
+        return dense(X), codes
 
     def _rows(self, X: Any) -> Any:
         return unit_rows(X) if self.normalize else X
 
     def _onnx_rows(self, graph: Graph, rows: str) -> str:
         return graph.unit(rows) if self.normalize else rows
-
-    def _best(self, prepare: Prepare, X: np.ndarray, codes: np.ndarray, holdout: str = "rows") -> Params:
-        """The best setting by held-out training rows; sets `cv_results_`."""
-        results = search_grid(self._settings(), prepare, X, codes, self.random_state, holdout)
-        self.cv_results_ = results.as_dict()
-        return results.best_params
-
-    def _keep(self, chosen: Params) -> Params:
-        """Set each setting as an attribute whose name ends in an underscore."""
-        for name, value in chosen.items():
-            setattr(self, f"{name}_", value)
-        return chosen
 
     def _settings(self) -> list[Params]:
         """Every combination of the values to try."""
@@ -140,19 +166,6 @@ class LinearBaseline(Baseline):
         """Whether the query side of a row equals its gallery side: under the cosine."""
         return self.metric_ == "cosine"
 
-    def _centred_data(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Centred (unit) rows, class codes, and the mean."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        mean = rows.mean(axis=0)
-        centred = rows - mean
-        centred[np.abs(centred) <= 4 * np.finfo(rows.dtype).eps * np.abs(rows).max()] = 0  # rounding of equal rows
-        return centred, codes, mean
-
-    def _set_distance(self, L: np.ndarray, mean: np.ndarray) -> None:
-        """Compare by the distance after the map L (r, d) of centred rows."""
-        self.components_, self.offset_, self.metric_ = L, L @ mean, "distance"
-
     def _sides(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         return linear_sides(self.components_, self.offset_, self.metric_)(self._rows(X))
 
@@ -165,16 +178,6 @@ class LinearBaseline(Baseline):
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
         mapped = graph.mapped(self._onnx_rows(graph, rows), self.components_.T)
         return graph.compared(graph.plus(mapped, -self.offset_), self.metric_)
-
-
-def _checked_dense(X: Any) -> np.ndarray:
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    if sp.issparse(X) and size > DENSE_LIMIT:
-        raise LikewiseError(
-            f"X is sparse and its {X.shape[0]} × {X.shape[1]} values would take {size / 2**30:.1f} GiB dense: "
-            "reduce it first, for example with TruncatedSVD"
-        )
-    return dense(X)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -241,22 +244,14 @@ def compiled(function: Loop) -> Loop:
 
     @cache
     def best() -> Callable[..., Any]:
-        return _compile(function)
+        try:
+            import numba
+        except ImportError:
+            return function
+        options = {"nogil": True, "fastmath": True}
+        try:
+            return numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # no writable folder for the cache
+            return numba.njit(**options)(function)
 
-    @wraps(function)
-    def call(*args: Any) -> Any:
-        return best()(*args)
-
-    return call  # type: ignore[return-value]
-
-
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        import numba
-    except ImportError:
-        return function
-    options = {"nogil": True, "fastmath": True}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no writable folder for the cache
-        return numba.njit(**options)(function)
+    return wraps(function)(lambda *args: best()(*args))  # type: ignore[return-value]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import finite_fit, project
+from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.kernel_ridge import ExactKernel
@@ -73,18 +73,11 @@ class Kernelised(Baseline):
     grid: tuple[float, ...] | None = None
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the width and the baseline's settings together, and learn from all rows."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        chosen = self._best(self._candidates, rows, codes)
-        self.width_ = float(chosen.pop("width"))
-        features, whitener = self._kernel(rows, self.width_)
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        features, whitener = self._kernel(rows, setting.pop("width"))
         self.whitener_ = np.ascontiguousarray(whitener)  # as it is read from a file: products agree to the last bit
         self.landmarks_, self.gamma_ = features.landmarks, features.gamma
-        self.base_ = self._base(**chosen).fit(features(rows) @ self.whitener_, codes)
-        return self
+        self.base_ = self._base(**setting).fit(features(rows) @ self.whitener_, codes)
 
     def _kernel(self, rows: np.ndarray, width: float) -> tuple[Features, np.ndarray]:
         """Kernel features and a whitener K^(−½) of the landmarks' kernel matrix K, in its eigenbasis."""
@@ -176,6 +169,8 @@ class KernelRidge(Baseline):
         "scaling": [StrOptions({"unit", "roots", "standard"}), StrOptions({"auto"})],
     }
 
+    normalize = False  # the scaling brings rows to length one
+
     output: str = "cosine"
     alpha: float | str = "auto"
     width: float | str = "auto"
@@ -188,27 +183,25 @@ class KernelRidge(Baseline):
     max_rows: int | None = 3000
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the settings, and learn from all rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        n, size = len(X), 8 * len(X) ** 2
+    def _search_rows(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        n, size = len(rows), 8 * len(rows) ** 2
         if size > KERNEL_LIMIT:
             raise LikewiseError(
                 f"X has {n:,} rows, and KernelRidge needs their {n:,} × {n:,} kernel matrix of {size / 2**30:.1f} GiB: "
                 f"expected at most {KERNEL_LIMIT / 2**30:.1f} GiB; Kernelised makes do with some rows as landmarks"
             )
         sample = sample_by_class(codes, self.max_rows, generator(self.random_state), least=4)
-        self._keep(self._best(self._candidates, X[sample], codes[sample]))
-        kernel = _kernel(X, codes, self.scaling_, self.width_)
-        learned = kernel.learn(Setting(ridge=self.alpha_), last=True)
+        return rows[sample], codes[sample]
+
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        kernel = _kernel(rows, codes, setting["scaling"], setting["width"])
+        learned = kernel.learn(Setting(ridge=setting["alpha"]), last=True)
         scaling, head = kernel.unit.scaling, self._head_of(learned)
         self.shift_, self.factor_ = scaling.shift, scaling.factor
         self.landmarks_, self.gamma_ = kernel.features.landmarks, kernel.features.gamma
         projection, self.offset_ = kernel.unfolded(learned.L)
         self.components_ = np.ascontiguousarray(projection.T)
         self.length_, self.constant_, self.means_ = head.scale, head.bias, head.means
-        return self
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         """What settings share is computed once: they vary in the order of `_grids`, temperatures fastest."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,31 +10,64 @@ from scipy.optimize import minimize
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from likewise.learn.base import finite_fit
-from likewise.learn.choose.search import Params, Prepare, Sides
+from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import class_sums, generator, sample_by_class
 from likewise.rivals.closed_forms import principal_directions
 from likewise.rivals.common import LinearBaseline, batches, compiled, estimator, linear_sides
+from likewise.utils.arrays import evenly_spaced
 from likewise.utils.threads import single_threaded_blas
 
 BLOCK = 512
+N_INPUTS = 200  # principal components that NCA learns from
+MAX_IMPOSTORS = 50  # per row in a working set of LMNN, the nearest ones
+
+Back = Callable[[np.ndarray], np.ndarray]
+
+
+class _Mahalanobis(LinearBaseline):
+    """Learns a map L of centred rows, compared by the distance after it."""
+
+    _map: Callable[..., np.ndarray]
+    """L (r, q) from rows, class codes, a setting, and `pilot`: whether only for a search, with fewer steps."""
+
+    @finite_fit
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose each setting that is "auto" on held-out training rows; then learn L from rows X and labels y."""
+        X, codes = self._training_data(X, y)
+        rows = self._rows(X)
+        mean = rows.mean(axis=0)
+        centred = rows - mean
+        centred[np.abs(centred) <= 4 * np.finfo(rows.dtype).eps * np.abs(rows).max()] = 0  # rounding of equal rows
+        Z, labels, back = self._inputs(centred, codes)
+        L = back(self._map(Z, labels, **self._best(Z, labels), pilot=False))
+        self.components_ = np.ascontiguousarray(L, dtype=rows.dtype)
+        self.offset_, self.metric_ = self.components_ @ mean, "distance"
+        return self
+
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
+        def candidate(params: Params) -> Sides:
+            L = self._map(X, y, **params, pilot=True)
+            return linear_sides(L, np.zeros(len(L)), "distance")
+
+        return candidate
+
+    def _inputs(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, Back]:
+        """Rows and class codes to learn from, and from a map of these rows to one of centred rows."""
+        return rows, codes, lambda L: L
 
 
 @estimator
-class NCA(LinearBaseline):
+class NCA(_Mahalanobis):
     """Minus the squared distance after the map that makes nearest neighbours agree in class (Goldberger et al. 2004).
 
-    Its cost grows with n²d, so it learns from at most `max_rows` training rows, drawn by class, and from their
-    `n_inputs` leading principal components.
+    Its cost grows with n²d, so it learns from at most `max_rows` training rows, drawn by class, and from their 200
+    leading principal components. The map has one row fewer than there are classes.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Width of the map; None is the number of classes minus one, which lets it start from discriminant directions.
     scale : float or "auto", default="auto"
         Root mean square distance to the nearest other row at the start: it sets how far neighbourhoods reach. "auto"
         takes the best of `grid` on held-out training rows.
-    n_inputs : int, default=200
-        Principal components given to it.
     max_rows : int or None, default=4000
         Training rows, at most; None is all of them.
     max_iter : int, default=50
@@ -50,41 +82,33 @@ class NCA(LinearBaseline):
 
     _grids: ClassVar[dict[str, str]] = {"scale": "grid"}
 
-    n_components: int | None = None
     scale: float | str = "auto"
-    n_inputs: int = 200
     max_rows: int | None = 4000
     max_iter: int = 50
     normalize: bool = True
     grid: tuple[float, ...] = (0.3, 0.1, 1.0)
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the map from rows X and labels y."""
-        rows, codes, mean = self._centred_data(X, y)
-        directions = principal_directions(rows, self.n_inputs)
+    def _inputs(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, Back]:
+        directions = principal_directions(rows, N_INPUTS)
         Z = rows @ directions.T
         Z *= neighbour_scale(Z)
         subset = sample_by_class(codes, self.max_rows, generator(self.random_state))
-        best = self._keep(self._best(by_distance(self._learn), Z[subset], codes[subset]))
-        L = self._learn(Z[subset], codes[subset], **best)
-        self._set_distance((L @ directions).astype(rows.dtype), mean)
-        return self
+        return Z[subset], codes[subset], lambda L: L @ directions
 
-    def _learn(self, Z: np.ndarray, y: np.ndarray, scale: float) -> np.ndarray:
-        r = len(self.classes_) - 1 if self.n_components is None else self.n_components
+    def _map(self, Z: np.ndarray, y: np.ndarray, scale: float, pilot: bool) -> np.ndarray:
+        r = min(len(self.classes_) - 1, Z.shape[1])  # so many discriminant directions it starts from
         seed = int(generator(self.random_state).integers(2**31))
         within = Z - (class_sums(Z, y, None, int(y.max()) + 1) / np.bincount(y)[:, None])[y]
         spread = np.abs(within).max() > 1e-9 * np.abs(Z).max()
         init = "auto" if spread else "identity"  # LDA, where it would start, needs rows that differ within a class
-        model = NeighborhoodComponentsAnalysis(min(r, Z.shape[1]), init=init, max_iter=self.max_iter, random_state=seed)
+        model = NeighborhoodComponentsAnalysis(r, init=init, max_iter=self.max_iter, random_state=seed)
         self.n_iter_ = int(model.fit(Z * Z.dtype.type(scale), y).n_iter_)
         return np.asarray(model.components_)
 
 
 @estimator
-class LMNN(LinearBaseline):
+class LMNN(_Mahalanobis):
     """Minus the squared distance after a map learned for large margins between neighbours (Weinberger & Saul 2009).
 
     With d the squared distance after the map L (r×d) and T(i) the k nearest rows of i's class in the input, it
@@ -106,8 +130,6 @@ class LMNN(LinearBaseline):
         `grid_mu` on held-out training rows after `n_pilot` rounds.
     n_rounds, n_iter : int
         Updates of the working set of impostors, and L-BFGS iterations after each.
-    max_impostors : int, default=50
-        Impostors per row in the working set, the nearest ones.
     max_rows : int or None, default=10000
         Rows whose triplets a round uses; if there are more, each round draws others. None uses all.
     normalize : bool, default=True
@@ -127,7 +149,6 @@ class LMNN(LinearBaseline):
     mu: float | str = "auto"
     n_rounds: int = 6
     n_iter: int = 15
-    max_impostors: int = 50
     max_rows: int | None = 10_000
     normalize: bool = True
     grid_k: tuple[int, ...] = (3, 10, 30)
@@ -135,22 +156,13 @@ class LMNN(LinearBaseline):
     n_pilot: int = 2
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn L from rows X and labels y."""
-        rows, codes, mean = self._centred_data(X, y)
-        best = self._keep(self._best(by_distance(partial(self._learn, n_rounds=self.n_pilot)), rows, codes))
-        L = self._learn(rows, codes, **best, n_rounds=self.n_rounds)
-        self._set_distance(L.astype(rows.dtype), mean)
-        return self
-
-    def _learn(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, n_rounds: int) -> np.ndarray:
+    def _map(self, X: np.ndarray, y: np.ndarray, k: int, mu: float, pilot: bool) -> np.ndarray:
         rng = generator(self.random_state)
         T = target_neighbours(X, y, k)
         L = _start(X, T, self.rank)
-        for _ in range(n_rounds):
+        for _ in range(self.n_pilot if pilot else self.n_rounds):
             anchors = sample_by_class(y, self.max_rows, rng)
-            problem = working_set(L, X, y, T, anchors, self.max_impostors)
+            problem = working_set(L, X, y, T, anchors, MAX_IMPOSTORS)
             if not len(problem.impostors):
                 break
             L = _minimise(problem, X, L, mu, self.n_iter)
@@ -268,9 +280,15 @@ def _minimise(problem: Triplets, X: np.ndarray, L: np.ndarray, mu: float, n_iter
 # gradient with respect to M = LLᵀ is then a sum of a few dyads, Σ δ q qᵀ, and the step goes along it by a second-
 # order retraction on the positive semidefinite matrices of rank r.
 
+EFFORT = 0.1  # share ρ of the other classes' rows that is drawn, at most, in search of a violator
+# The norm of s, the relative change of M in one step, is kept below this, because the retraction is an expansion of
+# second order: without a bound a step that is too long makes L collapse.
+TRUST = 1.0
+PILOT = 0.1  # share of the steps that each setting is tried for
+
 
 @estimator
-class FRML(LinearBaseline):
+class FRML(_Mahalanobis):
     """Minus the squared distance after a d×r map learned for ranking.
 
     Parameters
@@ -279,26 +297,19 @@ class FRML(LinearBaseline):
         Width r of the map; lowered to the rank of X if that is smaller.
     step : float or "auto", default="auto"
         First step n₀; steps fall as n₀/(1 + decay·t/n_iter). "auto" takes the best of `grid` on held-out training rows
-        after `pilot * n_iter` steps.
+        after a tenth of `n_iter`.
     lam : float, default=0.01
         Weight λ of the pull between rows of one class against the ranking loss.
     n_iter, batch : int
         Number of steps, and rows drawn for each.
-    effort : float, default=0.1
-        Share ρ of the other classes' rows that is drawn, at most, in search of a violator.
     decay : float, default=9.0
         Decay of the step size, as above.
-    trust : float, default=1.0
-        Trust region: the norm of s, the relative change of M in one step, is kept below it, because the retraction is
-        an expansion of second order. Without a bound (`inf`) a step that is too long makes L collapse.
     rescale : bool, default=True
         Scale X to a mean squared nearest-neighbour distance of 1, so that `step` means the same for all data.
     normalize : bool, default=True
         Scale rows to unit length first.
     grid : sequence of float
         Steps to try.
-    pilot : float, default=0.1
-        Share of `n_iter` that each of them is tried for.
     random_state : int, RandomState or None, default=None
         Seed of the draws and of the holdout.
     """
@@ -310,28 +321,18 @@ class FRML(LinearBaseline):
     lam: float = 0.01
     n_iter: int = 20_000
     batch: int = 5
-    effort: float = 0.1
     decay: float = 9.0
-    trust: float = 1.0
     rescale: bool = True
     normalize: bool = True
     grid: tuple[float, ...] = (0.1, 0.01, 1.0, 10.0)
-    pilot: float = 0.1
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn L from rows X and labels y."""
-        rows, codes, mean = self._centred_data(X, y)
+    def _inputs(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, Back]:
         scale = neighbour_scale(rows) if self.rescale else 1.0
-        scaled = rows * rows.dtype.type(scale)
-        pilot = partial(self._learn, n_iter=max(1, round(self.pilot * self.n_iter)))
-        best = self._keep(self._best(by_distance(pilot), scaled, codes))
-        L = self._learn(scaled, codes, **best, n_iter=self.n_iter) * scale
-        self._set_distance(np.ascontiguousarray(L, dtype=rows.dtype), mean)
-        return self
+        return rows * rows.dtype.type(scale), codes, lambda L: L * scale
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, step: float, n_iter: int) -> np.ndarray:
+    def _map(self, X: np.ndarray, y: np.ndarray, step: float, pilot: bool) -> np.ndarray:
+        n_iter = max(1, round(PILOT * self.n_iter)) if pilot else self.n_iter
         rng = generator(self.random_state)
         order = np.argsort(y, kind="stable")
         X, y = np.ascontiguousarray(X[order]), y[order]
@@ -342,9 +343,9 @@ class FRML(LinearBaseline):
         drawn = batches(np.flatnonzero(size > 1), self.batch, rng)
         with single_threaded_blas():  # threads only slow down products this small
             for t in range(n_iter):
-                q, z, weights = draw(L, X, first, size, phi, next(drawn), self.lam, self.effort, rng)
+                q, z, weights = draw(L, X, first, size, phi, next(drawn), self.lam, EFFORT, rng)
                 eta = step / (1 + self.decay * t / n_iter)
-                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), self.trust)
+                retract(L, q, z, weights * X.dtype.type(-eta / self.batch), TRUST)
         return L.T
 
 
@@ -419,19 +420,6 @@ def retract(L: np.ndarray, q: np.ndarray, z: np.ndarray, delta: np.ndarray, trus
 # -- What they share -------------------------------------------------------------------------------------------------
 
 
-def by_distance(learn: Callable[..., np.ndarray]) -> Prepare:
-    """Try settings by the distance after L (r, d) = learn(X, y, **setting)."""
-
-    def prepare(X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        def candidate(params: Params) -> Sides:
-            L = learn(X, y, **params)
-            return linear_sides(L, np.zeros(len(L)), "distance")
-
-        return candidate
-
-    return prepare
-
-
 def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """‖a − b‖² for every row of A and of B, never below zero."""
     D = A @ B.T
@@ -443,8 +431,7 @@ def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def neighbour_scale(X: np.ndarray) -> float:
     """The factor that makes the mean squared distance to the nearest other row 1."""
-    # The mean over 2,000 rows is within a few per cent of the mean over all rows.
-    sample = np.unique(np.linspace(0, len(X) - 1, min(2000, len(X))).astype(int))
+    sample = evenly_spaced(len(X), 2000)  # their mean is within a few per cent of that over all rows
     D = squared_distances(X[sample], X)
     D[np.arange(len(sample)), sample] = np.inf
     mean = float(D.min(axis=1).mean())

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import normalize
 
 from likewise.errors import optional
-from likewise.learn.base import finite_fit, project
+from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
 from likewise.rivals.common import COUNT, Baseline, batches, estimator
 from likewise.rivals.posteriors import posterior
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
+
+_BATCH = 128  # rows per step
+_STEP, _DECAY = 0.003, 0.01  # of AdamW
+_DROPOUT = 0.5  # share of the hidden layer that a step leaves out
 
 
 class _Layers(NamedTuple):
@@ -53,12 +57,6 @@ class NeuralHead(Baseline):
         training rows.
     scales, steps, temperatures : sequences
         Values to try.
-    dropout : float, default=0.5
-        Share of the hidden layer that a step leaves out.
-    step, decay : float
-        Step size and weight decay of AdamW.
-    batch : int, default=128
-        Rows per step.
     random_state : int, RandomState or None, default=None
         Seed of the weights, the steps and the holdout.
 
@@ -81,21 +79,11 @@ class NeuralHead(Baseline):
     scales: tuple[float, ...] = (8.0, 4.0)
     steps: tuple[int, ...] = (500, 250, 1000)
     temperatures: tuple[float, ...] = (1.0, 0.25, 0.5, 2.0)
-    dropout: float = 0.5
-    step: float = 0.003
-    decay: float = 0.01
-    batch: int = 128
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the settings, and learn from all rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        self._keep(self._best(self._candidates, rows, codes))
-        layers = self._trained(rows, codes, self.scale_, [self.n_steps_])[self.n_steps_]
-        self.hidden_, self.bias_, self.scores_ = (part.astype(X.dtype) for part in layers)
-        return self
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        layers = self._trained(rows, codes, setting["scale"], [setting["n_steps"]])[setting["n_steps"]]
+        self.hidden_, self.bias_, self.scores_ = (part.astype(rows.dtype) for part in layers)
 
     def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         @lru_cache(maxsize=1)
@@ -114,17 +102,17 @@ class NeuralHead(Baseline):
         F, mean, rng = torch.nn.functional, X.mean(axis=0), generator(self.random_state)
         unit = float(np.sqrt(np.mean((X - mean) ** 2))) or 1.0
         rows, codes = torch.from_numpy(((X - mean) / unit).astype(np.float32)), torch.from_numpy(y)
-        drawn, layers = batches(np.arange(len(y)), self.batch, rng), {}
+        drawn, layers = batches(np.arange(len(y)), _BATCH, rng), {}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**31)))
             hidden = torch.nn.Linear(X.shape[1], self.n_hidden)
             scores = torch.nn.Linear(self.n_hidden, int(y.max()) + 1, bias=False)
             weights = [*hidden.parameters(), *scores.parameters()]
-            optimiser = torch.optim.AdamW(weights, lr=self.step, weight_decay=self.decay)
+            optimiser = torch.optim.AdamW(weights, lr=_STEP, weight_decay=_DECAY)
             for number in range(1, max(stops) + 1):
                 batch = next(drawn)
                 optimiser.zero_grad()
-                z = F.normalize(F.dropout(torch.relu(hidden(rows[batch])), self.dropout))
+                z = F.normalize(F.dropout(torch.relu(hidden(rows[batch])), _DROPOUT))
                 F.cross_entropy(scale * z @ F.normalize(scores.weight).T, codes[batch]).backward()
                 optimiser.step()
                 if number in stops:

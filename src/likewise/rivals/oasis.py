@@ -13,12 +13,12 @@ all its updates: the same steps and, up to rounding, the same result at the spee
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from likewise.learn.base import finite_fit, project
+from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.labels import generator
 from likewise.rivals.common import Baseline, compiled, estimator
@@ -26,6 +26,7 @@ from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import StrOptions
 
+_PILOT = 0.1  # share of the steps that each setting is tried for
 TripletBlock = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -36,18 +37,14 @@ class OASIS(Baseline):
     Parameters
     ----------
     C : float or "auto", default="auto"
-        Aggressiveness: the largest step. "auto" takes the best of `grid` on held-out training rows after
-        `pilot * n_steps` steps.
+        Aggressiveness: the largest step. "auto" takes the best of `grid` on held-out training rows after a tenth of
+        `n_steps`.
     n_steps : int, default=1000000
         Number of triplets.
     normalize : bool, default=True
         Scale rows to unit length first, as its authors do.
-    symmetrize, psd : bool, default=False
-        Make W symmetric, or also positive semidefinite, at the end.
     grid : sequence of float
         Values of C to try.
-    pilot : float, default=0.1
-        Share of `n_steps` that each of them is tried for.
     engine : {"blocked", "steps"}, default="blocked"
         Exact blocks through matrix products, or one step after the other, as published. Both see the same triplets.
     random_state : int, RandomState or None, default=None
@@ -65,38 +62,24 @@ class OASIS(Baseline):
     C: float | str = "auto"
     n_steps: int = 1_000_000
     normalize: bool = True
-    symmetrize: bool = False
-    psd: bool = False
     grid: tuple[float, ...] = (0.1, 0.01, 1.0)
-    pilot: float = 0.1
     engine: str = "blocked"
     random_state: Any = None
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn W from rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X).astype(np.float32)
-        self.C_ = float(self._best(self._pilot, rows, codes)["C"])
-        W = self._learn(rows, codes, self.C_, self.n_steps)
-        if self.symmetrize or self.psd:
-            W = (W + W.T) / 2
-        if self.psd:
-            values, vectors = np.linalg.eigh(W.astype(np.float64))
-            W = ((vectors * np.maximum(values, 0)) @ vectors.T).astype(W.dtype)
-        self.W_ = W
-        return self
+    def _search_rows(self, rows: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return rows.astype(np.float32), codes
 
-    def _pilot(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
-        steps = max(1, round(self.pilot * self.n_steps))
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        self.W_ = self._steps(rows.astype(np.float32), codes, setting["C"], self.n_steps)
 
+    def _candidates(self, X: np.ndarray, y: np.ndarray) -> Callable[[Params], Sides]:
         def candidate(params: Params) -> Sides:
-            W = self._learn(X, y, params["C"], steps)
+            W = self._steps(X, y, params["C"], max(1, round(_PILOT * self.n_steps)))
             return lambda rows: (rows @ W, rows)
 
         return candidate
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, C: float, n_steps: int) -> np.ndarray:
+    def _steps(self, X: np.ndarray, y: np.ndarray, C: float, n_steps: int) -> np.ndarray:
         learn = learn_blocked if self.engine == "blocked" else learn_steps
         block = int(np.clip(X.shape[1] // 4, 64, 256))
         return learn(X, triplets(y, n_steps, block, generator(self.random_state)), C)

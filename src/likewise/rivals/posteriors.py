@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from likewise.learn.base import finite_fit, project
+from likewise.learn.base import project
 from likewise.learn.choose.search import Params, Sides
 from likewise.learn.maths.kernels import Features
 from likewise.rivals.closed_forms import CentredRows, discriminants
@@ -44,17 +44,8 @@ class _Posterior(Baseline):
     landmarks_: np.ndarray | None = None
     gamma_: float = 0.0
 
-    @finite_fit
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the settings on held-out training rows, and learn from all rows X and labels y."""
-        X, codes = self._training_data(X, y)
-        rows = self._rows(X)
-        best = self._keep(self._best(self._candidates, rows, codes))
-        weights, bias, features = self._scorer(rows, codes)(*list(best.values())[:-1])
-        self._take(_ClassScores(weights, bias, features))
-        return self
-
-    def _take(self, scores: _ClassScores) -> None:
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        scores = self._scorer(rows, codes)(*list(setting.values())[:-1])
         self.components_, self.intercept_, _ = scores
 
     def _scorer(self, X: np.ndarray, y: np.ndarray) -> Callable[..., _ClassScores]:
@@ -200,7 +191,8 @@ class SVMPosterior(_Posterior):
     temperatures: tuple[float, ...] = (0.2, 0.02, 0.05, 0.1, 0.5)
     random_state: Any = None
 
-    def _take(self, scores: _ClassScores) -> None:
+    def _learn(self, rows: np.ndarray, codes: np.ndarray, **setting: Any) -> None:
+        scores = self._scorer(rows, codes)(setting["width"], setting["C"])
         support = np.any(scores.weights, axis=0)
         self.landmarks_, self.gamma_ = scores.features.landmarks[support], scores.features.gamma
         self.components_, self.intercept_ = np.ascontiguousarray(scores.weights[:, support]), scores.bias
