@@ -9,11 +9,10 @@ import pytest
 
 from likewise.errors import LikewiseError
 from likewise.paper import variant
-from likewise.paper.methods import at_setting, default_methods, method, methods_from
+from likewise.paper.methods import at_setting, default_methods, make, methods_from
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
-from likewise.rivals.compare.methods import Size, timed_fit
+from likewise.rivals.compare.methods import timed_fit
 
-SIZE = Size(120, 10, 4, 120)
 SETTINGS, BUDGET = ProtocolSettings(rank=5), TrainingBudget.quick()
 
 
@@ -41,14 +40,14 @@ def test_names_are_read_whatever_their_case(text: str, expected: list[str]) -> N
 
 
 @pytest.mark.parametrize("text", ["SLR,XYZ", "SLR-Q-7", ""])
-def test_an_unknown_name_is_said_to_be_so(text: str) -> None:
+def test_an_unknown_name_is_refused(text: str) -> None:
     with pytest.raises(LikewiseError, match=r"--methods.*expected some of Euclid, LMNN, FRML, OASIS, LDA, SLR"):
         methods_from(text, 840)
 
 
 @pytest.mark.parametrize("name", ["LMNN", "FRML", "SLR", "SLR-Fixed", "SLR-C-50"])
 def test_the_rank_is_that_of_the_settings(name: str) -> None:
-    assert method(name, SETTINGS, BUDGET).make(SIZE, 0).rank == 5
+    assert make(name, SETTINGS, BUDGET, 0).rank == 5
 
 
 @pytest.mark.parametrize("name", ["LMNN", "FRML", "OASIS", "LDA"])
@@ -57,11 +56,11 @@ def test_a_rival_at_the_setting_it_chose_is_the_same_model(name: str) -> None:
     y = np.arange(120) % 4
     X = (rng.standard_normal((4, 10))[y] + rng.standard_normal((120, 10))).astype(np.float32)
     budget = TrainingBudget(oasis_steps=500, frml_steps=60, lmnn_rounds=1, lmnn_neighbours=(2, 3))
-    found = timed_fit(method(name, SETTINGS, budget).make(SIZE, 0), X, y)
-    assert found.setting
-    again = timed_fit(at_setting(name, method(name, SETTINGS, budget).make(SIZE, 0), found.setting), X, y)
+    first = timed_fit(make(name, SETTINGS, budget, 0), X, y)
+    assert first.setting
+    again = timed_fit(at_setting(name, make(name, SETTINGS, budget, 0), first.setting), X, y)
     assert again.setting == {}
-    np.testing.assert_allclose(again.model.similarity(X), found.model.similarity(X), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(again.model.similarity(X), first.model.similarity(X), rtol=1e-4, atol=1e-4)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -262,14 +262,14 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
     models = [outcome.runs[0].model for outcome in pair]
     everyone, shown = np.arange(len(test)), np.array(places) - 1
     sides = [(model.transform_query(Q), model.transform(Q)) for model in models]
-    neighbours = [nearest(*side, places[-1], own=everyone)[:, shown] for side in sides]
+    neighbours = [nearest(*side, places[-1], exclude=everyone)[:, shown] for side in sides]
     hits = [(y[rows] == y[:, None]).sum(axis=1) for rows in neighbours]
     chosen, differing = choose_queries(hits, y, _SHOWN, seed)
     panels = [
         Panel(f"{when}: {o.label}", rows[chosen], f"mAP {o.mean_average_precision:.3f}", [f"#{p}" for p in places])
         for when, o, rows in zip(("before", "after"), pair, neighbours, strict=True)
     ]
-    gallery: Any = {j: run.image(test[j]) for panel in panels for j in np.unique(panel.found)}
+    gallery: Any = {j: run.image(test[j]) for panel in panels for j in np.unique(panel.rows)}
     picture = retrieval_strips([run.image(test[i]) for i in chosen], gallery, panels, y[chosen], y)
     better, worse = int((hits[1] > hits[0]).sum()), int((hits[1] < hits[0]).sum())
     ranks = f"1 to {places[-1]}" if len(places) == places[-1] else listed([*map(str, places)])

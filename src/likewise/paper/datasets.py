@@ -15,6 +15,7 @@ from likewise.rows.store import FeatureStore, is_store
 
 Picture = Callable[[int], np.ndarray]
 
+NAMES = ("caltech101", "imagenet50", "fashion-mnist", "digits", "newsgroups20")
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # of the Debian package dataset-fashion-mnist
 
 
@@ -46,50 +47,49 @@ def load_dataset(
 
     The features of a folder of pictures are extracted to the folder `work` first.
     """
-    if name in _LOADERS:
-        if path is not None and not Path(path).exists():
-            raise LikewiseError(f"PATH {path} does not exist")
-        return _LOADERS[name](name, None if path is None else Path(path), work, extractor)
     expected = f"expected {', '.join(NAMES)}, or the path of a feature store"
-    if path is not None:
-        raise LikewiseError(f"unknown DATASET {name!r}: {expected}")
-    if not Path(name).exists():
-        raise LikewiseError(f"DATASET {name!r} is neither known nor a path: {expected}")
-    return _features(Path(name).resolve().stem, Path(name), work, extractor)
+    work, path = work or Path(), None if path is None else Path(path)
+    if name not in NAMES:
+        if path is not None:
+            raise LikewiseError(f"unknown DATASET {name!r}: {expected}")
+        if not Path(name).exists():
+            raise LikewiseError(f"DATASET {name!r} is neither known nor a path: {expected}")
+        return _features(Path(name).resolve().stem, Path(name), work, extractor)
+    if path is not None and not path.exists():
+        raise LikewiseError(f"PATH {path} does not exist")
+    if name == "digits":
+        return _digits()
+    if name == "fashion-mnist":
+        return _fashion(path or FASHION)
+    if path is None:
+        needed = "a folder of pictures, one folder per class, or a feature store"
+        needed = "an .npz of tf-idf rows in CSR format with their labels under y" if name == "newsgroups20" else needed
+        raise LikewiseError(f"{name} needs PATH: {needed}")
+    if name == "newsgroups20":
+        return replace(_table(name, path)[0], facts={"features": "tf-idf"})
+    return _features(name, path, work, extractor)
 
 
-def _digits(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
+def _digits() -> Dataset:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     images = np.rint(255 - X.reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
     classes, facts = [str(c) for c in range(10)], {"features": "8 x 8 pixels"}
-    return Dataset(name, X.astype(np.float32), y, classes, "scikit-learn", images.__getitem__, facts)
+    return Dataset("digits", X.astype(np.float32), y, classes, "scikit-learn", images.__getitem__, facts)
 
 
-def _newsgroups(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
-    if path is None:
-        raise LikewiseError("newsgroups20 needs PATH: an .npz of tf-idf rows in CSR format with their labels under y")
-    return replace(_table(name, path)[0], facts={"features": "tf-idf"})
-
-
-def _features(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
-    """A feature store, any table, or a folder of pictures with one folder per class."""
-    if path is None:
-        raise LikewiseError(f"{name} needs PATH: a folder of pictures, one folder per class, or a feature store")
+def _features(name: str, path: Path, work: Path, extractor: str) -> Dataset:
+    """A feature store, any table, or a folder of pictures with one folder per class, whose features are extracted."""
     if path.is_dir() and not is_store(path) and not any(path.glob("*.npy")):
-        path = _extracted(path, work or Path(), extractor)
+        from likewise.pictures import extract_folder, make_extractor
+
+        store = work / f"{extractor.split(':')[0]}.features"
+        # LLC without PCA, which the protocol applies
+        parameters: dict[str, Any] = {"n_components": None} if extractor == "llc" else {}
+        extract_folder(path, store, make_extractor(extractor, **parameters))
+        path = store
     return _store(name, path) if is_store(path) else _table(name, path)[0]
-
-
-def _extracted(folder: Path, work: Path, extractor: str) -> Path:
-    """The feature store of a folder of pictures, created if needed; LLC without PCA, which the protocol applies."""
-    from likewise.pictures import extract_folder, make_extractor
-
-    store = work / f"{extractor.split(':')[0]}.features"
-    parameters: dict[str, Any] = {"n_components": None} if extractor == "llc" else {}
-    extract_folder(folder, store, make_extractor(extractor, **parameters))
-    return store
 
 
 def _store(name: str, path: Path) -> Dataset:
@@ -111,8 +111,7 @@ def _table(name: str, path: Path) -> tuple[Dataset, list[str]]:
     return Dataset(name, table.X, y, [str(c) for c in classes], path.name), table.names or []
 
 
-def _fashion(name: str, path: Path | None, work: Path | None, extractor: str) -> Dataset:
-    folder = path or FASHION
+def _fashion(folder: Path) -> Dataset:
     if not folder.is_dir():
         raise LikewiseError(
             "fashion-mnist needs PATH, the folder of its four idx files, or the Debian package dataset-fashion-mnist"
@@ -121,7 +120,7 @@ def _fashion(name: str, path: Path | None, work: Path | None, extractor: str) ->
     y = np.concatenate([_idx(folder, f"{part}-labels-idx1-ubyte") for part in ("train", "t10k")]).astype(np.int64)
     X = images.reshape(len(images), -1).astype(np.float32) / 255
     facts = {"features": "28 x 28 pixels"}
-    return Dataset(name, X, y, list(_GARMENTS), "Fashion-MNIST", lambda row: 255 - images[row], facts)
+    return Dataset("fashion-mnist", X, y, list(_GARMENTS), "Fashion-MNIST", lambda row: 255 - images[row], facts)
 
 
 _GARMENTS = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
@@ -139,13 +138,3 @@ def _idx(folder: Path, name: str) -> np.ndarray:
         return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
     except (OSError, EOFError, ValueError, IndexError) as error:
         raise FileFormatError(f"{path} is not an idx file, or it is damaged: {error}") from error
-
-
-_LOADERS: dict[str, Callable[[str, Path | None, Path | None, str], Dataset]] = {
-    "caltech101": _features,
-    "imagenet50": _features,
-    "fashion-mnist": _fashion,
-    "digits": _digits,
-    "newsgroups20": _newsgroups,
-}
-NAMES = tuple(_LOADERS)

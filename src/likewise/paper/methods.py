@@ -1,9 +1,6 @@
 """The methods of the tables by name: the variants of SLR as in the paper, rivals as their authors recommend."""
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,6 @@ from likewise.learn.maths.labels import rows_by_class
 from likewise.learn.similarity import SimilarityLearner
 from likewise.learn.slr import SLR
 from likewise.paper.protocol import ProtocolSettings, TrainingBudget
-from likewise.rivals.compare.methods import MethodSpec
 
 IN_PAPER = ("Euclid", "LMNN", "FRML", "OASIS", "SLR")
 ORDER = (*IN_PAPER[:4], "LDA", "SLR", "SLR-Fixed", "SLR-Whole", "SLR-G", "SLR-C", "SimilarityLearner")
@@ -23,6 +19,12 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "SLR": {},
     "SLR-Fixed": {"adaptive": False},
     "SLR-Whole": {"rank": None, "adaptive": False},
+}
+# Parameters of a small fit that only triggers compilation.
+_LIGHT: dict[str, dict[str, Any]] = {
+    "OASIS": {"n_steps": 300},
+    "FRML": {"n_iter": 20, "step": 0.1},
+    "LMNN": {"n_rounds": 1, "n_iter": 2, "k": 3, "mu": 0.5},
 }
 _COMPRESS = {"G": "gaussian", "C": "sample"}
 
@@ -36,18 +38,15 @@ def variant(name: str, **parameters: Any) -> SLR:
     20000
     """
     settings = {"alpha": 0.0, "tol": 0.0, "init": "paper"}
-    return SLR(**{**settings, **_named(name), **parameters})
-
-
-def _named(name: str) -> dict[str, Any]:
     if name in _VARIANTS:
-        return _VARIANTS[name]
+        return SLR(**{**settings, **_VARIANTS[name], **parameters})
     match = re.fullmatch(r"SLR-([GC])-(\d+)(k?)", name)
     if match is None or int(match[2]) == 0:
         raise LikewiseError(
             f"name={name!r} is not a variant of the paper: expected {', '.join(_VARIANTS)}, SLR-G-m or SLR-C-m"
         )
-    return {"compress": _COMPRESS[match[1]], "compress_size": int(match[2]) * (1000 if match[3] else 1)}
+    sizes = {"compress": _COMPRESS[match[1]], "compress_size": int(match[2]) * (1000 if match[3] else 1)}
+    return SLR(**{**settings, **sizes, **parameters})
 
 
 def default_methods(n_train: int) -> list[str]:
@@ -64,9 +63,9 @@ def methods_from(text: str, n_train: int) -> list[str]:
 
 
 def _spelled(name: str, n_train: int) -> str:
-    known = {other.lower(): other for other in (*ORDER, *rivals.__all__) if other not in ("SLR-G", "SLR-C")}
-    if name.lower() in known:
-        return known[name.lower()]
+    names = {other.lower(): other for other in (*ORDER, *rivals.__all__) if other not in ("SLR-G", "SLR-C")}
+    if name.lower() in names:
+        return names[name.lower()]
     match = re.fullmatch(r"slr-([gc])(-m|-\d+k?)?", name.lower())
     if match is None:
         raise LikewiseError(f"--methods: unknown method {name!r}; expected some of {', '.join(ORDER)}")
@@ -75,29 +74,21 @@ def _spelled(name: str, n_train: int) -> str:
     return f"SLR-{match[1].upper()}{size}"
 
 
-def method(name: str, settings: ProtocolSettings, budget: TrainingBudget) -> MethodSpec:
-    """The method with the rank, T and margins of the settings, as far as it has them."""
+def make(name: str, settings: ProtocolSettings, budget: TrainingBudget, seed: int) -> Any:
+    """An unfitted model with the rank, T and margins of the settings, as far as it has them."""
+    if name in ("Euclid", "Cosine"):
+        return getattr(rivals, name)()
     if name == "SimilarityLearner":
-        return _spec(name, SimilarityLearner)
+        return SimilarityLearner(random_state=seed)
+    rank = {} if name == "SLR-Whole" else {"rank": settings.rank}
     if name.startswith("SLR"):
-        rank = {} if name == "SLR-Whole" else {"rank": settings.rank}
-        return _spec(name, partial(variant, name), max_iter=settings.n_iter, margins=settings.margins, **rank)
-    kind, rank = getattr(rivals, name), {"rank": settings.rank}
-    match name:
-        case "Euclid" | "Cosine":
-            return MethodSpec(name, name, "linear", lambda size, seed: kind())
-        case "OASIS":
-            return replace(_spec(name, kind, n_steps=budget.oasis_steps), light={"n_steps": 300})
-        case "FRML":
-            return replace(_spec(name, kind, n_iter=budget.frml_steps, **rank), light={"n_iter": 20, "step": 0.1})
-        case "LMNN":
-            parameters = {"n_rounds": budget.lmnn_rounds, "grid_k": budget.lmnn_neighbours, **rank}
-            return replace(_spec(name, kind, **parameters), light={"n_rounds": 1, "n_iter": 2, "k": 3, "mu": 0.5})
-    return _spec(name, kind)
-
-
-def _spec(name: str, kind: Callable[..., Any], **setting: Any) -> MethodSpec:
-    return MethodSpec(name, name, "linear", lambda size, seed: kind(**setting, random_state=seed))
+        return variant(name, max_iter=settings.n_iter, margins=settings.margins, random_state=seed, **rank)
+    parameters: dict[str, dict[str, Any]] = {
+        "OASIS": {"n_steps": budget.oasis_steps},
+        "FRML": {"n_iter": budget.frml_steps, **rank},
+        "LMNN": {"n_rounds": budget.lmnn_rounds, "grid_k": budget.lmnn_neighbours, **rank},
+    }
+    return getattr(rivals, name)(**parameters.get(name, {}), random_state=seed)
 
 
 def at_setting(name: str, model: Any, setting: dict[str, Any]) -> Any:
@@ -106,8 +97,8 @@ def at_setting(name: str, model: Any, setting: dict[str, Any]) -> Any:
     return clone(model).set_params(**{key: value for key, value in setting.items() if key in parameters})
 
 
-def warm_up(model: Any, light: dict[str, Any], X: np.ndarray, y: np.ndarray) -> None:
+def warm_up(name: str, model: Any, X: np.ndarray, y: np.ndarray) -> None:
     """A small fit before timing: compiling and loading do not count as training."""
-    if light:
+    if name in _LIGHT:
         some = np.sort(np.concatenate([rows[:6] for rows in rows_by_class(y)[:10]]))
-        clone(model).set_params(**light).fit(X[some], y[some])
+        clone(model).set_params(**_LIGHT[name]).fit(X[some], y[some])

@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,9 @@ from threadpoolctl import threadpool_limits
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.paper.cells import CellJournal, Done, Key
 from likewise.paper.datasets import Dataset, load_dataset
-from likewise.paper.methods import default_methods, method, methods_from
+from likewise.paper.methods import default_methods, make, methods_from
 from likewise.paper.protocol import Protocol, ProtocolSettings, TrainingBudget, describe
-from likewise.rivals.compare.methods import MethodSpec, Size
-from likewise.utils.arrays import dense
+from likewise.utils.arrays import dense, evenly_spaced
 from likewise.utils.files import StrPath, atomic_write
 from likewise.utils.reporting.report import Block, Code, Facts, Heading, Text, to_html, to_markdown, versions
 from likewise.utils.wording import plural
@@ -67,15 +66,9 @@ class PaperRun:
         self.folder = self.journal.path.parent
         self.curve_splits = min(self.n_splits, self.budget.curve_splits)
 
-    def method(self, name: str) -> MethodSpec:
-        """A method by name."""
-        return method(name, self.settings, self.budget)
-
     def model(self, name: str, split: int = 0) -> Any:
         """An unfitted model of a method, with its seed on a split."""
-        n_classes = len(np.unique(self.data.y))
-        size = Size(self.protocol.n_train, self.protocol.width, n_classes, self.protocol.n_train)
-        return self.method(name).make(size, self.settings.seed + split)
+        return make(name, self.settings, self.budget, self.settings.seed + split)
 
 
 def prepare(
@@ -98,8 +91,12 @@ def prepare(
     experiments = _experiments_from(only)
     folder = Path(output) if output is not None else Path(f"paper-{Path(dataset).name.removesuffix('.features')}")
     data = load_dataset(dataset, None if path is None else Path(path), folder, extractor)
+    fields = {**_DATA_SETTINGS.get(data.name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
+    fields |= {key: value for key, value in settings.items() if value is not None}
+    if fields.get("components") == 0:
+        fields["components"] = None
     budget = TrainingBudget.quick() if quick else TrainingBudget()
-    protocol = Protocol(data, _settings(data.name, quick, settings), budget)
+    protocol = Protocol(data, ProtocolSettings(quick=quick, **fields), budget)
     n = protocol.n_train
     names = default_methods(n) if methods is None else methods_from(methods, n)
     number = splits if splits is not None else QUICK_SPLITS if quick else SPLITS
@@ -107,17 +104,9 @@ def prepare(
         raise LikewiseError(f"--splits {number}: expected 1 or more")
     journal = CellJournal(folder, _header(protocol, data), resume)
     if only is not None and "times" in experiments:
-        journal.drop("times")  # asked for in order to measure them again
+        journal.drop("times")  # named in order to measure them again
     journal.add_command(command)
     return PaperRun(protocol, names, number, journal, experiments)
-
-
-def _settings(name: str, quick: bool, settings: dict[str, Any]) -> ProtocolSettings:
-    fields = {**_DATA_SETTINGS.get(name, {}), **({"components": _QUICK_COMPONENTS} if quick else {})}
-    fields |= {key: value for key, value in settings.items() if value is not None}
-    if fields.get("components") == 0:
-        fields["components"] = None
-    return replace(ProtocolSettings(quick=quick), **fields)
 
 
 def _experiments_from(text: str | None) -> tuple[str, ...]:
@@ -136,7 +125,7 @@ def _header(protocol: Protocol, data: Dataset) -> dict[str, Any]:
     """What decides the results, to be compared when a run is resumed."""
     budget = {name: value for name, value in vars(protocol.budget).items() if name != "curve_splits"}
     # A checksum of the labels and of up to 200 evenly spaced rows.
-    rows = dense(data.X[np.linspace(0, len(data.y) - 1, min(200, len(data.y))).astype(int)])
+    rows = dense(data.X[evenly_spaced(len(data.y), 200)])
     digest = hashlib.sha256(np.ascontiguousarray(data.y, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(rows, dtype=np.float64).tobytes())
     facts = {"dataset": data.name, "shape": list(data.X.shape), "data": digest.hexdigest()[:16]}
@@ -197,14 +186,12 @@ def _lead(run: PaperRun) -> str:
 
 def _facts(run: PaperRun) -> dict[str, str]:
     facts = versions("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
-    facts["machine"] = f"{_processor()}, {plural(os.cpu_count() or 1, 'core')}, {platform.system()}"
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    processor = names[0] if names else platform.machine()
+    facts["machine"] = f"{processor}, {plural(os.cpu_count() or 1, 'core')}, {platform.system()}"
     loads = [load for load in run.loads if load == load]
     if loads:
         facts["load while running"] = f"{min(loads):.1f} to {max(loads):.1f}"
     return facts
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())

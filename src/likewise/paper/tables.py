@@ -46,7 +46,7 @@ def _work(run: PaperRun, name: str, number: int) -> Done:
     if number:
         return Done([cell])
     Q, G = fitted.model.transform_query(split.Q), fitted.model.transform(split.Q)
-    first = nearest(Q, G, min(SHOWN, len(Q) - 1), own=np.arange(len(Q)))  # as numbers of test rows
+    first = nearest(Q, G, min(SHOWN, len(Q) - 1), exclude=np.arange(len(Q)))  # as numbers of test rows
     return Done([cell], {"found": first.tolist()})
 
 
@@ -164,10 +164,10 @@ def _rival(name: str) -> str:
 def _times_work(run: PaperRun, name: str) -> Done:
     """A fit without search, after a warm-up; the load of the machine is recorded as well."""
     split = run.protocol.split(0)
-    method, model = run.method(_rival(name)), run.model(_rival(name))
+    model = run.model(_rival(name))
     if name == STEPS:
         model.set_params(engine="steps")
-    warm_up(model, method.light, split.X, split.y)
+    warm_up(_rival(name), model, split.X, split.y)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     first = _first(run, _rival(name))
     setting = {} if first is None else first.setting
@@ -208,9 +208,8 @@ def _times_row(run: PaperRun, name: str, theirs: dict[str, float]) -> list[str]:
 
 def _caveat(run: PaperRun, names: list[str]) -> str:
     loads = [run.journal.extra(TIMES, name).get("load") for name in names]
-    known = [load for load in loads if load is not None]
-    cores = os.cpu_count() or 1
-    busy = max(known) if known else float("nan")
+    measured_loads = [load for load in loads if load is not None]
+    cores, busy = os.cpu_count() or 1, max(measured_loads, default=0.0)
     text = (
         "One fit per method on the first split, one after the other in this run, at the setting chosen on the training "
         "rows; compilation is not timed. The search of a rival is listed separately; our methods choose their settings "
@@ -221,11 +220,11 @@ def _caveat(run: PaperRun, names: list[str]) -> str:
             "OASIS is timed twice: as published, one compiled update after the other, and in blocks of triplets, which "
             "give the same result by matrix products. "
         )
-    if known and busy > 1.5 * cores:
+    if busy > 1.5 * cores:
         text += (
             f"The machine was busy with other work (load up to {busy:.1f} on {cores} cores): take the ratios with care."
         )
-    elif known:
+    elif measured_loads:
         text += f"The load of the machine stayed at or below {busy:.1f} on {cores} cores."
     return text
 

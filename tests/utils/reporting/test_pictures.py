@@ -177,14 +177,14 @@ def _inked_rows(image: Image.Image) -> np.ndarray:
 def test_nearest_is_the_order_of_all_scores_without_oneself(n: int, r: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     Q, G = rng.normal(size=(n, r)), rng.normal(size=(n, r))
-    found = nearest(Q, G, n - 1, own=np.arange(n))
+    found = nearest(Q, G, n - 1, exclude=np.arange(n))
     for i in range(n):
         assert found[i].tolist() == sorted(set(range(n)) - {i}, key=lambda j: -(Q[i] @ G[j]))
 
 
 def test_asking_for_more_than_there_is_gets_a_sentence() -> None:
     with pytest.raises(LikewiseError, match="k=3: expected 1 to 2, the number of items that can be found"):
-        nearest(np.eye(3), np.eye(3), 3, own=np.arange(3))
+        nearest(np.eye(3), np.eye(3), 3, exclude=np.arange(3))
 
 
 def _count(picture: Image.Image, colour: tuple[int, int, int]) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,6 @@ class MethodSpec:
 
     `scaled` methods get the rows under the scaling that SimilarityLearner would choose, so that none loses only
     because of the units of the columns; others choose for themselves, or are meant to see the rows as they are.
-    `light` are parameters for a small fit that only triggers compilation.
     """
 
     name: str
@@ -49,7 +48,6 @@ class MethodSpec:
     scaled: bool = False
     obstacle: Callable[[Size], str | None] = lambda size: None
     remark: Callable[[Size], str | None] = lambda size: None
-    light: dict[str, Any] = field(default_factory=dict)
 
     @property
     def cost(self) -> float:

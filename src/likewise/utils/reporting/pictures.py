@@ -147,17 +147,17 @@ class Panel:
     """The results of one method: a heading, the gallery rows to show for each query, a name for each column."""
 
     heading: str
-    found: np.ndarray
+    rows: np.ndarray
     subheading: str = ""
     columns: Sequence[str] = ()
 
 
-def nearest(Q: np.ndarray, G: np.ndarray, k: int, own: np.ndarray | None = None) -> np.ndarray:
-    """The k rows of G that score highest for each row of Q; row `own` of G is the query itself and is excluded."""
+def nearest(Q: np.ndarray, G: np.ndarray, k: int, exclude: np.ndarray | None = None) -> np.ndarray:
+    """The k rows of G that score highest for each row of Q, without row `exclude` of G, the query itself."""
     scores = np.asarray(Q @ G.T, dtype=np.float64)
-    if own is not None:
-        scores[np.arange(len(scores)), own] = -np.inf
-    most = scores.shape[1] - (own is not None)
+    if exclude is not None:
+        scores[np.arange(len(scores)), exclude] = -np.inf
+    most = scores.shape[1] - (exclude is not None)
     if not 1 <= k <= most:
         raise LikewiseError(f"k={k}: expected 1 to {most}, the number of items that can be found")
     return top_k(scores, k)
@@ -187,11 +187,11 @@ def retrieval_strips(
     if not len(queries) or not panels:
         raise LikewiseError("retrieval strips need at least one query and one panel")
     y_q, y_g = np.asarray(y_q), np.asarray(y_g)
-    asked = [_framed(image, cell, QUERY) for image in queries]
+    framed = [_framed(image, cell, QUERY) for image in queries]
     named = any(panel.columns for panel in panels)
-    columns = [_column("query", "", asked, [_column_names(" ", cell)] if named else [])]
+    columns = [_column("query", "", framed, [_column_names(" ", cell)] if named else [])]
     for panel in panels:
-        rows = [_row(found, gallery, label, y_g, cell) for found, label in zip(panel.found, y_q, strict=True)]
+        rows = [_row(places, gallery, label, y_g, cell) for places, label in zip(panel.rows, y_q, strict=True)]
         over = [_column_names(panel.columns or " ", cell)] if named else []
         columns.append(_column(panel.heading, panel.subheading, rows, over))
     line = blank(max(column.height for column in columns), 2, _RULE)
@@ -205,10 +205,10 @@ def _framed(image: Any, cell: int, colour: Colour) -> Image.Image:
     return padded(fitted(image, cell), FRAME, colour)
 
 
-def _row(found: np.ndarray, gallery: Sequence[Any], label: Any, y_g: np.ndarray, cell: int) -> Image.Image:
-    colours = [UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS for j in found]
+def _row(places: np.ndarray, gallery: Sequence[Any], label: Any, y_g: np.ndarray, cell: int) -> Image.Image:
+    colours = [UNKNOWN if label is None or y_g[j] is None else HIT if y_g[j] == label else MISS for j in places]
     return side_by_side(
-        [_framed(gallery[j], cell, colour) for j, colour in zip(found, colours, strict=True)], gap=cell // 10
+        [_framed(gallery[j], cell, colour) for j, colour in zip(places, colours, strict=True)], gap=cell // 10
     )
 
 
