@@ -20,7 +20,7 @@ from likewise.rivals import Cosine
 from likewise.rows.columns import Columns
 from likewise.search import Index
 from likewise.search.exports import export
-from likewise.search.filters import Condition, rows_where
+from likewise.search.filters import Condition, rows_where, where_mask
 from likewise.search.items import ItemColumns, as_items
 from likewise.teach import Feedback, Teacher, load_index
 
@@ -339,3 +339,23 @@ def test_what_arrow_cannot_compute_gets_a_sentence() -> None:
 def test_a_condition_that_is_no_text_gets_a_sentence() -> None:
     with pytest.raises(LikewiseError, match="where is int; expected a text such as 'price < 20'"):
         Condition(3)  # type: ignore[arg-type]
+
+
+def test_a_column_is_built_once_however_often_a_condition_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    items, built, array = as_items({"label": ["a", "b", "c"]}, 3), [], ItemColumns._array
+    monkeypatch.setattr(ItemColumns, "_array", lambda self, name: built.append(name) or array(self, name))
+    assert where_mask(items, [" or ".join(["label = 'a'"] * 30)]).tolist() == [True, False, False]
+    assert built == ["label"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "n"),
+    [
+        (f"price < 1{'0' * 400}", 3), ("price < 1e400", 3), ("price > -9223372036854775809", 3),
+        ("made < '9999-12-31'", 3), ("made < '0001-01-01'", 0), (f"price in [{','.join(['1'] * 1000)}]", 1),
+    ],
+)  # fmt: skip
+def test_numbers_and_dates_beyond_those_of_arrow_are_compared(condition: str, n: int) -> None:
+    made = np.array(["2020-01-01", "2021-01-01", "2022-01-01"], dtype="datetime64[s]")
+    items = as_items({"price": [1, 2, 3], "made": made}, 3)
+    assert where_mask(items, [condition]).sum() == n

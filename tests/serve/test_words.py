@@ -119,7 +119,7 @@ def test_words_type_search_toggle_and_stay_in_the_address(browser: Any, worded: 
 
 def test_a_name_typed_again_finds_what_it_was_given_to(browser: Any, worded: Path) -> None:
     with serving(worded) as (address, app), visiting(browser, address) as go:
-        app.state.session.set_label(9, "Grandma's garden")
+        app.state.session.set_labels({9: "Grandma's garden"})
         page = go()
         page.fill("#words", "grandma's garden")
         page.press("#words", "Enter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from likewise.utils.wording import duration, listed, mean_and_deviation, plural, points, side
+from likewise.utils.wording import csv_text, duration, listed, mean_and_deviation, plural, points, side
 
 
 def test_words() -> None:
@@ -18,3 +18,9 @@ def test_words() -> None:
     assert duration(0.5) == "0.5 s"
     assert duration(186) == "186 s (3.1 min)"
     assert (side(0.1), side(-0.1)) == ("above", "below")
+
+
+def test_a_csv_for_spreadsheets_has_no_formula_in_head_cells_or_after_a_carriage_return() -> None:
+    text = csv_text(("=HYPERLINK()", "plain"), [("+1", 2), ("a\r=cmd()", "x"), ("@x", "\ty")])
+    assert text == "'=HYPERLINK(),plain\n'+1,2\n\"a\r=cmd()\",\"x\"\n'@x,'\ty\n"
+    assert csv_text(("=a",), [("+1",)], guard=False) == "=a\n+1\n"

@@ -197,7 +197,7 @@ def _all_shown(labels: list[Any] | None) -> list[Any] | None:
 
 
 class ItemColumns(Mapping[str, Any]):
-    """The columns of items by name, as Arrow arrays, each built on access.
+    """The columns of items by name, as Arrow arrays, each built on its first access.
 
     `label` is text, whatever the labels are; the current ones.
     """
@@ -210,8 +210,14 @@ class ItemColumns(Mapping[str, Any]):
             del built_in["date"]
         self._built_in = {name: column for name, column in built_in.items() if column is not None}
         self.names = [*self._built_in, *(name for name in metadata if name not in self._built_in)]
+        self._arrays: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._arrays:
+            self._arrays[name] = self._array(name)
+        return self._arrays[name]
+
+    def _array(self, name: str) -> Any:
         if name not in self._built_in:
             if self._items.metadata is None:
                 raise KeyError(name)

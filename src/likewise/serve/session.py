@@ -2,7 +2,7 @@
 
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -203,9 +203,10 @@ class Session:
         """The row itself, or a `NotFoundError`."""
         return check_row(row, len(self))
 
-    def set_label(self, row: int, label: str | None) -> None:
-        """Change the label of an item; None removes it."""
-        self.labels[row] = label
+    def set_labels(self, labels: Mapping[int, str | None]) -> None:
+        """Change the labels of some rows; None removes one."""
+        for row, label in labels.items():
+            self.labels[row] = label
         self._label_facet, self._renamed = None, True
         self._passing.clear()
         self._forget_rankings()

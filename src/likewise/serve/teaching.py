@@ -221,9 +221,8 @@ class TeachingSession:
         """Show the last label given to each item, or its original one."""
         state, original = self._teacher.state(), self._teacher.untaught.labels
         labels, self._parked = state.labels, state.parked
-        for row in self._labelled | set(labels):
-            label = labels[row] if row in labels else None if original is None else original[row]
-            self.session.set_label(row, None if label is None else str(label))
+        now = {**{row: None if original is None else original[row] for row in self._labelled}, **labels}
+        self.session.set_labels({row: None if label is None else str(label) for row, label in now.items()})
         self._labelled = set(labels)
 
     @property

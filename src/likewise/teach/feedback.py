@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -176,6 +176,8 @@ class Feedback:
 
     def names(self, item: ItemRef, event: Event) -> list[ItemRef]:
         """The names of the file that an event named so: those it got later first."""
+        if item not in self._became:
+            return [item]
         names, number = [item], self._numbered.get(event.id, -1)
         while (later := next((new for new in self._became.get(names[0], ()) if new[0] > number), None)) is not None:
             number = later[0]
@@ -274,7 +276,7 @@ def _completed(event: Event) -> Event:
 
 
 def _encoded(event: Event) -> dict[str, Any]:
-    return {name: value for name, value in asdict(event).items() if value is not None and value not in ((), "")}
+    return {name: value for name, value in vars(event).items() if value is not None and value not in ((), "")}
 
 
 def _decoded(entry: dict[str, Any]) -> Event:

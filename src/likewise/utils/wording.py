@@ -53,8 +53,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a text begins that a spreadshe
 def csv_text(head: Sequence[str], lines: Iterable[Sequence[object]], *, guard: bool = True) -> str:
     """A table as CSV; `guard` puts an apostrophe in front of text that a spreadsheet would evaluate as a formula."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    for line in lines:
-        writer.writerow([f"'{v}" if guard and isinstance(v, str) and v.startswith(FORMULA) else v for v in line])
+    plain, quoted = (csv.writer(text, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    for line in (head, *lines):
+        cells = [f"'{v}" if guard and isinstance(v, str) and v.startswith(FORMULA) else v for v in line]
+        has_return = any(isinstance(cell, str) and "\r" in cell for cell in cells)  # which some take for a new line
+        (quoted if has_return else plain).writerow(cells)
     return text.getvalue()
