@@ -63,7 +63,7 @@ OTHERS: list[tuple[str, Callable[[Any], None]]] = [
 
 @pytest.mark.parametrize("states", [STATES, pytest.param(OTHERS, marks=pytest.mark.second)], ids=["three", "others"])
 def test_axe_finds_nothing_in_any_state(visit: Any, site: Any, states: list[tuple[str, Callable[[Any], None]]]) -> None:
-    key = site[1].state.session.catalogue.key(doubtful(site[1]))
+    key = site[1].state.session.index.identities.key(doubtful(site[1]))
     for path, change in states:
         page = visit("/#" + path.format(key=key), **SCREEN)
         page.wait_for_selector(":is(.card, .board) >> visible=true") if path != "duplicates" else None

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from typer import Option
 
-from likewise.cli.console import emit_json, note, print_table, results, working
-from likewise.cli.options import AsJson, check_own_folder
+from likewise.cli.console import emit_json, note, print_table, say, working
+from likewise.cli.options import AsJson
 from likewise.errors import LikewiseError, MissingExtraError
 from likewise.utils.files import atomic_write, make_folder
 from likewise.utils.wording import listed, plural
@@ -74,23 +74,30 @@ def demo(
     """
     folder = _folder(pictures, digits, open_)
     make_folder(output)  # before learning, so that a wrong path is reported at once
-    check_own_folder(output, (_MARK, "demo.likewise"), (*_FILES, *([] if folder is None else [f"{_name(folder)}.csv"])))
+    names = [*_FILES, *([] if folder is None else [f"{_name(folder)}.csv"])]
+    taken = [name for name in names if (output / name).exists()]
+    if taken and not any((output / mark).is_file() for mark in (_MARK, "demo.likewise")):
+        raise LikewiseError(f"{output} has a {taken[0]} already: choose another folder with --output")
     atomic_write(output / _MARK, b"This folder was made by likewise demo.\n")
     store = None if folder is None else _extracted(folder, output, insisted=bool(pictures or open_))
     runs = [] if store is None else [_of_pictures(store, seed)]
     runs.append(_of_digits(seed))
     words = ["demo", "--digits"] if store is None else ["demo", "--pictures", str(folder)]
+    command = shlex.join(["likewise", *words, "--output", str(output), "--seed", str(seed)])
     image, caption = _strips(runs[0], seed)
-    files = _write(
-        runs, image, caption, output, shlex.join(["likewise", *words, "--output", str(output), "--seed", str(seed)])
-    )
+    files = _write(runs, image, caption, output, command)
     if store is not None:
         from likewise.search import Index
 
         with working("indexing all pictures"):
             index = Index.build(runs[0].outcome(AFTER).runs[0].model, store, n_neighbors="auto")
             files["index"] = index.save(store.path.with_suffix(".index"))
-    _emit(runs, caption, files) if as_json else _show(runs, files)
+    if as_json:
+        figures = {run.noun: run.standing.to_dict() for run in runs[1:]}
+        written = {name: str(path) for name, path in files.items()}
+        emit_json({"data": runs[0].noun, "caption": caption, **runs[0].standing.to_dict(), **figures, "files": written})
+    else:
+        _show(runs, files)
     if open_:
         from likewise.cli.serve import serve
 
@@ -186,7 +193,12 @@ def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | Non
     from likewise.rows import FeatureStore
     from likewise.rows.store import escape, table_to_csv
 
-    paths = _without_variants([image.path for image in find_images(folder, [output])[0]])
+    # Without mirrored and flipped copies of others: the same picture would be counted twice.
+    stems = {image.path: str(Path(image.path).with_suffix("")) for image in find_images(folder, [output])[0]}
+    originals = set(stems.values())
+    paths = [
+        path for path, stem in stems.items() if (plain := _VARIANT.sub("", stem)) == stem or plain not in originals
+    ]
     labels = folder_labels(paths)
     n_labels = len(set(labels) - {""})
     if n_labels < 2:
@@ -210,13 +222,6 @@ def _extracted(folder: Path, output: Path, insisted: bool) -> FeatureStore | Non
 
 def _name(folder: Path) -> str:
     return folder.resolve().name or "pictures"
-
-
-def _without_variants(paths: Sequence[str]) -> list[str]:
-    """The paths without mirrored and flipped copies of others: the same picture would be counted twice."""
-    stems = {str(Path(path).with_suffix("")) for path in paths}
-    plain = {path: _VARIANT.sub("", str(Path(path).with_suffix(""))) for path in paths}
-    return [path for path, stem in plain.items() if stem == str(Path(path).with_suffix("")) or stem not in stems]
 
 
 def folder_labels(paths: Sequence[str]) -> list[str]:
@@ -286,28 +291,17 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
 
 
 def _show(runs: list[DemoRun], files: dict[str, Path]) -> None:
-    console = results()
     for run in runs:
-        standing = run.standing
-        console.print(
-            f"{run.noun}: {len(set(run.y.tolist()))} labels; {standing.n_train:,} to learn from and "
-            f"{standing.n_test:,} held out, which rank each other",
-            soft_wrap=True,
-        )
+        standing, n_labels = run.standing, len(set(run.y.tolist()))
+        counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
+        say(f"{run.noun}: {n_labels} labels; {counts}")
         figures = [(o.label, o.mean_average_precision, o.precision_at_1, o.seconds) for o in standing.outcomes]
         rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
         print_table(("method", "mAP", "P@1", "seconds"), rows)
     for path in files.values():
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        say(f"wrote {path}")
     if "index" in files:
         called, installed = Path(sys.argv[0]), shutil.which("likewise")
         here = called.stem == "likewise" and (installed is None or Path(installed).resolve() != called.resolve())
         line = shlex.join([str(called) if here else "likewise", "serve", str(files["index"])])
-        console.print(f"\nTo search them, and to teach it what you mean:\n\n  {line}\n", markup=False, soft_wrap=True)
-
-
-def _emit(runs: list[DemoRun], caption: str, files: dict[str, Path]) -> None:
-    main, *others = runs
-    figures = {run.noun: run.standing.to_dict() for run in others}
-    written = {name: str(path) for name, path in files.items()}
-    emit_json({"data": main.noun, "caption": caption, **main.standing.to_dict(), **figures, "files": written})
+        say(f"\nTo search them, and to teach it what you mean:\n\n  {line}\n")

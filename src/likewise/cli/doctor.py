@@ -13,8 +13,6 @@ from likewise.cli.options import AsJson, Data, FeatureName, LabelColumn, Labels,
 from likewise.utils.wording import plural
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from likewise.rows.doctor import Findings
 
 _MARKS = {"serious": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "cyan")}
@@ -61,15 +59,11 @@ def _show(source: str, findings: Findings) -> None:
         for line in (finding.effect, f"→ {finding.remedy}"):
             indented = fill(line, max(console.width, 40), initial_indent="  ", subsequent_indent="  ")
             console.print(Text(indented), soft_wrap=True)
-    _show_choosing(console, findings)
-    console.print(_conclusion(findings))
-
-
-def _show_choosing(console: Console, findings: Findings) -> None:
     console.print(Text("\nWhich estimator? Lines of docs/choosing.md:", style="bold"))
-    for line in findings.choosing:
-        text = f"{line.number}. {line.have}: {line.use}; not if {line.unless}".replace("`", "")
+    for choice in findings.choosing:
+        text = f"{choice.number}. {choice.have}: {choice.use}; not if {choice.unless}".replace("`", "")
         console.print(Text(fill(text, max(console.width, 40), initial_indent="  ", subsequent_indent="     ")))
+    console.print(_conclusion(findings))
 
 
 def _size(findings: Findings) -> str:

@@ -4,15 +4,20 @@ import hashlib
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from likewise.cli import options
-from likewise.cli.console import INTERRUPTED, emit_json, held_out_line, note, results, working
+from likewise.cli.console import INTERRUPTED, emit_json, held_out_line, note, say, working
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.utils.wording import plural, short
+
+# Panels of the help, by the methods that options belong to.
+_anchored = partial(typer.Option, rich_help_panel="Options of anchored")
+_slr = partial(typer.Option, rich_help_panel="Options of slr")
 
 
 def fit(
@@ -37,30 +42,26 @@ def fit(
     unstored: options.Unstored = "unknown",
     sides: options.Sides = None,
     prior: options.Prior = None,
-    kernel: Annotated[str | None, typer.Option(help="auto, linear or rbf; for anchored.")] = None,
+    kernel: Annotated[str | None, _anchored(help="auto, linear or rbf.")] = None,
     n_landmarks: Annotated[
         int | None,
-        typer.Option(
+        _anchored(
             "--n-landmarks",
-            help="Landmarks of the kernel, for faster queries; for anchored. [dim]Default: as many as memory holds.[/]",
+            help="Landmarks of the kernel, for faster queries. [dim]Default: as many as memory holds.[/]",
         ),
     ] = None,
-    scaling: Annotated[
-        str | None, typer.Option(help="auto, unit, roots (of the columns) or standard (columns); for anchored.")
-    ] = None,
+    scaling: Annotated[str | None, _anchored(help="auto, unit, roots (of the columns) or standard (columns).")] = None,
     unseen_classes: Annotated[
-        bool, typer.Option("--unseen-classes", help="Learn for classes that are not in the data; for anchored.")
+        bool, _anchored("--unseen-classes", help="Learn for classes that are not in the data.")
     ] = False,
-    posterior: Annotated[
-        bool, typer.Option("--posterior", help="Compare probabilities of the known classes; for anchored.")
-    ] = False,
-    rank: Annotated[int | None, typer.Option(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Learn the whole matrix instead of a rank.")] = False,
-    max_iter: Annotated[int | None, typer.Option(help="Iterations. [dim]Default: 10.[/]")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
-    compress: Annotated[str | None, typer.Option(help="gaussian, sample or landmarks.")] = None,
-    compress_size: Annotated[int | None, typer.Option(help="Rows to compress to; required with --compress.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Stop when the loss falls by no more than this share.")] = None,
+    posterior: Annotated[bool, _anchored("--posterior", help="Compare probabilities of the known classes.")] = False,
+    rank: Annotated[int | None, _slr(help="Rank of the similarity. [dim]Default: 100.[/]")] = None,
+    whole: Annotated[bool, _slr("--whole", help="Learn the whole matrix instead of a rank.")] = False,
+    max_iter: Annotated[int | None, _slr(help="Iterations. [dim]Default: 10.[/]")] = None,
+    alpha: Annotated[float | None, _slr(help="Ridge, in units of the mean eigenvalue of XᵀX.")] = None,
+    compress: Annotated[str | None, _slr(help="gaussian, sample or landmarks.")] = None,
+    compress_size: Annotated[int | None, _slr(help="Rows to compress to; required with --compress.")] = None,
+    tol: Annotated[float | None, _slr(help="Stop when the loss falls by no more than this share.")] = None,
     memory_limit: options.MemoryLimit = None,
     checkpoint: options.Checkpoint = None,
     dask: options.Dask = None,
@@ -132,12 +133,12 @@ def fit(
 
 def methods() -> dict[str, tuple[type, dict[str, Any]]]:
     """Every method by its name on the command line: a class, and the parameters that the name implies."""
-    import likewise.rivals as baselines
+    from likewise import rivals
     from likewise.learn.base import SimilarityModel
 
     classes = _methods_without_rivals()
-    for name in getattr(baselines, "__all__", ()):
-        candidate = getattr(baselines, name)
+    for name in rivals.__all__:
+        candidate = getattr(rivals, name)
         if isinstance(candidate, type) and issubclass(candidate, SimilarityModel):
             classes[name.lower()] = (candidate, {})
     return classes
@@ -160,14 +161,14 @@ _OPTIONS = {"random_state": "seed", "output": "posterior"}
 
 
 def _model(method: str, parameters: dict[str, Any], whole: bool) -> Any:
-    """An unfitted model; an option that its class does not know is an error."""
-    known = _methods_without_rivals()
-    known = known if method.lower() in known else methods()
-    if method.lower() not in known:
-        raise LikewiseError(f"--method {method} is not known: expected one of {', '.join(known)}")
+    """An unfitted model; an option that its class does not have is an error."""
+    classes = _methods_without_rivals()
+    classes = classes if method.lower() in classes else methods()
+    if method.lower() not in classes:
+        raise LikewiseError(f"--method {method} is not known: expected one of {', '.join(classes)}")
     if whole and "rank" in parameters:
         raise LikewiseError("--whole and --rank exclude each other: the whole matrix has no rank to choose")
-    kind, preset = known[method.lower()]
+    kind, preset = classes[method.lower()]
     accepted = set(kind().get_params())
     parameters = {**parameters, "rank": None} if whole else parameters
     for name in parameters.keys() - accepted:
@@ -234,32 +235,28 @@ def _summary(
     }
 
 
-def _in_words(setting: dict[str, Any]) -> dict[str, Any]:
-    """A setting in words that users know; how much rows are trusted matters only to a map that adapts."""
-    shown = {name.replace("_", " "): value for name, value in setting.items()}
-    return shown if shown.get("adaptation") else {name: value for name, value in shown.items() if name != "trust"}
-
-
 def _report(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         emit_json(summary)
         return
-    console = results()
     nouns = {"rows": "row", "columns": "column", "classes": "class", "pairs": "known pair"}
     counts = [plural(summary[name], noun) for name, noun in nouns.items() if summary[name] is not None]
-    console.print(f"{summary['method']} on {', '.join(counts)}", markup=False)
+    say(f"{summary['method']} on {', '.join(counts)}")
+    setting = summary["setting"] or {}
+    if not setting.get("adaptation"):  # how much rows are trusted matters only to a map that adapts
+        setting = {name: value for name, value in setting.items() if name != "trust"}
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [plural(summary["iterations"], "iteration")] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
-    parts += [f"{name} {short(value)}" for name, value in _in_words(summary["setting"] or {}).items() if value]
-    console.print(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
+    parts += [f"{name.replace('_', ' ')} {short(value)}" for name, value in setting.items() if value]
+    say(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
     if summary["held_out"]:
-        console.print(held_out_line(summary["held_out"]))
+        say(held_out_line(summary["held_out"]))
     if summary["refused"]:
-        console.print(summary["refused"], markup=False, highlight=False)
+        say(summary["refused"])
     if summary["mAP"] is not None:
-        console.print(f"test mAP {summary['mAP']:.4f}")
-    console.print(f"saved {summary['model']}", markup=False, soft_wrap=True)
+        say(f"test mAP {summary['mAP']:.4f}")
+    say(f"saved {summary['model']}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

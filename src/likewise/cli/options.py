@@ -84,7 +84,11 @@ def _kind_of_folder(path: Path) -> Kind | None:
 
     if is_index(path):
         return "index"
-    return "pictures" if _has_pictures(path) else None
+    from likewise.pictures.images import EXTENSIONS
+
+    files = (name for _, _, names in os.walk(path) for name in names)
+    has_pictures = any(os.path.splitext(name)[1].lower() in EXTENSIONS for name in islice(files, _MOST))
+    return "pictures" if has_pictures else None
 
 
 def _kind_of_file(path: Path) -> Kind | None:
@@ -97,13 +101,6 @@ def _kind_of_file(path: Path) -> Kind | None:
     return "table" if any(suffix in _TABLES for suffix in path.suffixes) else None
 
 
-def _has_pictures(folder: Path) -> bool:
-    from likewise.pictures.images import EXTENSIONS
-
-    files: Iterator[str] = (name for _, _, names in os.walk(folder) for name in names)
-    return any(os.path.splitext(name)[1].lower() in EXTENSIONS for name in islice(files, _MOST))
-
-
 def expect(wanted: Iterable[Kind], path: str | os.PathLike[str]) -> None:
     """Raise if a path is of another kind; the message says which, and what to do."""
     wanted, kind = list(wanted), kind_of(path)
@@ -111,11 +108,6 @@ def expect(wanted: Iterable[Kind], path: str | os.PathLike[str]) -> None:
         return
     advice = _advice(kind, wanted[0], Path(path))
     raise LikewiseError(f"{path} is {_NAMES[kind]}, and {_NAMES[wanted[0]]} is expected: {advice}")
-
-
-def expect_rows(path: str | os.PathLike[str]) -> None:
-    """Raise for a path that is neither features nor a table."""
-    expect(("features", "table"), path)
 
 
 def _advice(kind: Kind, wanted: Kind, path: Path) -> str:
@@ -172,7 +164,7 @@ def load_table(
     from likewise.rows import read_table
     from likewise.rows.reading import widened
 
-    expect_rows(source)
+    expect(("features", "table"), source)
     with working(f"reading {source}"):
         columns = [] if metadata is None else [name.strip() for name in metadata.split(",") if name.strip()]
         reading: dict[str, Any] = {"labels": labels, "label_column": label_column, "features": features}
@@ -217,13 +209,6 @@ def _would_replace(output: Path, source: Path) -> bool:
     return inside and not is_model_file(output)  # a model in the folder of its data may be replaced
 
 
-def check_own_folder(folder: Path, marks: Iterable[str], names: Iterable[str]) -> None:
-    """Raise if files to write exist already in a folder without any of the marks of our own folders."""
-    taken = [name for name in names if (folder / name).exists()]
-    if taken and not any((folder / mark).is_file() for mark in marks):
-        raise LikewiseError(f"{folder} has a {taken[0]} of its own: choose another folder with --output")
-
-
 def load_model(path: Path) -> Any:
     from likewise import load
 
@@ -231,16 +216,20 @@ def load_model(path: Path) -> Any:
     return load(path)
 
 
+# Panels of the help of `likewise fit`.
+_large = partial(Option, rich_help_panel="Options of large data")
+_paired = partial(Option, rich_help_panel="Options of --relevance (pair-lda, pair-slr)")
+
 MemoryLimit = Annotated[
     str | None,
-    Option("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
+    _large("--memory-limit", metavar="SIZE", help="Memory limit when fitting from disk. [dim]Default: 1GB.[/]"),
 ]
 Checkpoint = Annotated[
-    Path | None, Option("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
+    Path | None, _large("--checkpoint", metavar="FILE", help="Checkpoint file; an existing one is resumed.")
 ]
 Dask = Annotated[
     str | None,
-    Option("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
+    _large("--dask", metavar="ADDRESS", help="Fit on the cluster of this Dask scheduler, which reads the file."),
 ]
 
 
@@ -338,21 +327,21 @@ def _opened(rows: Any, source: str) -> TrainingRows:
 
 Relevance = Annotated[
     Path | None,
-    Option(
+    _paired(
         "--relevance",
         metavar="FILE",
         help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked; anchor, positive, negative; a, b, link.",
     ),
 ]
 Gallery = Annotated[
-    str | None, Option("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
+    str | None, _paired("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
 ]
-Unstored = Annotated[str, Option("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")]
+Unstored = Annotated[str, _paired("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")]
 Sides = Annotated[
-    str | None, Option("--sides", help="both, query (an index of raw rows stays), or gallery; for pair-slr.")
+    str | None, _paired("--sides", help="both, query (an index of raw rows stays), or gallery; for pair-slr.")
 ]
 Prior = Annotated[
-    str | None, Option("--prior", help="identity: what was not taught keeps its raw ranking; for pair-slr.")
+    str | None, _paired("--prior", help="identity: what was not taught keeps its raw ranking; for pair-slr.")
 ]
 
 

@@ -2,14 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer import Argument, Option
 
-from likewise.cli.console import emit_json, note, printable, results, working
+from likewise.cli.console import emit_json, note, printable, results, say, working
 from likewise.cli.options import (
     AsJson,
     AtMostWrong,
@@ -104,8 +104,9 @@ def search(
     at_most = None if at_most_wrong is None else share(at_most_wrong)
     if before and at_most is not None:
         raise LikewiseError("--before and --at-most-wrong exclude each other: raw features are not calibrated")
-    examples = _queries(images or [], row or [], id_ or [], vector or [])
-    queries = [_with_words(query, but or [], not_ or [], weight) for query in examples]
+    queries = _queries(images or [], row or [], id_ or [], vector or [])
+    if but or not_:
+        queries = [_with_words(query, but or [], not_ or [], weight) for query in queries]
     if any(query.words is not None for query in queries) and (before or at_most is not None):
         raise LikewiseError("words go without --before and --at-most-wrong, which need a picture or a row")
     with working(f"searching {index}"):
@@ -133,18 +134,20 @@ def search(
 
 def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[str]) -> list[_Query]:
     """All queries in order; `-` reads standard input."""
+    from likewise.pictures.images import EXTENSIONS
     from likewise.search.rank import pasted_vector
+    from likewise.words.search import Wording
 
     queries: list[_Query] = []
     for word in images:
         if word == "-":
             queries += _from_stdin()
-        elif _is_phrase(word):
-            queries.append(_Query(word, words=_wording([word])))
-        elif Path(word).exists():
+        elif os.path.exists(word):
             queries.append(_Query(word, Path(word)))
+        elif Path(word).suffix.lower() in EXTENSIONS or (os.sep in word and " " not in word):
+            raise LikewiseError(f"{word} does not exist")  # named like a picture or a path, which may be a typing error
         else:
-            raise LikewiseError(f"{word} does not exist")
+            queries.append(_Query(word, words=Wording.of([word])))
     queries += [_Query(f"row {row}", row=row) for row in rows]
     queries += [_Query(name, id=name) for name in ids]
     queries += [_Query("your vector", vector=pasted_vector(text)) for text in vectors]
@@ -157,10 +160,10 @@ def _queries(images: list[str], rows: list[int], ids: list[str], vectors: list[s
 
 def _with_words(query: _Query, but: list[str], unwanted: list[str], weight: float) -> _Query:
     """A query together with words."""
-    if not but and not unwanted:
-        return query
+    from likewise.words.search import Wording
+
     wanted = [] if query.words is None else [phrase.text for phrase in query.words.wanted]
-    return query._replace(words=_wording([*wanted, *but], unwanted, weight))
+    return query._replace(words=Wording.of([*wanted, *but], unwanted, weight))
 
 
 def _from_stdin() -> list[_Query]:
@@ -214,20 +217,15 @@ def _rankings(
     for query in queries:
         raw = _raw(index, query, embedded)
         if words is not None and query.words is not None:
-            yield _worded(words, query, k, raw, where)
+            excluded = () if query.row is None else [query.row]
+            worded = words.search(query.words, k, raw, excluded, None if where is None else where.nonzero()[0])
+            yield _Ranking(worded.rows, worded.scores, by_name=worded.by_name)
             continue
         example = {"queries": raw} if query.row is None else {"rows": [query.row]}
         space = "raw" if before else "learned"
         hits = index.search(**example, k=k, space=space, where=where, at_most_wrong=at_most_wrong)[0]
         new = None if before or not index.model.knows_classes else float(index.model.novelty(raw)[0])
         yield _Ranking(hits.rows, hits.scores, hits.probabilities, new)
-
-
-def _worded(words: Any, query: _Query, k: int, raw: Any, where: Any) -> _Ranking:
-    excluded = () if query.row is None else [query.row]
-    among = None if where is None else where.nonzero()[0]
-    hits = words.search(query.words, k, raw, excluded, among)
-    return _Ranking(hits.rows, hits.scores, by_name=hits.by_name)
 
 
 def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
@@ -242,40 +240,37 @@ def _raw(index: Any, query: _Query, embedded: Iterator[Any]) -> Any:
 
 
 def _hits(index: Any, ranking: _Ranking) -> list[dict[str, Any]]:
-    likely = [None] * len(ranking.rows) if ranking.probabilities is None else ranking.probabilities.tolist()
-    hits = [_hit(index, *hit) for hit in zip(ranking.rows, ranking.scores, likely, strict=True)]
-    if ranking.by_name is None:
-        return hits
-    return [{**hit, "by_name": bool(named)} for hit, named in zip(hits, ranking.by_name, strict=True)]
-
-
-def _hit(index: Any, row: Any, score: Any, probability: float | None) -> dict[str, Any]:
-    path = index.image_path(int(row))
-    return {
-        "id": index.ids[row],
-        "row": int(row),
-        "score": round(float(score), 6),
-        "probability": None if probability is None else round(probability, 4),
-        "label": None if index.labels is None else index.labels[row],
-        "path": None if path is None else str(path),
-        **({} if index.metadata is None else {"metadata": _values(index.metadata, int(row))}),
-    }
-
-
-def _values(metadata: Any, row: int) -> dict[str, Any]:
     from likewise.search.cards import shown_value
 
-    return {name: shown_value(value) for name, value in metadata.rows([row])[0].items()}
+    hits = []
+    for place, (row, score) in enumerate(zip(ranking.rows.tolist(), ranking.scores.tolist(), strict=True)):
+        path, probabilities = index.image_path(row), ranking.probabilities
+        hit = {
+            "id": index.ids[row],
+            "row": row,
+            "score": round(score, 6),
+            "probability": None if probabilities is None else round(float(probabilities[place]), 4),
+            "label": None if index.labels is None else index.labels[row],
+            "path": None if path is None else str(path),
+        }
+        if index.metadata is not None:
+            hit["metadata"] = {name: shown_value(value) for name, value in index.metadata.rows([row])[0].items()}
+        if ranking.by_name is not None:
+            hit["by_name"] = bool(ranking.by_name[place])
+        hits.append(hit)
+    return hits
 
 
 def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
+    from likewise.search.cards import card_layout
+
     if ranking.novelty is not None and ranking.novelty > 1:
-        results().print(f"{printable(query.name)} is unlike anything the model learned from", markup=False)
+        say(f"{query.name} is unlike anything the model learned from")
     if not len(ranking.rows):
-        results().print(f"{printable(query.name)}: {none}", markup=False)
+        say(f"{query.name}: {none}")
         return
     grid = Grid(title=Text(printable(query.name)), title_justify="left")
     is_sure = ranking.probabilities is not None
@@ -283,7 +278,8 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> Non
         grid.add_column(name, justify="right")
     numbered = index.ids.dtype.kind == "i" and (index.ids == range(len(index))).all()  # such ids say nothing
     shown = {"id": not numbered, "label": index.labels is not None, "path": index.paths is not None}
-    columns, metadata = [name for name, informative in shown.items() if informative], _metadata_columns(index)
+    columns, layout = [name for name, informative in shown.items() if informative], card_layout(index.items)
+    metadata = [name for name in (layout.title or layout.text, *layout.fields[:2]) if name is not None]
     for name in (*columns, *metadata):
         grid.add_column(name, overflow="fold")
     if is_worded := ranking.by_name is not None:
@@ -295,14 +291,6 @@ def _print_table(index: Any, query: _Query, ranking: _Ranking, none: str) -> Non
         matched = ["name" if hit["by_name"] else "content"] if is_worded else []
         grid.add_row(str(place), f"{hit['score']:.4f}", *likely, str(hit["row"]), *cells, *matched)
     results().print(grid)
-
-
-def _metadata_columns(index: Any) -> list[str]:
-    """Columns of metadata that are shown in a table: the title, or else the text, and up to two fields."""
-    from likewise.search.cards import card_layout
-
-    layout = card_layout(index.items)
-    return [name for name in (layout.title or layout.text, *layout.fields[:2]) if name is not None]
 
 
 def _percent(probability: float) -> str:
@@ -319,48 +307,24 @@ def _write_sheet(index: Any, queries: list[_Query], rows: list[Any], path: Path 
     if index.paths is None:
         raise LikewiseError("the index has no pictures to show: it was built from numbers")
     gallery: Any = {row: _thumbnail(index.image_path(int(row))) for ranked in rows for row in ranked}
-    shown = [_grey() if q.image is q.row is None else _thumbnail(q.image or index.image_path(q.row)) for q in queries]
+    sources = [q.image if q.row is None else index.image_path(q.row) for q in queries]
     labels = np.array([None] * len(index) if index.labels is None else index.labels, dtype=object)
     query_labels = [None if query.row is None else labels[query.row] for query in queries]
     panel = Panel("most similar", np.array(rows))
     if path is None:
         path = Path(tempfile.mkdtemp(prefix="likewise-")) / "search.png"
-    return write_png(
-        path, retrieval_strips(shown, gallery, [panel], np.array(query_labels, dtype=object), labels, cell=96)
-    )
+    y_q, shown = np.array(query_labels, dtype=object), [_thumbnail(source) for source in sources]
+    return write_png(path, retrieval_strips(shown, gallery, [panel], y_q, labels, cell=96))
 
 
 def _thumbnail(source: Any) -> Any:
-    """A small picture; a grey square if it cannot be read."""
+    """A small picture; a grey square if there is none or it cannot be read."""
+    import numpy as np
+
     from likewise.pictures import ImageError, load_image
     from likewise.pictures.images import shrink
 
     try:
         return shrink(load_image(source, 96), 192)
-    except ImageError:
-        return _grey()
-
-
-def _grey() -> Any:
-    import numpy as np
-
-    return np.full((96, 96, 3), 225, dtype=np.uint8)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Words on the command line
-
-
-def _is_phrase(word: str) -> bool:
-    """Whether an argument is words: not a file, nor named like a picture or a path, which may be a typing error."""
-    from likewise.pictures.images import EXTENSIONS
-
-    is_file_name = Path(word).suffix.lower() in EXTENSIONS or (os.sep in word and " " not in word)
-    return not os.path.exists(word) and not is_file_name
-
-
-def _wording(wanted: Sequence[str], unwanted: Sequence[str] = (), weight: float = 1.0) -> Any:
-    """A query in words."""
-    from likewise.words.search import Wording
-
-    return Wording.of(wanted, unwanted, weight)
+    except ImageError:  # of None, too
+        return np.full((96, 96, 3), 225, dtype=np.uint8)

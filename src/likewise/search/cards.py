@@ -56,24 +56,26 @@ def card_layout(items: Items, show: Sequence[str] = ()) -> CardLayout:
         raise LikewiseError(f"--show: there is no column {unknown[0]!r}; the columns are {', '.join(columns.names)}")
     names, kinds = list(show) or columns.names, columns.kinds
     texts = [name for name in names if kinds[name] == "text"]
-    title, text, url = (_usual(texts, usual) for usual in (TITLE_NAMES, TEXT_NAMES, URL_NAMES))
+    lowered = {name.lower(): name for name in reversed(texts)}
+    usual = (TITLE_NAMES, TEXT_NAMES, URL_NAMES)
+    title, text, url = (next((lowered[name] for name in names if name in lowered), None) for names in usual)
     if show and title is None:
         title = next((name for name in texts if name not in (text, url)), None)
     rest = [name for name in names if name not in (title, text, url)]
     if not show:
-        rest = _telling(items, columns, rest)[:_MOST_FIELDS]
+        rest = _short_columns(items, columns, rest)[:_MOST_FIELDS]
     return CardLayout(title, text, url, tuple(rest))
 
 
-def cards(items: Items, layout: CardLayout, rows: Sequence[int], whole: bool = False) -> list[Card]:
-    """The cards of some rows; with `whole`, texts in full and all columns."""
+def cards(items: Items, layout: CardLayout, rows: Sequence[int], whole: bool = False) -> list[Card | None]:
+    """The cards of some rows, None without metadata; with `whole`, texts in full and all columns."""
     if items.metadata is None:
-        return [Card()] * len(rows)
-    found = items.metadata.rows(rows, None if whole else layout.columns)
+        return [None] * len(rows)
     fields = layout.fields
     if whole:
         fields = tuple(name for name in items.metadata.names if name not in (layout.title, layout.text, layout.url))
-    return [_card(values, layout, fields, whole) for values in found]
+    values = items.metadata.rows(rows, None if whole else layout.columns)
+    return [_card(row, layout, fields, whole) for row in values]
 
 
 def _card(values: dict[str, Any], layout: CardLayout, fields: Sequence[str], whole: bool) -> Card:
@@ -102,19 +104,14 @@ def shown_value(value: Any) -> str | int | float | bool | None:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    lowered = {name.lower(): name for name in reversed(names)}
-    return next((lowered[name] for name in usual if name in lowered), None)
-
-
-def _telling(items: Items, columns: Columns, names: Sequence[str]) -> list[str]:
-    """Columns of short values that are no second copy of the label or of the id."""
+def _short_columns(items: Items, columns: Columns, names: Sequence[str]) -> list[str]:
+    """Columns of short values that do not repeat the label or the id."""
     sample = range(min(_SAMPLE, len(items)))
     rows = columns.rows(sample, names)
-    known = [[None if c is None else str(c[row]) for row in sample] for c in (items.labels, items.ids)]
-    telling = []
+    elsewhere = [[None if c is None else str(c[row]) for row in sample] for c in (items.labels, items.ids)]
+    short = []
     for name in names:
         values = [None if row[name] is None else str(row[name]) for row in rows]
-        if values not in known and max((len(value) for value in values if value), default=0) <= _SHORT:
-            telling.append(name)
-    return telling
+        if values not in elsewhere and max((len(value) for value in values if value), default=0) <= _SHORT:
+            short.append(name)
+    return short

@@ -81,7 +81,7 @@ class Facet:
 
 
 class Catalogue:
-    """File names, folders, dates and stable keys of the items of an index, and what their cards show.
+    """File names, folders and dates of the items of an index, and what their cards show.
 
     `show` names the columns of a card; without it they are chosen.
     """
@@ -105,14 +105,6 @@ class Catalogue:
     def folder(self, row: int) -> str | None:
         path = self.path(row)
         return None if path is None else PurePath(path).parent.as_posix()
-
-    def key(self, row: int) -> str:
-        """A short name, the same in every index that has the item."""
-        return self.index.identities.key(row)
-
-    def row_of(self, key: str) -> int | None:
-        """The row of a key."""
-        return self.index.identities.row_of_key(key)
 
     @cached_property
     def folder_facet(self) -> Facet:
@@ -200,8 +192,8 @@ class ColumnFacets:
         if labels is None or self._items.metadata is None or self._items.metadata.kinds[name] != "text":
             return False
         values = self._items.metadata.column(name)
-        known = [None if label is None else str(label) for label in labels]
-        return bool(known[:_FIRST_VALUES] == values[:_FIRST_VALUES].to_pylist() and known == values.to_pylist())
+        texts = [None if label is None else str(label) for label in labels]
+        return bool(texts[:_FIRST_VALUES] == values[:_FIRST_VALUES].to_pylist() and texts == values.to_pylist())
 
     @property
     def names(self) -> list[str]:

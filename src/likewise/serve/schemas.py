@@ -1,6 +1,6 @@
 """Requests and responses of the JSON API."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from typing_extensions import TypedDict
@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from likewise.search.filters import MOST_CHARACTERS
 from likewise.serve.catalogue import ColumnFacet, Filters, MediaKind
 from likewise.serve.session import ById, ByVector, Given
+from likewise.utils.wording import listed
 from likewise.words.search import Phrase
 
 Side = Literal["raw", "learned", "previous"]
@@ -47,38 +48,32 @@ class Picture(StrictModel):
 
     row: Row | None = None
     upload: Annotated[str, StringConstraints(max_length=64)] | None = None
+    alternatives: ClassVar[tuple[str, ...]] = ("row", "upload")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if (self.row is None) == (self.upload is None):
-            raise ValueError("give either row or upload")
+        if sum(getattr(self, name) is not None for name in self.alternatives) != 1:
+            raise ValueError(f"give one of {listed(self.alternatives)}")
         return self
 
     @property
-    def reference(self) -> int | str:
+    def reference(self) -> Any:
         """The row number, or the name of the upload."""
-        return self.upload if self.row is None else self.row  # type: ignore[return-value]
+        return self.upload if self.row is None else self.row
 
 
 Id = Annotated[str | int, Field(description="Id of an item.")]
 Vector = Annotated[list[float], Field(min_length=1, max_length=16_384, description="Raw features of a query.")]
 
 
-class Example(StrictModel):
+class Example(Picture):
     """What to search by: an item by its row or its id, an upload by its name, raw features, or words."""
 
-    row: Row | None = None
-    upload: Annotated[str, StringConstraints(max_length=64)] | None = None
     text: Words | None = None
     weight: Annotated[float, Field(gt=0, le=100, description="Of words, against a picture or other words.")] = 1.0
     id: Id | None = None
     vector: Vector | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if sum(one is not None for one in (self.row, self.id, self.upload, self.vector, self.text)) != 1:
-            raise ValueError("give one of row, id, upload, vector and text")
-        return self
+    alternatives: ClassVar[tuple[str, ...]] = ("row", "id", "upload", "vector", "text")
 
     @property
     def reference(self) -> Given:
@@ -89,7 +84,7 @@ class Example(StrictModel):
             return ById(str(self.id))
         if self.vector is not None:
             return ByVector(self.vector)
-        return self.upload if self.row is None else self.row  # type: ignore[return-value]
+        return super().reference
 
 
 Name = Annotated[str, StringConstraints(max_length=1000)]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Header, Path, Request, Response
 
 from likewise.search.cards import Card, cards
 from likewise.serve.catalogue import media_kind
@@ -54,24 +54,26 @@ def item_response(session: Session, row: int, whole: bool = False) -> ItemRespon
 
 def item_responses(session: Session, rows: Sequence[int], whole: bool = False) -> list[ItemResponse]:
     """Items as JSON."""
-    known = session.catalogue
-    has_cards = session.index.metadata is not None
-    shown = cards(session.index.items, known.layout, rows, whole) if has_cards else [None] * len(rows)
+    shown = cards(session.index.items, session.catalogue.layout, rows, whole)
     return [_item(session, row, card) for row, card in zip(rows, shown, strict=True)]
 
 
 def _item(session: Session, row: int, card: Card | None) -> ItemResponse:
-    known, dates = session.catalogue, session.index.items.dates
+    catalogue, dates = session.catalogue, session.index.items.dates
     return {
         "row": row,
         "id": session.index.ids[[row]].tolist()[0],
-        "key": known.key(row),
-        "name": known.name(row),
-        "folder": known.folder(row),
+        "key": session.index.identities.key(row),
+        "name": catalogue.name(row),
+        "folder": catalogue.folder(row),
         "date": None if dates is None else dates[row],
         "label": session.labels[row],
-        "kind": media_kind(known.path(row)),
-        "card": None
-        if card is None
-        else {"title": card.title, "text": card.text, "url": card.url, "fields": list(card.fields)},
+        "kind": media_kind(catalogue.path(row)),
+        "card": None if card is None else vars(card),  # type: ignore[typeddict-item]
     }
+
+
+def download(content: str | bytes, name: str, media_type: str = "text/csv; charset=utf-8") -> Response:
+    """A file that the browser saves under a name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', **NO_STORE}
+    return Response(content, media_type=media_type, headers=headers)

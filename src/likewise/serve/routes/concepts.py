@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.concepts import LEAST_SURE, Concepts, Preview
-from likewise.serve.routes import NO_STORE, CurrentSession, CurrentTeaching, Who, item_response, state
+from likewise.serve.routes import CurrentSession, CurrentTeaching, Who, download, item_response, state
 from likewise.serve.schemas import ERRORS, SuggestionResponse, SuggestionsResponse
 from likewise.serve.session import Session
 from likewise.serve.teaching import TeachingSession
@@ -77,9 +77,7 @@ def concept_csv(
     without: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006  (FastAPI copies it)
 ) -> Response:
     """Path or id, label and, where known, probability."""
-    headers = {"Content-Disposition": 'attachment; filename="labels.csv"', **NO_STORE}
-    text = store.csv(store.take(concept, label, without))
-    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+    return download(store.csv(store.take(concept, label, without)), "labels.csv")
 
 
 @concepts.post("/concepts/keywords", status_code=202, summary="Write a previewed set as keywords next to the pictures")

@@ -1,6 +1,5 @@
 """Items, their pictures and labels."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,10 +12,19 @@ from likewise.serve import schemas
 from likewise.serve.catalogue import Filters, media_file
 from likewise.serve.duplicates import LOWEST, Duplicates
 from likewise.serve.exporting import Exports, zipped
-from likewise.serve.map import DEEPEST, GalleryMap
-from likewise.serve.routes import CACHED, IMAGE, NO_STORE, CurrentSession, Row, item_response, item_responses, state
+from likewise.serve.map import DEEPEST
+from likewise.serve.routes import (
+    CACHED,
+    IMAGE,
+    NO_STORE,
+    CurrentSession,
+    Row,
+    download,
+    item_response,
+    item_responses,
+    state,
+)
 from likewise.serve.schemas import ERRORS, ItemResponse, LassoRequest, LassoResponse, MapResponse, MapTile
-from likewise.serve.session import Session
 from likewise.serve.teaching import MOST_LABELLED
 from likewise.utils.wording import csv_text
 
@@ -50,21 +58,17 @@ def list_items(
     if id is not None:
         rows = np.array([session.row_of(id)])
     elif keys is not None:
-        known = (session.catalogue.row_of(key) for key in keys.split(","))
-        rows = np.array([row for row in known if row is not None], dtype=np.int64)
+        of_keys = map(session.index.identities.row_of_key, keys.split(","))
+        rows = np.array([row for row in of_keys if row is not None], dtype=np.int64)
     else:
-        rows = _passing_rows(session, wanted)
+        try:
+            rows = np.flatnonzero(session.passing(wanted))
+        except NotFoundError:
+            rows = np.arange(0)
     if shuffle is not None:
         rows = np.random.default_rng(shuffle).permutation(rows)
     shown = rows[offset : offset + limit].tolist()
     return schemas.ItemsResponse(total=len(rows), items=item_responses(session, shown))
-
-
-def _passing_rows(session: Session, wanted: Filters) -> np.ndarray:
-    try:
-        return np.flatnonzero(session.passing(wanted))
-    except NotFoundError:
-        return np.arange(0)
 
 
 @items.get("/items/{row}", summary="Get an item")
@@ -127,7 +131,7 @@ map_routes = APIRouter(prefix="/api/map", tags=["items"], responses=ERRORS)
 @map_routes.get("", summary="Get the map of the gallery")
 def get_map(request: Request, side: MapSide = "learned") -> MapResponse:
     """A quick map at first; the one with neighbourhoods follows when it has been computed (see /api/status)."""
-    return MapResponse(**_of(request, side).current())
+    return MapResponse(**request.app.state.maps[side].current())
 
 
 @map_routes.get("/tile", summary="Get a square of the map")
@@ -135,19 +139,14 @@ def get_tile(
     request: Request, z: Annotated[int, Query(ge=0, le=DEEPEST)], x: At, y: At, side: MapSide = "learned"
 ) -> MapTile:
     """How many items there are where; a tile of few has their points."""
-    return MapTile(**_of(request, side).tile(z, x, y))
+    return MapTile(**request.app.state.maps[side].tile(z, x, y))
 
 
 @map_routes.post("/lasso", summary="Items inside a line on the map")
 def lasso(request: Request, drawn: LassoRequest) -> LassoResponse:
     """Rows in order, as many of them as one step labels."""
-    rows = _of(request, drawn.side).inside(drawn.line)
+    rows = request.app.state.maps[drawn.side].inside(drawn.line)
     return LassoResponse(total=len(rows), rows=rows[:MOST_LABELLED].tolist())
-
-
-def _of(request: Request, side: MapSide) -> GalleryMap:
-    gallery_map: GalleryMap = request.app.state.maps[side]
-    return gallery_map
 
 
 # -- near-duplicates ---------------------------------------------------------------------------------------------------
@@ -175,10 +174,7 @@ def get_duplicates(
         progress=finder.progress,
         total=len(groups),
         n_extra=sum(len(group) - 1 for group in groups),
-        groups=[
-            [item_response(finder.session, row) for row in finder.best_first(group)]
-            for group in groups[offset : offset + limit]
-        ],
+        groups=[item_responses(finder.session, finder.best_first(group)) for group in groups[offset : offset + limit]],
     )
 
 
@@ -187,16 +183,11 @@ def duplicates_csv(finder: CurrentDuplicates, threshold: Threshold = 0.97) -> Re
     """The path of each item, and of the best of its group, which is not in the list."""
     if finder.state() != "ready":
         raise HTTPException(409, "the items are still being compared; ask again in a moment")
-    headers = {"Content-Disposition": 'attachment; filename="duplicates.csv"', **NO_STORE}
-    return Response(csv_text(("path", "kept"), _rest(finder, threshold)), media_type="text/csv", headers=headers)
-
-
-def _rest(finder: Duplicates, threshold: float) -> Iterator[tuple[str, str]]:
     index = finder.session.index
     names = index.ids if index.paths is None else index.paths
-    for group in finder.groups(threshold):
-        best, *rest = finder.best_first(group)
-        yield from ((str(names[row]), str(names[best])) for row in rest)
+    groups = map(finder.best_first, finder.groups(threshold))
+    lines = [(str(names[row]), str(names[best])) for best, *rest in groups for row in rest]
+    return download(csv_text(("path", "kept"), lines), "duplicates.csv", "text/csv")
 
 
 # -- downloads ---------------------------------------------------------------------------------------------------------
@@ -222,8 +213,7 @@ def export(session: CurrentSession, store: CurrentExports, query: schemas.Export
 @exports.get("/exports/{name}.csv", summary="Download as CSV", response_class=Response)
 def export_csv(store: CurrentExports, name: ExportName) -> Response:
     """Rank, id, path, label and score."""
-    headers = {"Content-Disposition": 'attachment; filename="results.csv"', **NO_STORE}
-    return Response(store.csv(store.get(name)), media_type="text/csv; charset=utf-8", headers=headers)
+    return download(store.csv(store.get(name)), "results.csv")
 
 
 @exports.get("/exports/{name}.zip", summary="Download the pictures as ZIP", response_class=StreamingResponse)

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from likewise.serve import schemas
 from likewise.serve.access import client_key
-from likewise.serve.routes import NO_STORE, CurrentTeaching, Who
+from likewise.serve.routes import NO_STORE, CurrentTeaching, Who, download
 from likewise.serve.schemas import ERRORS
 from likewise.teach.feedback import feedback_to_csv
 
@@ -70,8 +70,7 @@ def feedback(teaching: CurrentTeaching) -> list[dict[str, Any]]:
 @teach.get("/feedback.csv", summary="Download all marks and labels as CSV", response_class=Response)
 def feedback_csv(teaching: CurrentTeaching) -> Response:
     """For a spreadsheet, or to learn from elsewhere."""
-    headers = {"Content-Disposition": 'attachment; filename="feedback.csv"', **NO_STORE}
-    return Response(feedback_to_csv(teaching.events), media_type="text/csv; charset=utf-8", headers=headers)
+    return download(feedback_to_csv(teaching.events), "feedback.csv")
 
 
 @teach.get("/model", summary="Download the model in force", response_class=Response)
@@ -79,8 +78,7 @@ def get_model(request: Request, teaching: CurrentTeaching) -> Response:
     """A file for `likewise index` and `likewise.load`: what was taught serves another folder too."""
     with tempfile.TemporaryDirectory() as folder:
         data = teaching.model().save(Path(folder) / "model.likewise").read_bytes()
-    name = f'attachment; filename="{request.app.state.name}-taught.likewise"'
-    return Response(data, media_type="application/octet-stream", headers={"Content-Disposition": name, **NO_STORE})
+    return download(data, f"{request.app.state.name}-taught.likewise", "application/octet-stream")
 
 
 @teach.get("/events", summary="Listen to every step", response_class=StreamingResponse)
