@@ -127,7 +127,7 @@ def test_the_names_of_completion_stay_as_typer_gives_them(run: Any) -> None:
     assert app.info.name == "likewise"
 
 
-def test_a_word_that_is_no_verb_and_no_folder_is_refused_with_a_hint(run: Any) -> None:
+def test_a_word_that_is_neither_verb_nor_folder_is_refused_with_a_hint(run: Any) -> None:
     result = run("featurs", "photos", env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert "No such command 'featurs'" in result.stderr

@@ -26,12 +26,12 @@ def test_programs_get_json_and_the_page_is_written(run: Any, files: Path, tmp_pa
     words = ("compare", files / "train.csv", *FEW, "--no-unseen", "--splits", 2, "--seed", 3, "--json", "-o", page)
     result = run(*words)
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["unseen"] is None
-    assert (found["seed"], found["n_splits"], found["n_rows"]) == (3, 2, 500)
-    assert {row["method"] for row in found["seen"]["methods"]} == {"cosine", "lda", "anchored-linear"}
-    assert all(len(row["splits"]) == 2 for row in found["seen"]["methods"])
-    assert found["recommendation"].startswith("For known classes: ")
+    summary = json.loads(result.stdout)
+    assert summary["unseen"] is None
+    assert (summary["seed"], summary["n_splits"], summary["n_rows"]) == (3, 2, 500)
+    assert {row["method"] for row in summary["seen"]["methods"]} == {"cosine", "lda", "anchored-linear"}
+    assert all(len(row["splits"]) == 2 for row in summary["seen"]["methods"])
+    assert summary["recommendation"].startswith("For known classes: ")
     assert "train.csv: which similarity?" in page.read_text()
     assert str(page) in result.stderr
 

@@ -42,7 +42,7 @@ def test_a_search_prints_no_escape_sequence_of_a_name(run: Any, tmp_path: Path) 
     X = np.eye(4)
     names = [f"{number}\x1b[31m.jpg" for number in range(4)]
     Index.build(Cosine().fit(X), X, {"label": names}).save(tmp_path / "x.index")
-    found = run("search", tmp_path / "x.index", "--row", 0)
-    assert found.exit_code == 0, found.stderr
-    assert "␛[31m.jpg" in found.stdout
-    assert "\x1b" not in found.stdout
+    result = run("search", tmp_path / "x.index", "--row", 0)
+    assert result.exit_code == 0, result.stderr
+    assert "␛[31m.jpg" in result.stdout
+    assert "\x1b" not in result.stdout

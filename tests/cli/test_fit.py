@@ -109,7 +109,7 @@ def test_the_recommended_method_is_the_default_and_tells_what_it_chose(run: Any,
     assert load(tmp_path / "m").class_means_.shape[0] == 10  # one probability per class, and the raw part appended
 
 
-def test_people_are_told_what_was_chosen_in_words_too(run: Any, files: Path, tmp_path: Path) -> None:
+def test_the_chosen_setting_is_printed_in_words_too(run: Any, files: Path, tmp_path: Path) -> None:
     result = run("fit", files / "train.npz", "-o", tmp_path / "m", "--kernel", "linear", "--scaling", "standard")
     assert "scaling standard" in result.stdout
     assert "ridge 0." in result.stdout
@@ -195,7 +195,7 @@ def test_ctrl_c_saves_the_last_full_iteration(run: Any, files: Path, tmp_path: P
     assert load(tmp_path / "m").n_iter_ == 2
 
 
-def test_svmlight_and_csr_files_are_learned_from_and_a_narrower_test_file_is_no_obstacle(
+def test_svmlight_and_csr_files_are_learned_from_and_a_test_file_may_be_narrower(
     run: Any, files: Path, tmp_path: Path
 ) -> None:
     import scipy.sparse as sp
@@ -316,7 +316,7 @@ def test_data_is_read_once(run: Any, files: Path, tmp_path: Path, monkeypatch: A
     assert seen == [str(files / name)]
 
 
-def test_limits_and_clusters_that_make_no_sense_are_said_in_a_sentence(run: Any, files: Path, tmp_path: Path) -> None:
+def test_invalid_limits_and_clusters_are_refused_in_a_sentence(run: Any, files: Path, tmp_path: Path) -> None:
     out = ("-o", tmp_path / "m")
     npy = (files / "train.npy", "--labels", files / "train.txt")
     for words, message in [

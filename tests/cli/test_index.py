@@ -66,14 +66,14 @@ def test_neighbours_are_chosen_given_or_left_out(
 ) -> None:
     result = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", word, "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)["neighbors"]
-    assert found == (0 if (loaded := load_index(tmp_path / "t.index").neighbors) is None else loaded.k)
-    assert found in ((0, 5, 10, 20) if k is None else (k,))
+    neighbors = json.loads(result.stdout)["neighbors"]
+    assert neighbors == (0 if (loaded := load_index(tmp_path / "t.index").neighbors) is None else loaded.k)
+    assert neighbors in ((0, 5, 10, 20) if k is None else (k,))
     text = run("index", model, files / "test.npz", "-o", tmp_path / "t.index", "--neighbors", word).stdout
-    assert ("nearest neighbours" in text) == bool(found)
+    assert ("nearest neighbours" in text) == bool(neighbors)
 
 
-def test_neighbours_of_a_model_that_is_no_cosine_are_one_sentence(run: Any, files: Path, tmp_path: Path) -> None:
+def test_neighbours_of_a_model_that_is_not_a_cosine_are_one_sentence(run: Any, files: Path, tmp_path: Path) -> None:
     table = read_table(files / "train.npz")
     model = Euclid().fit(table.X, table.y).save(tmp_path / "e.likewise")
     words = ["index", model, files / "test.npz", "-o", tmp_path / "t.index"]

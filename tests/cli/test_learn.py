@@ -37,7 +37,7 @@ def test_the_lesson_is_kept_with_the_index_and_said(run: Any, index: Path) -> No
     assert done.exit_code == 0, done.output
     assert "lesson 1: 5 marks and 3 labels" in done.stdout
     assert "agrees with" in done.stdout
-    assert "mAP" not in done.stdout  # of labels that nobody has there is none
+    assert "mAP" not in done.stdout  # there is none for labels that no item has
     before, after = (run("search", str(index), "--row", "0", "--json", *more).stdout for more in (["--before"], []))
     assert json.loads(before) != json.loads(after)
     labels = load_index(index).labels
@@ -132,7 +132,7 @@ def test_if_all_was_labelled_there_is_a_sentence(run: Any, index: Path) -> None:
         (["--label", "x"], "label='x' was given to no item; expected one of none"),
     ],
 )
-def test_what_is_no_concept_is_refused_in_a_sentence(run: Any, index: Path, words: list[str], sentence: str) -> None:
+def test_an_invalid_concept_is_refused_in_a_sentence(run: Any, index: Path, words: list[str], sentence: str) -> None:
     done = run("suggest", index, *words)
     assert done.exit_code == 2
     assert sentence in done.stderr

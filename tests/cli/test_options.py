@@ -60,10 +60,10 @@ def sides(tmp_path: Path) -> Path:
     S = Q @ rng.standard_normal((5, 2)) @ rng.standard_normal((2, 4)) @ G.T
     np.savez(tmp_path / "queries.npz", X=Q, names=[f"q{i}" for i in range(30)])
     np.savez(tmp_path / "items.npz", X=G, names=[f"item {i}" for i in range(40)])
-    known = rng.random(S.shape) < 0.3
-    lines = [f"q{i},item {j},{float(S[i, j])!r}" for i, j in zip(*np.nonzero(known), strict=True)]
+    judged = rng.random(S.shape) < 0.3
+    lines = [f"q{i},item {j},{float(S[i, j])!r}" for i, j in zip(*np.nonzero(judged), strict=True)]
     (tmp_path / "grades.csv").write_text("\n".join(["query,item,grade", *lines]) + "\n")
-    np.savez(tmp_path / "truth.npz", Q=Q, G=G, S=S, known=known)
+    np.savez(tmp_path / "truth.npz", Q=Q, G=G, S=S, known=judged)
     return tmp_path
 
 
@@ -73,15 +73,15 @@ def test_two_sides_from_files(run: Any, sides: Path) -> None:
     result = run(*words, "-o", out, "--rank", 2, "--json")
     assert result.exit_code == 0, result.stderr
     truth = np.load(sides / "truth.npz")
-    known = truth["known"]
-    relevance = Relevance.from_triples(*np.nonzero(known), truth["S"][known], shape=known.shape)
+    judged = truth["known"]
+    relevance = Relevance.from_triples(*np.nonzero(judged), truth["S"][judged], shape=judged.shape)
     direct = PairSLR(2, random_state=0).fit(truth["Q"], relevance, gallery=truth["G"])
     scores = load(out).similarity(truth["Q"], truth["G"])
     np.testing.assert_allclose(scores, direct.similarity(truth["Q"], truth["G"]), atol=1e-8)
     summary = json.loads(result.stdout)
-    assert (summary["method"], summary["pairs"], summary["classes"]) == ("pair-slr", int(known.sum()), None)
+    assert (summary["method"], summary["pairs"], summary["classes"]) == ("pair-slr", int(judged.sum()), None)
     text = run(*words, "-o", out)
-    assert f"pair-slr on 30 rows, 5 columns, {int(known.sum()):,} known pairs" in text.stdout
+    assert f"pair-slr on 30 rows, 5 columns, {int(judged.sum()):,} known pairs" in text.stdout
 
 
 def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("missing.csv", None),
     ],
 )
-def test_a_path_is_told_by_what_it_holds(places: Path, name: str, kind: str | None) -> None:
+def test_the_kind_of_a_path_is_that_of_its_content(places: Path, name: str, kind: str | None) -> None:
     assert kind_of(places / name) == kind
 
 

@@ -23,8 +23,8 @@ COMMAND = [sys.executable, "-m", "likewise"]
 
 
 def _environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    return {**kept, "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color", **more}
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    return {**environment, "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color", **more}
 
 
 def _run(*words: object, input: str = "") -> subprocess.CompletedProcess[str]:
@@ -78,7 +78,7 @@ def test_debug_shows_the_traceback() -> None:
     assert "LikewiseError: missing.csv does not exist" in result.stderr
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_leaves_early_is_not_an_error(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(30, 3))
     np.savez(tmp_path / "d.npz", X=X, y=np.zeros(30, dtype=int))
     command = f"{sys.executable} -m likewise doctor {tmp_path / 'd.npz'} | head -c 1"

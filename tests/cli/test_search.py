@@ -54,10 +54,10 @@ def test_a_picture_finds_itself_then_its_like(run: Any, photos: Path) -> None:
 
 def test_several_pictures_and_rows_are_answered_in_their_order(run: Any, photos: Path) -> None:
     red, blue = (photos / "photos" / name for name in ("red/00.png", "blue/02.png"))
-    found = _json(run("search", photos / "photos.index", red, blue, "--row", 3, "-k", 2, "--json"))
-    assert [entry["query"] for entry in found] == [str(red), str(blue), "row 3"]
-    assert [entry["results"][0]["label"] for entry in found[:2]] == ["red", "blue"]
-    assert 3 not in [hit["row"] for hit in found[2]["results"]]
+    hits = _json(run("search", photos / "photos.index", red, blue, "--row", 3, "-k", 2, "--json"))
+    assert [entry["query"] for entry in hits] == [str(red), str(blue), "row 3"]
+    assert [entry["results"][0]["label"] for entry in hits[:2]] == ["red", "blue"]
+    assert 3 not in [hit["row"] for hit in hits[2]["results"]]
 
 
 def test_before_is_the_raw_cosine(run: Any, photos: Path) -> None:
@@ -172,8 +172,8 @@ def test_a_cut_off_shows_fewer_results_for_a_stricter_promise(run: Any, digits: 
     counts = []
     for share in ("20%", "0.1", "5%"):
         rows = [word for row in range(9) for word in ("--row", row)]
-        found = _json(run("search", digits, *rows, "-k", 900, "--at-most-wrong", share, "--json"))
-        counts.append(sum(len(query["results"]) for query in found))
+        hits = _json(run("search", digits, *rows, "-k", 900, "--at-most-wrong", share, "--json"))
+        counts.append(sum(len(query["results"]) for query in hits))
     assert 9 * 10 < counts[2] <= counts[1] <= counts[0] < 9 * 120
 
 
@@ -215,7 +215,7 @@ def worded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return worded_index().save(tmp_path_factory.mktemp("worded") / "worded.index")
 
 
-def test_what_is_no_file_is_words(run: Any, worded: Path) -> None:
+def test_an_argument_that_is_not_a_file_is_words(run: Any, worded: Path) -> None:
     from tests.worded import EACH, class_of
 
     (found,) = _json(run("search", worded, "ein Hund", "-k", EACH, "--json"))
@@ -228,7 +228,7 @@ def test_what_is_no_file_is_words(run: Any, worded: Path) -> None:
     assert "matched by" in run("search", worded, "pizza").stdout
 
 
-def test_words_without_the_extra_or_beside_a_cut_off_are_refused(
+def test_words_without_the_extra_or_with_a_cut_off_are_refused(
     run: Any, worded: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = run("search", worded, "pizza", "--before")
@@ -256,9 +256,9 @@ def test_documents_are_indexed_filtered_and_searched_by_id(run: Any, documents: 
     from tests.documents import columns
 
     index = documents / "docs.index"
-    made = run("index", documents / "docs.parquet", "-o", index)
-    assert "60 items × 6 features → 6, 3 labels" in made.stdout
-    assert "metadata: title (text), text (text), topic (text), price (number)" in made.stdout
+    indexed = run("index", documents / "docs.parquet", "-o", index)
+    assert "60 items × 6 features → 6, 3 labels" in indexed.stdout
+    assert "metadata: title (text), text (text), topic (text), price (number)" in indexed.stdout
     where = 'price < 20 and topic == "space"'
     hits = _json(run("search", index, "--id", "doc-7108", "-k", 60, "--where", where, "--json"))[0]["results"]
     passing = [row for row in range(60) if row % 3 == 0 and (columns()["price"][row] or 0.0) < 20 and row % 7 != 3]

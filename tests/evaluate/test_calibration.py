@@ -112,9 +112,9 @@ def test_a_query_does_not_find_itself():
 
 def test_pairs_with_rows_learned_from_have_a_table_of_their_own():
     rng = np.random.default_rng(0)
-    new, by_heart = scored(rng), scored(rng)
-    by_heart = by_heart._replace(scores=by_heart.scores + 3 * by_heart.same)
-    found = Calibration.measured([{0: new, 1: by_heart}])
+    new, learned_from_query = scored(rng), scored(rng)
+    learned_from_query = learned_from_query._replace(scores=learned_from_query.scores + 3 * learned_from_query.same)
+    found = Calibration.measured([{0: new, 1: learned_from_query}])
     assert found.probability(4.0, 1) > found.probability(4.0, 0) > 0.9
     assert found.probability(3.0, 2) == found.probability(3.0, 1)
     assert found.probability(np.array([3.0, 3.0]), np.array([0, 1])).tolist() == [

@@ -55,7 +55,7 @@ def test_pixels_are_the_picture() -> None:
     assert Pixels(2).fit([image]).get_feature_names_out()[-1] == "pixels11"
 
 
-def test_pixels_of_no_size_are_refused() -> None:
+def test_pixels_of_an_invalid_size_are_refused() -> None:
     with pytest.raises(LikewiseError, match="size=0 is not a size; expected pixels, 1 to 8,192"):
         Pixels(0).transform([picture(0)])
     with pytest.raises(LikewiseError, match=r"colour=\[\] is neither True nor False"):

@@ -102,7 +102,7 @@ def test_the_model_is_converted_once_and_cached(tmp_path: Path, model: bytes, mo
     assert efficientnet.onnx_model() == model
 
 
-def test_a_damaged_cache_is_made_anew(tmp_path: Path, model: bytes) -> None:
+def test_a_damaged_cache_is_replaced(tmp_path: Path, model: bytes) -> None:
     efficientnet.onnx_model()
     (file,) = (tmp_path / "cache").glob("*.onnx")
     file.write_bytes(model[:-1] + b"?")

@@ -168,18 +168,18 @@ def test_what_is_seen_is_one_sentence(paths: list[str], sentence: str) -> None:
         {"01 January": 20, "02 February": 30, "03 March": 40},  # a photographer's
         {"2019-06-12 Wedding": 300, "2019-07-01 Portraits": 120, "2020 Iceland": 700},
         {"train": 100, "test": 50},
-        {"cat": 20, "dog": 20, "misc": 30},  # a third is no class
+        {"cat": 20, "dog": 20, "misc": 30},  # a third does not name a class
     ],
 )
-def test_folders_of_dates_devices_and_leftovers_are_no_labels(counts: dict[str, int]) -> None:
+def test_folders_of_dates_devices_and_leftovers_are_not_labels(counts: dict[str, int]) -> None:
     assert not label_folders(tree(**counts)).look_like_labels
 
 
-def test_a_few_classes_among_many_loose_pictures_are_no_labels() -> None:
+def test_a_few_classes_among_many_loose_pictures_are_not_labels() -> None:
     assert not label_folders([*tree(cat=10, dog=10), *(f"{i}.jpg" for i in range(20))]).look_like_labels
 
 
-def test_the_months_of_a_year_are_no_labels_but_digits_are() -> None:
+def test_the_months_of_a_year_are_not_labels_but_digits_are() -> None:
     months = {f"{month:02d}": 20 for month in range(1, 13)}
     assert not label_folders([f"2023/{path}" for path in tree(**months)]).look_like_labels
     assert label_folders(tree(**{str(digit): 20 for digit in range(10)})).look_like_labels
@@ -271,7 +271,7 @@ def test_a_list_with_strangers_or_nothing_is_refused(tmp_path: Path, text: str, 
         "Untitled", "untitled 2", "Fotos", "Bilder", "IMAGES", "train",
     ],
 )  # fmt: skip
-def test_dates_devices_and_leftovers_are_no_classes(name: str) -> None:
+def test_dates_devices_and_leftovers_are_not_classes(name: str) -> None:
     assert not names_a_class(name)
 
 

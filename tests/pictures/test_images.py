@@ -165,7 +165,7 @@ def test_huge_floats_do_not_overflow() -> None:
         (3, "int is not an image"),
     ],
 )
-def test_what_is_no_image_is_refused_in_words(bad: object, words: str) -> None:
+def test_other_data_than_images_is_refused_in_a_sentence(bad: object, words: str) -> None:
     with pytest.raises(ImageError) as caught:
         load_image(bad)
     assert words in str(caught.value)
@@ -348,7 +348,7 @@ def test_each_kind_of_webp_tells_its_size(data: bytes) -> None:
     assert webp_size(data) == (300, 200)
 
 
-def test_what_is_no_webp_has_no_such_size() -> None:
+def test_other_data_than_webp_has_no_such_size() -> None:
     assert webp_size(b"") is None
     assert webp_size(b"RIFF\0\0\0\0WEBP") is None
     assert webp_size(_saved("PNG")) is None

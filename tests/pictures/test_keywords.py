@@ -110,7 +110,7 @@ def test_labels_of_a_folder_count_several_and_name_broken_sidecars(tmp_path: Pat
     ]
 
 
-def test_extraction_labels_by_keywords_and_sidecars_are_no_skipped_files(tmp_path: Path) -> None:
+def test_extraction_labels_by_keywords_and_does_not_list_sidecars_as_skipped(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
     for number, word in enumerate(["cat", "cat", "dog", "dog"]):

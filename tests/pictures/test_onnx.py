@@ -120,8 +120,8 @@ def test_stretching_sees_the_sides_that_a_square_loses(tmp_path: Path) -> None:
     square, whole = (OnnxExtractor(path, mean=0, std=1, stretch=stretch).transform(image) for stretch in (False, True))
     np.testing.assert_allclose(square, 1, atol=0.05)
     np.testing.assert_allclose(whole, 1 / 3, atol=0.05)
-    told = write(tmp_path / "told.onnx", ["n", 3, 12, 12], crop="1", stretch="true")
-    np.testing.assert_array_equal(OnnxExtractor(told, mean=0, std=1).transform(image), whole)
+    with_metadata = write(tmp_path / "metadata.onnx", ["n", 3, 12, 12], crop="1", stretch="true")
+    np.testing.assert_array_equal(OnnxExtractor(with_metadata, mean=0, std=1).transform(image), whole)
 
 
 def test_another_output_can_be_chosen(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_another_output_can_be_chosen(tmp_path: Path) -> None:
     np.testing.assert_array_equal(plain, -chosen)
 
 
-def test_the_saved_extractor_needs_the_model_file_no_more(tmp_path: Path) -> None:
+def test_the_saved_extractor_does_not_need_the_model_file(tmp_path: Path) -> None:
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8])
     extractor = OnnxExtractor(path, mean=0.1)
     row = extractor.transform(GREY)
@@ -145,7 +145,7 @@ def test_the_saved_extractor_needs_the_model_file_no_more(tmp_path: Path) -> Non
     assert loaded.checksum() == extractor.checksum()
 
 
-def test_weights_beside_the_model_are_taken_in(tmp_path: Path) -> None:
+def test_weights_in_another_file_are_included(tmp_path: Path) -> None:
     weight = numpy_helper.from_array(np.full((1, 3, 8, 8), 2, np.float32), "w")
     nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
     path = write(tmp_path / "m.onnx", ["n", 3, 8, 8], nodes=nodes, constants=(weight,))
@@ -192,7 +192,7 @@ def test_parameters_that_do_not_fit_are_refused(tmp_path: Path, options: dict[st
     assert words in str(caught.value)
 
 
-def test_models_that_take_no_images_are_refused(tmp_path: Path) -> None:
+def test_models_that_do_not_take_images_are_refused(tmp_path: Path) -> None:
     for name, shape, words in (
         ("text.onnx", ["n", 5], "expected one input of images"),
         ("grey.onnx", ["n", 1, 8, 8], "the model takes 1 channels; expected 3"),
@@ -204,7 +204,7 @@ def test_models_that_take_no_images_are_refused(tmp_path: Path) -> None:
         OnnxExtractor(path).transform(GREY)
 
 
-def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
+def test_other_files_than_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LikewiseError, match="does not exist"):
         OnnxExtractor(tmp_path / "none.onnx").transform(GREY)
     with pytest.raises(LikewiseError, match="is not a file"):

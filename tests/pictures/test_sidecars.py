@@ -1,4 +1,4 @@
-"""Sidecars: a keyword is added to all of them or taken back, whoever else writes into them and whatever is killed."""
+"""Sidecars: a keyword is added to all of them or taken back, even if others write there, or the process is killed."""
 
 from __future__ import annotations
 

@@ -163,14 +163,14 @@ STRANGER = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         (described("?").replace(b"?", b"\xed\xa0\x80"), "is not the utf-8 that it claims to be"),
     ],
 )
-def test_what_is_no_xmp_has_a_sentence(data: bytes, reason: str) -> None:
+def test_other_data_than_xmp_has_a_sentence(data: bytes, reason: str) -> None:
     with pytest.raises(XmpError) as error:
         Xmp(data)
     assert str(error.value).startswith(reason)
 
 
 @pytest.mark.parametrize("word", ["", "  ", "a\nb", "a\0b", "\udc80", "x" * (MAX_KEYWORD + 1), "\ufffe"])
-def test_what_no_xmp_can_hold_is_no_keyword(word: str) -> None:
+def test_text_that_xmp_cannot_hold_is_refused_as_keyword(word: str) -> None:
     with pytest.raises(LikewiseError, match="cannot be a keyword; expected 1 to 1,000 letters"):
         checked_keyword(word)
 

@@ -139,7 +139,7 @@ def running(app: Any, limits: Limits | None = None, settings: ServerSettings | N
 
 # -- the page in a browser ---------------------------------------------------------------------------------------------
 
-# The headless shell takes a fifth of the time of the whole browser, whose window is drawn although nobody sees it.
+# The headless shell takes a fifth of the time of the whole browser, whose window is drawn although it is not shown.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None)
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -289,7 +289,7 @@ def _ours(url: str, address: str) -> bool:
 
 def query(site: Any, row: int, more: str = "") -> str:
     """The address of a search by an item."""
-    return f"/#search?like={site[1].state.session.catalogue.key(row)}{more}"
+    return f"/#search?like={site[1].state.session.index.identities.key(row)}{more}"
 
 
 def rows_in(page: Any, grid: str) -> list[int]:

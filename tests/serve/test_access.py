@@ -121,7 +121,7 @@ def test_the_right_token_clears_the_count() -> None:
 # -- The access token: without it, only health is answered --------------------------------------------------------
 
 
-def test_without_the_token_nothing_but_health_is_told(application: Callable[..., Any]) -> None:
+def test_without_the_token_only_health_is_answered(application: Callable[..., Any]) -> None:
     with talking(application(token=TOKEN)) as client:
         assert client.get("/healthz").status_code == 200
         for path in ("/api/status", "/metrics", "/api/items/1/picture", "/api/openapi.json", "/static/app.js", "/docs"):
@@ -162,11 +162,11 @@ def _cookie(answer: Any) -> str:
 
 def test_cookies_of_others_are_ignored(application: Callable[..., Any]) -> None:
     with talking(application(token=TOKEN)) as client:
-        own = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
+        cookie = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
         client.cookies.clear()
         malformed = ('a="\\777', "\xff=\xfe; =;;", 'likewise="', "likewise=1.2.x.\xe9")
         for foreign in ("likewise=of.another.server", *malformed):
-            both = f"{foreign}; {own}".encode("latin-1")
+            both = f"{foreign}; {cookie}".encode("latin-1")
             assert client.get("/api/status", headers={"cookie": foreign.encode("latin-1")}).status_code == 401
             assert client.get("/api/status", headers={"cookie": both}).status_code == 200
 
@@ -183,7 +183,7 @@ def test_logout_ends_the_session_also_for_a_copy_of_the_cookie(application: Call
 
 def test_wrong_tokens_make_a_client_wait_but_not_who_is_in(application: Callable[..., Any]) -> None:
     with talking(application(token=TOKEN)) as client:
-        own = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
+        cookie = _cookie(client.post("/login", data={"token": TOKEN}, follow_redirects=False))
         client.cookies.clear()
         codes = [client.post("/login", data={"token": "wrong"}).status_code for _ in range(6)]
         assert codes == [401] * 5 + [429]
@@ -191,7 +191,7 @@ def test_wrong_tokens_make_a_client_wait_but_not_who_is_in(application: Callable
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert client.get("/api/status", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 429
-        assert client.get("/api/status", headers={"cookie": own}).status_code == 200
+        assert client.get("/api/status", headers={"cookie": cookie}).status_code == 200
 
 
 def test_wrong_tokens_of_programs_count_too(application: Callable[..., Any]) -> None:

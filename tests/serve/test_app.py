@@ -50,8 +50,8 @@ def test_schemathesis_finds_no_5xx(application: Callable[..., Any]) -> None:
     schema = schemathesis.openapi.from_asgi("/api/openapi.json", app, headers={"Host": "127.0.0.1"})
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 15
-    asked = sum(_attacked(operation, mode) for operation in operations for mode in schemathesis.GenerationMode)
-    assert asked > 15 * 7
+    n_requests = sum(_attacked(operation, mode) for operation in operations for mode in schemathesis.GenerationMode)
+    assert n_requests > 15 * 7
 
 
 def _attacked(operation: Any, mode: Any) -> int:

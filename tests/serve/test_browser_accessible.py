@@ -77,17 +77,19 @@ SCREEN = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"
 
 def violations_at_desk_and_on_a_phone(page: Any) -> list[str]:
     """What axe-core finds in a wide light window, then in a narrow dark one; or that the page is wider than that."""
-    found = violations(page)
+    problems = violations(page)
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     page.set_viewport_size({"width": 360, "height": 800})
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     wide = page.evaluate("document.documentElement.scrollWidth")
-    return [*found, *violations(page), *([f"{wide} pixels wide"] if wide > 360 else [])]
+    return [*problems, *violations(page), *([f"{wide} pixels wide"] if wide > 360 else [])]
 
 
 def violations(page: Any) -> list[str]:
     """What axe-core has to say against the page as it is, with the elements concerned."""
     page.evaluate((importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text())
     page.add_style_tag(content=".card:nth-child(n+9) { display: none }")  # eight speak for the rest, which are alike
-    found = page.evaluate("axe.run().then(result => result.violations)")
-    return [f"{rule['id']}: {node['html'][:150]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+    problems = page.evaluate("axe.run().then(result => result.violations)")
+    return [
+        f"{rule['id']}: {node['html'][:150]} {node['failureSummary']}" for rule in problems for node in rule["nodes"]
+    ]

@@ -42,10 +42,10 @@ def sure_visit(browser: Any, sure_site: Any) -> Iterator[Callable[..., Any]]:
 
 
 def previewed(page: Any) -> tuple[int, int]:
-    """How many pictures the preview has found, and how many of them are new."""
-    found = re.match(r"(\d+) pictures, about \d+ wrong: (\d+) are new", page.inner_text("#apply-found"))
-    assert found
-    return int(found[1]), int(found[2])
+    """How many pictures the preview has, and how many of them are new."""
+    counts = re.match(r"(\d+) pictures, about \d+ wrong: (\d+) are new", page.inner_text("#apply-found"))
+    assert counts
+    return int(counts[1]), int(counts[2])
 
 
 def test_each_result_says_how_likely_it_matches(sure_visit: Any, sure_site: Any) -> None:

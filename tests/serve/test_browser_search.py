@@ -90,7 +90,7 @@ def test_an_uploaded_picture_finds_itself_first(visit: Any, site: Any) -> None:
     searched(page)
     assert rows_in(page, "grid-right")[0] == 7
     assert rows_in(page, "grid-left")[0] == 7
-    assert page.locator(".card.hit").count() == 0  # nobody knows the label of an upload
+    assert page.locator(".card.hit").count() == 0  # an upload has no label
 
 
 def test_a_picture_can_be_dropped_and_pasted(visit: Any, site: Any) -> None:
@@ -158,11 +158,11 @@ def test_surprise_respects_the_filter(visit: Any, site: Any) -> None:
         searched(page)
         key = page.evaluate("location.hash").split("like=")[1].split("&")[0]
         session = site[1].state.session
-        assert session.labels[session.catalogue.row_of(key)] == "digit 3"
+        assert session.labels[session.index.identities.row_of_key(key)] == "digit 3"
 
 
 def test_view_query_filter_and_side_are_in_the_address(visit: Any, site: Any) -> None:
-    page = visit(query(site, 5, f"&not={site[1].state.session.catalogue.key(8)}&label=digit+3"))
+    page = visit(query(site, 5, f"&not={site[1].state.session.index.identities.key(8)}&label=digit+3"))
     searched(page)
     assert page.locator(".chip").count() == 2
     assert page.input_value("#filter") == "digit 3"

@@ -27,7 +27,7 @@ def test_teaching_changes_the_ranking_and_undo_takes_it_back(own_visit: Any, own
     page.click("#learn")
     said(page, "Learned in")
     assert rows_in(page, "grid-right") != before
-    assert rows_in(page, "grid-left")[:12] == before[:12]  # the old ranking stands beside the new one
+    assert rows_in(page, "grid-left")[:12] == before[:12]  # the old ranking is next to the new one
     assert "12 marks" in page.inner_text("#lesson")
     after = page.evaluate("[...document.querySelectorAll('.top *')].map(e => e.getBoundingClientRect().width)")
     assert after == heights  # nothing in the header moves

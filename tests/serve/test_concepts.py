@@ -48,16 +48,16 @@ def finished(client: Any) -> dict[str, Any]:
 
 def test_a_preview_is_what_the_library_and_apply_choose(local: Any, folder: Path) -> None:
     expected = grown(Teacher(load_index(folder)), "digit 3", 0.1)
-    made = preview(local, label="digit 3", at_most_wrong=0.1)
-    assert (made["items"], made["known"]) == (len(expected), 14)
-    assert made["about_wrong"] == pytest.approx(expected.about_wrong)
-    assert [item["row"] for item in made["least_sure"]] == expected.least_sure().tolist()
-    assert (made["writes"], made["written"]) == (True, False)
+    concept = preview(local, label="digit 3", at_most_wrong=0.1)
+    assert (concept["items"], concept["known"]) == (len(expected), 14)
+    assert concept["about_wrong"] == pytest.approx(expected.about_wrong)
+    assert [item["row"] for item in concept["least_sure"]] == expected.least_sure().tolist()
+    assert (concept["writes"], concept["written"]) == (True, False)
 
 
 def test_a_label_alone_needs_no_cut_off(client: Any) -> None:
-    made = preview(client, label="digit 3")
-    assert (made["items"], made["about_wrong"], made["least_sure"]) == (made["known"], None, [])
+    concept = preview(client, label="digit 3")
+    assert (concept["items"], concept["about_wrong"], concept["least_sure"]) == (concept["known"], None, [])
     answer = client.post("/api/concepts", json={"label": "digit 3", "at_most_wrong": 0.1})
     assert (answer.status_code, "no calibration" in answer.json()["detail"]) == (422, True)
     answer = client.post("/api/concepts", json={"label": "digit"})
@@ -65,54 +65,54 @@ def test_a_label_alone_needs_no_cut_off(client: Any) -> None:
 
 
 def test_a_set_becomes_labels_in_one_step_without_what_was_taken_out(local: Any) -> None:
-    made = preview(local, label="digit 3", at_most_wrong=0.1)
-    out = made["least_sure"][0]["row"]
-    body = {"concept": made["concept"], "label": "digit 3", "without": [out]}
+    concept = preview(local, label="digit 3", at_most_wrong=0.1)
+    out = concept["least_sure"][0]["row"]
+    body = {"concept": concept["concept"], "label": "digit 3", "without": [out]}
     done = local.post("/api/concepts/labels", json=body).json()
-    assert (done["labelled"], done["kept"]) == (made["items"] - 1, 0)
+    assert (done["labelled"], done["kept"]) == (concept["items"] - 1, 0)
     labels = local.app.state.session.labels
-    assert labels.count("digit 3") == made["items"] - 1
+    assert labels.count("digit 3") == concept["items"] - 1
     assert labels[out] is None
     local.post("/api/undo")
-    assert local.app.state.session.labels.count("digit 3") == made["known"]
+    assert local.app.state.session.labels.count("digit 3") == concept["known"]
 
 
 def test_results_above_a_cut_off_become_a_named_set_and_labelled_ones_stay(local: Any) -> None:
     query = {"like": [{"row": 5}], "at_most_wrong": 0.1}
     hits = found(local, **query, k=200)["hits"]
     labelled = [hit["row"] for hit in hits if hit["label"] is not None]
-    made = preview(local, **query)
-    assert made["items"] == len(hits) + 1
-    done = local.post("/api/concepts/labels", json={"concept": made["concept"], "label": "round"}).json()
-    assert (done["labelled"], done["kept"]) == (made["items"] - len(labelled), len(labelled))
-    again = local.post("/api/concepts/labels", json={"concept": made["concept"], "label": "round"})
+    concept = preview(local, **query)
+    assert concept["items"] == len(hits) + 1
+    done = local.post("/api/concepts/labels", json={"concept": concept["concept"], "label": "round"}).json()
+    assert (done["labelled"], done["kept"]) == (concept["items"] - len(labelled), len(labelled))
+    again = local.post("/api/concepts/labels", json={"concept": concept["concept"], "label": "round"})
     assert (again.status_code, "no item is new" in again.json()["detail"]) == (422, True)
 
 
 def test_a_set_is_listed_with_its_probabilities(local: Any) -> None:
-    made = preview(local, label="digit 3", at_most_wrong=0.1)
-    out = made["least_sure"][0]["row"]
-    text = local.get(f"/api/concepts/{made['concept']}.csv?label=digit+3&without={out}").text
+    concept = preview(local, label="digit 3", at_most_wrong=0.1)
+    out = concept["least_sure"][0]["row"]
+    text = local.get(f"/api/concepts/{concept['concept']}.csv?label=digit+3&without={out}").text
     lines = list(csv.reader(io.StringIO(text)))
     assert lines[0] == ["path", "label", "probability"]
-    assert len(lines) == made["items"]
+    assert len(lines) == concept["items"]
     assert local.get("/api/concepts/gone.csv?label=x").status_code == 404
 
 
 def test_keywords_are_written_beside_the_pictures_and_taken_back(local: Any, folder: Path) -> None:
     pictures = folder.parent / "digits"
     before = {path: path.read_bytes() for path in pictures.rglob("*") if path.is_file()}
-    made = preview(local, label="digit 3", at_most_wrong=0.1)
-    answer = local.post("/api/concepts/keywords", json={"concept": made["concept"], "label": "digit 3"})
+    concept = preview(local, label="digit 3", at_most_wrong=0.1)
+    answer = local.post("/api/concepts/keywords", json={"concept": concept["concept"], "label": "digit 3"})
     assert answer.status_code == 202
     done = finished(local)
-    assert (done["state"], done["outcome"]["created"], done["done"]) == ("done", made["items"], made["items"])
+    assert (done["state"], done["outcome"]["created"], done["done"]) == ("done", concept["items"], concept["items"])
     assert {path: path.read_bytes() for path in before} == before
-    row = made["least_sure"][0]["row"]
+    row = concept["least_sure"][0]["row"]
     assert keywords_of(local.app.state.session.index.image_path(row))[0].words == ["digit 3"]
     assert preview(local, label="digit 3", at_most_wrong=0.1)["written"] is True
     local.post("/api/concepts/keywords/undo", json={"label": "digit 3"})
-    assert finished(local)["outcome"]["deleted"] == made["items"]
+    assert finished(local)["outcome"]["deleted"] == concept["items"]
     assert {path for path in pictures.rglob("*") if path.is_file()} == set(before)
     assert local.post("/api/concepts/keywords/undo", json={"label": "digit 3"}).status_code == 404
 
@@ -122,10 +122,10 @@ def test_others_write_no_keywords(folder: Path) -> None:
         app = create_app(load_index(folder), ServerSettings(**others, token="a long enough secret"), folder)
         with talking(app) as client:
             client.headers["Authorization"] = "Bearer a long enough secret"
-            made = preview(client, label="digit 3", at_most_wrong=0.1)
-            assert (made["writes"], made["written"]) == (False, False)
+            concept = preview(client, label="digit 3", at_most_wrong=0.1)
+            assert (concept["writes"], concept["written"]) == (False, False)
             for path, body in (
-                ("keywords", {"concept": made["concept"], "label": "digit 3"}),
+                ("keywords", {"concept": concept["concept"], "label": "digit 3"}),
                 ("keywords/undo", {"label": "digit 3"}),
             ):
                 answer = client.post(f"/api/concepts/{path}", json=body)
@@ -151,8 +151,8 @@ def test_suggestions_for_a_label_name_an_example_of_it(local: Any) -> None:
     local.post("/api/labels", json={"items": [7, 8], "label": "mine"})
     answer = local.get("/api/suggestions?label=mine").json()["suggestions"]
     assert {(one["of_label"], one["of_row"]) for one in answer} == {("mine", 7)}
-    known = local.get("/api/suggestions?label=digit+3").json()["suggestions"]
+    suggestions = local.get("/api/suggestions?label=digit+3").json()["suggestions"]
     labels = np.array(local.app.state.session.labels)
-    assert {labels[one["of_row"]] for one in known} == {"digit 3"}  # nobody gave it: an item stands for it
+    assert {labels[one["of_row"]] for one in suggestions} == {"digit 3"}  # from the index: an item represents it
     assert local.get("/api/suggestions?label=nothing").status_code == 404
     assert local.get("/api/suggestions?label=mine&row=3").status_code == 422

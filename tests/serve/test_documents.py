@@ -30,8 +30,8 @@ X = embeddings()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("documents")
-    return Index.build(Cosine().fit(X), write_parquet(made / "docs.parquet")).save(made / "docs.index")
+    folder = tmp_path_factory.mktemp("documents")
+    return Index.build(Cosine().fit(X), write_parquet(folder / "docs.parquet")).save(folder / "docs.index")
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_an_item_has_a_card_and_all_of_it_when_asked_for_alone(docs: Any) -> Non
 
 
 def test_the_csv_of_results_has_the_columns_that_the_items_came_with(docs: Any) -> None:
-    made = docs.post("/api/exports", json={"like": [{"row": 8}], "k": 5}).json()
-    lines = pd.read_csv(io.StringIO(docs.get(f"/api/exports/{made['export']}.csv").text))
+    prepared = docs.post("/api/exports", json={"like": [{"row": 8}], "k": 5}).json()
+    lines = pd.read_csv(io.StringIO(docs.get(f"/api/exports/{prepared['export']}.csv").text))
     assert list(lines.columns)[:5] == ["rank", "id", "path", "label", "score"]
     rows = [int(name.removeprefix("doc-")) - 7100 for name in lines["id"]]
     assert len(rows) == 5
@@ -72,10 +72,12 @@ def test_search_by_id_by_row_and_by_vector_find_the_same(docs: Any) -> None:
     by_vector = found(docs, vector=X[8].tolist(), k=6)["hits"]
     assert by_vector[0]["id"] == "doc-7108"
     assert [hit["id"] for hit in by_vector[1:]] == [hit["id"] for hit in by_row]
-    kept = docs.post("/api/vectors", json={"vector": X[8].tolist()}).json()["upload"]
-    assert [hit["id"] for hit in found(docs, like=[{"upload": kept}], k=6)["hits"]] == [hit["id"] for hit in by_vector]
-    assert docs.get(f"/api/uploads/{kept}").status_code == 404
-    marked = docs.post("/api/marks", json={"query": [{"upload": kept}], "items": [3], "right": True})
+    upload = docs.post("/api/vectors", json={"vector": X[8].tolist()}).json()["upload"]
+    assert [hit["id"] for hit in found(docs, like=[{"upload": upload}], k=6)["hits"]] == [
+        hit["id"] for hit in by_vector
+    ]
+    assert docs.get(f"/api/uploads/{upload}").status_code == 404
+    marked = docs.post("/api/marks", json={"query": [{"upload": upload}], "items": [3], "right": True})
     assert marked.status_code == 201
     docs.post("/api/undo")
 
@@ -177,16 +179,16 @@ def test_the_columns_of_a_card_can_be_named(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """An index of files of sound: one plays, one is outside, one a link to a secret, one no sound."""
-    made = tmp_path_factory.mktemp("sounds")
-    root = made / "root"
+    folder = tmp_path_factory.mktemp("sounds")
+    root = folder / "root"
     root.mkdir()
     (root / "a.mp3").write_bytes(bytes(range(256)) * 40)
-    (made / "out.mp3").write_bytes(b"outside")
-    (made / "secret").write_bytes(b"secret")
-    (root / "link.mp3").symlink_to(made / "secret")
-    (root / "far.mp3").symlink_to(made / "out.mp3")
+    (folder / "out.mp3").write_bytes(b"outside")
+    (folder / "secret").write_bytes(b"secret")
+    (root / "link.mp3").symlink_to(folder / "secret")
+    (root / "far.mp3").symlink_to(folder / "out.mp3")
     (root / "note.txt").write_text("text")
-    paths = ["a.mp3", "../out.mp3", str(made / "out.mp3"), "link.mp3", "far.mp3", "note.txt", "gone.mp3"]
+    paths = ["a.mp3", "../out.mp3", str(folder / "out.mp3"), "link.mp3", "far.mp3", "note.txt", "gone.mp3"]
     index = Index.build(Cosine().fit(X), X[: len(paths)], {"path": paths})
     index.root = root
     with talking(create_app(index, ServerSettings())) as client:

@@ -20,11 +20,11 @@ from tests.serve.conftest import talking
 
 def _found(X: np.ndarray, distinct: Any = tuple) -> Duplicates:
     X = np.asarray(X, dtype=np.float32)
-    found = Duplicates(Session(Index.build(Cosine().fit(X), X), Limits()), distinct)
-    assert found.state() in ("running", "ready")
-    found.job.wait()
-    assert found.state() == "ready"
-    return found
+    duplicates = Duplicates(Session(Index.build(Cosine().fit(X), X), Limits()), distinct)
+    assert duplicates.state() in ("running", "ready")
+    duplicates.job.wait()
+    assert duplicates.state() == "ready"
+    return duplicates
 
 
 def _clusters(n: int = 300, seed: int = 0) -> np.ndarray:
@@ -36,11 +36,11 @@ def _clusters(n: int = 300, seed: int = 0) -> np.ndarray:
 def test_pairs_equal_brute_force(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(module, "_BLOCK", block)
     X = _clusters()
-    found = _found(X)
+    duplicates = _found(X)
     U = X / np.linalg.norm(X, axis=1, keepdims=True)
     expected = {(i, j) for i, j in zip(*np.nonzero(np.triu(U @ U.T >= 0.95, 1)), strict=True)}
-    assert set(zip(*(part.tolist() for part in found.pairs.above(0.95)[:2]), strict=True)) == expected
-    assert found.progress == 1
+    assert set(zip(*(part.tolist() for part in duplicates.pairs.above(0.95)[:2]), strict=True)) == expected
+    assert duplicates.progress == 1
 
 
 def test_groups_are_connected_components_largest_first() -> None:
@@ -54,23 +54,23 @@ def test_groups_are_connected_components_largest_first() -> None:
 def test_too_many_pairs_raise_the_lowest_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST", 1000)
     X = 1 + 0.05 * np.random.default_rng(0).normal(size=(200, 20))
-    found = _found(X)
-    assert found.pairs.lowest > 0.9
+    duplicates = _found(X)
+    assert duplicates.pairs.lowest > 0.9
     U = X / np.linalg.norm(X, axis=1, keepdims=True)
-    threshold = found.pairs.lowest + 1e-4
-    assert len(found.pairs.above(threshold)[0]) == pytest.approx(np.triu(threshold <= U @ U.T, 1).sum(), abs=2)
+    threshold = duplicates.pairs.lowest + 1e-4
+    assert len(duplicates.pairs.above(threshold)[0]) == pytest.approx(np.triu(threshold <= U @ U.T, 1).sum(), abs=2)
 
 
 def test_what_was_said_to_be_distinct_is_never_in_one_group() -> None:
     said: list[tuple[int, ...]] = []
-    found = _found(_clusters(6), lambda: tuple(said))
+    duplicates = _found(_clusters(6), lambda: tuple(said))
     said.append((0, 1))
-    parts = [set(group.tolist()) for group in found.groups(0.99)]
+    parts = [set(group.tolist()) for group in duplicates.groups(0.99)]
     assert parts[0] == {3, 4, 5}
     assert len(parts) == 2
     assert parts[1] in ({0, 2}, {1, 2})  # the third stays with the one it is more similar to
     said.append((3, 4, 5))
-    assert len(found.groups(0.99)) == 1
+    assert len(duplicates.groups(0.99)) == 1
 
 
 def test_a_chain_does_not_bring_distinct_items_together() -> None:

@@ -24,33 +24,33 @@ def _made(client: Any, **body: Any) -> dict[str, Any]:
 
 
 def test_a_query_is_exported_as_csv_to_any_depth(client: Any, index_folder: Path) -> None:
-    made = _made(client, like=[{"row": 3}], k=300)
-    lines = list(csv.DictReader(io.StringIO(client.get(f"/api/exports/{made['export']}.csv").text)))
+    prepared = _made(client, like=[{"row": 3}], k=300)
+    lines = list(csv.DictReader(io.StringIO(client.get(f"/api/exports/{prepared['export']}.csv").text)))
     hits = found(client, like=[{"row": 3}], k=200)["hits"]
     paths = load_index(index_folder).paths
-    assert len(lines) == made["items"] == 300
+    assert len(lines) == prepared["items"] == 300
     for line, hit in zip(lines, hits, strict=False):
         assert (line["id"], line["path"], line["label"]) == (str(hit["id"]), paths[hit["row"]], hit["label"])
         assert float(line["score"]) == pytest.approx(hit["score"], abs=1e-5)
 
 
 def test_a_zip_has_the_files_as_they_are(client: Any, index_folder: Path) -> None:
-    made = _made(client, items=[5, 9])
-    answer = client.get(f"/api/exports/{made['export']}.zip")
+    prepared = _made(client, items=[5, 9])
+    answer = client.get(f"/api/exports/{prepared['export']}.zip")
     index = load_index(index_folder)
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         assert archive.testzip() is None
         assert [archive.read(name) for name in archive.namelist()] == [
             index.image_path(row).read_bytes() for row in (5, 9)
         ]
-    assert (made["pictures"], made["note"]) == (2, None)
+    assert (prepared["pictures"], prepared["note"]) == (2, None)
 
 
 def test_a_zip_is_limited_and_says_so(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "MOST_FILES", 3)
-    made = _made(client, items=list(range(N)))
-    assert (made["items"], made["pictures"]) == (N, 3)
-    assert made["note"] == "The ZIP has the first 3 of 400 pictures: it holds at most 3 pictures or 1 GB."
+    prepared = _made(client, items=list(range(N)))
+    assert (prepared["items"], prepared["pictures"]) == (N, 3)
+    assert prepared["note"] == "The ZIP has the first 3 of 400 pictures: it holds at most 3 pictures or 1 GB."
 
 
 def test_names_in_a_zip_are_unique() -> None:

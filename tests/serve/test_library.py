@@ -1,4 +1,4 @@
-"""A folder of pictures and the index beside it: made, brought up to date, and never in the way of anything else."""
+"""A folder of pictures and the index next to it: built, updated, and never replacing other files."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_a_moved_library_goes_on(photos: Path, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# In nobody's way
+# Other files in the folder
 
 
 def _refused(words: str, *arguments: Any, **options: Any) -> None:

@@ -50,5 +50,5 @@ def test_tiles_count_every_item_once_at_every_level(application: Callable[..., A
 
 def test_a_cell_has_its_most_frequent_label() -> None:
     cell, codes = np.array([5, 5, 5, 7, 9]), np.array([2, 1, 2, -1, 0])
-    found = web_map.usual_codes(cell, codes)
-    assert (found[5], found[7], found[9], found[0]) == (2, -1, 0, -1)
+    usual = web_map.usual_codes(cell, codes)
+    assert (usual[5], usual[7], usual[9], usual[0]) == (2, -1, 0, -1)

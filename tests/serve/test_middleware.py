@@ -64,8 +64,8 @@ def test_every_answer_carries_the_policy(client: Any) -> None:
 def test_a_server_for_others_answers_to_addresses_and_to_names_it_was_given(application: Callable[..., Any]) -> None:
     names = ("10.0.0.4:80", "[2001:db8::1]:80", "photos.example", "other.example", "10.0.0.4.other.example")
     with talking(application(host="0.0.0.0", allowed_hosts=("photos.example",))) as client:
-        known = [name for name in names if client.get("/healthz", headers={"host": name}).status_code == 200]
-    assert known == ["10.0.0.4:80", "[2001:db8::1]:80", "photos.example"]
+        accepted = [name for name in names if client.get("/healthz", headers={"host": name}).status_code == 200]
+    assert accepted == ["10.0.0.4:80", "[2001:db8::1]:80", "photos.example"]
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,19 @@ def test_metrics_are_what_prometheus_reads(client: Any) -> None:
     text = client.get("/metrics").text
     line = re.compile(r'(# (HELP|TYPE) .+|[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+)')
     assert all(line.fullmatch(each) for each in text.splitlines())
-    found = {
+    values = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
     search = ("route", "/api/search")
-    assert found["likewise_requests_total", ("method", "GET"), search, ("status", "200")] == 3
-    assert found["likewise_requests_total", ("method", "ANY"), ("route", "other"), ("status", "404")] == 1
-    assert found["likewise_request_seconds_bucket", ("le", "+Inf"), search] == 3
-    assert 0 < found["likewise_request_seconds_sum", search] < 60
-    assert found[("likewise_items",)] == N
-    assert (found[("likewise_feedback",)], found[("likewise_lessons_total",)]) == (0, 0)
-    assert found[("likewise_requests_in_flight",)] == 1  # this one
+    assert values["likewise_requests_total", ("method", "GET"), search, ("status", "200")] == 3
+    assert values["likewise_requests_total", ("method", "ANY"), ("route", "other"), ("status", "404")] == 1
+    assert values["likewise_request_seconds_bucket", ("le", "+Inf"), search] == 3
+    assert 0 < values["likewise_request_seconds_sum", search] < 60
+    assert values[("likewise_items",)] == N
+    assert (values[("likewise_feedback",)], values[("likewise_lessons_total",)]) == (0, 0)
+    assert values[("likewise_requests_in_flight",)] == 1  # this one
 
 
 def test_each_request_is_logged_at_the_level_of_what_it_did(client: Any, caplog: pytest.LogCaptureFixture) -> None:

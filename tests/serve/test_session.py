@@ -52,12 +52,12 @@ def test_average_precision_and_frames_follow_the_labels(client: Any, index_folde
 
 
 def test_items_that_the_model_learned_from_are_no_test_of_it(index_folder: Path, client: Any) -> None:
-    assert not found(client, like=[{"row": 11}], precision=True)["by_heart"]  # rows of no model
+    assert not found(client, like=[{"row": 11}], precision=True)["learned_from_query"]  # not a training row
     index = load_index(index_folder)
-    own = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
-    with talking(create_app(own, ServerSettings(), index_folder)) as other:
-        assert found(other, like=[{"row": 11}], precision=True)["by_heart"]
-        assert not found(other, like=[{"row": 11}], side="raw")["by_heart"]
+    learned = Index.build(SimilarityLearner("linear").fit(index.raw, index.labels), index.raw, {"label": index.labels})
+    with talking(create_app(learned, ServerSettings(), index_folder)) as other:
+        assert found(other, like=[{"row": 11}], precision=True)["learned_from_query"]
+        assert not found(other, like=[{"row": 11}], side="raw")["learned_from_query"]
 
 
 def test_several_examples_are_their_mean_and_unwanted_ones_push_away(client: Any) -> None:
@@ -147,9 +147,9 @@ def test_a_filter_is_exact_however_many_pass(session: Session) -> None:
     S = session.learned.scores(session.learned.queries([5]))[0]
     for condition, allowed in (("price < 50", np.arange(50)), ("price >= 50", np.arange(50, 600))):
         others = allowed[allowed != 5]
-        found = session.search(SearchQuery([5], filters=Filters(where=[condition])), 20)
-        assert found.rows.tolist() == others[np.argsort(-S[others], kind="stable")[:20]].tolist()
-        assert found.total == len(others)
+        result = session.search(SearchQuery([5], filters=Filters(where=[condition])), 20)
+        assert result.rows.tolist() == others[np.argsort(-S[others], kind="stable")[:20]].tolist()
+        assert result.total == len(others)
 
 
 def test_a_ranking_too_long_to_be_kept_is_not(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

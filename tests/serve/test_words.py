@@ -1,4 +1,4 @@
-"""Words on the server: phrases as examples, beside pictures, wanted or not; labels given on the page count at once."""
+"""Words on the server: phrases as examples, with pictures, wanted or not; labels given on the page count at once."""
 
 from __future__ import annotations
 

@@ -77,12 +77,12 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u20
 
 def printable(text: str) -> str:
     """Text with control characters as their pictures (␛ for an escape), others that would not show as �."""
-    return _UNPRINTABLE.sub(_picture, text)
 
+    def picture(match: re.Match[str]) -> str:
+        code = ord(match[0])
+        return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+    return _UNPRINTABLE.sub(picture, text)
 
 
 class _SafeConsole(Console):

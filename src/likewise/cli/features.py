@@ -97,7 +97,7 @@ def features(
 
 assert features.__doc__ is not None
 features.__doc__ = features.__doc__.replace(
-    "EXTRACTORS", "\n      ".join(f"{known.usage:<20} {known.description}" for known in EXTRACTORS)
+    "EXTRACTORS", "\n      ".join(f"{usage:<20} {description}" for _, usage, description in EXTRACTORS)
 )
 
 

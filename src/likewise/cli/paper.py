@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from likewise.cli.console import emit_json, note, print_table, results, working
+from likewise.cli.console import emit_json, note, print_table, say, working
 from likewise.cli.options import AsJson
 
 _ONLY = "Only some: table1, documents, table3 (measured again), figure1 … 3, theorem, corollary, choices."
@@ -117,20 +117,17 @@ def _standings(run: Any) -> list[list[tuple[str, list[float], float | None]]]:
 
 
 def _summary(run: Any, files: dict[str, Path]) -> dict[str, Any]:
+    def facts(name: str, scores: list[float], seconds: float | None) -> dict[str, Any]:
+        return {"method": name, "mAP": sum(scores) / len(scores) / 100, "training_seconds": seconds}
+
     methods, documents = _standings(run)
     return {
         "dataset": run.data.name,
         "rows": run.data.X.shape[0],
         "features": run.data.X.shape[1],
         "output": str(run.folder),
-        "methods": [
-            {"method": name, "mAP": sum(scores) / len(scores) / 100, "splits": len(scores), "training_seconds": taken}
-            for name, scores, taken in methods
-        ],
-        "documents": [
-            {"method": name, "mAP": sum(scores) / len(scores) / 100, "training_seconds": taken}
-            for name, scores, taken in documents
-        ],
+        "methods": [{**facts(*method), "splits": len(method[1])} for method in methods],
+        "documents": [facts(*method) for method in documents],
         "files": {name: str(path) for name, path in files.items()},
     }
 
@@ -146,4 +143,4 @@ def _show(run: Any, files: dict[str, Path]) -> None:
         if rows:
             print_table(("method", "mAP %", "splits", "training"), rows, title)
     for path in files.values():
-        results().print(f"wrote {path}", markup=False, soft_wrap=True)
+        say(f"wrote {path}")

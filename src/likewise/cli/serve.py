@@ -138,13 +138,13 @@ def _index_of(path: Path, output: Path | None, labels: str | None, extractor: st
 def _extract(library: Any, labels: str | None, extractor: str | None) -> None:
     from likewise.utils.progress import stage_bar
 
-    choice, known = library.choose_labels(labels, _use_as_labels), library.n_skipped
+    choice, n_skipped_before = library.choose_labels(labels, _use_as_labels), library.n_skipped
     with stage_bar("images") as progress:
         summary = library.extract(choice, extractor, progress)
     note(_changes(summary))
     if summary.n_several_keywords and not summary.n_reused:
         note(keywords_sentence(summary))
-    if summary.n_skipped and summary.n_skipped != known:  # the same every time would be noise
+    if summary.n_skipped and summary.n_skipped != n_skipped_before:  # the same every time would be noise
         note(skipped_sentence(summary))
 
 

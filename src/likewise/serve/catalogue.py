@@ -179,7 +179,9 @@ class ColumnFacets:
 
     def _counted(self, facet: ColumnFacet, values: Any) -> tuple[ColumnFacet, np.ndarray]:
         encoded = values.combine_chunks().dictionary_encode()
-        texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+        # As a condition spells values, without the quotes of a text.
+        values = encoded.dictionary.to_pylist()
+        texts = [str(value).lower() if isinstance(value, bool) else str(shown_value(value)) for value in values]
         order = np.argsort(np.array(texts, dtype=object), kind="stable") if texts else np.arange(0)
         place = np.empty(len(texts), dtype=np.int64)
         place[order] = np.arange(len(texts))
@@ -209,13 +211,6 @@ class ColumnFacets:
                 facet = {**facet, "counts": dict(zip(counts, numbers, strict=True))}
             facets.append(facet)
         return facets
-
-
-def _text(value: Any) -> str:
-    """A value as a condition spells it, without the quotes of a text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(shown_value(value))
 
 
 # -- media ------------------------------------------------------------------------------------------------------------

@@ -49,19 +49,22 @@ class Duplicates:
 
     def best_first(self, rows: np.ndarray) -> list[int]:
         """The rows of a group, the best picture first: most pixels, then the largest file, then by path."""
-        return sorted(rows.tolist(), key=self._worth)
 
-    def _worth(self, row: int) -> tuple[int, int, str, int]:
-        path = self.session.index.image_path(row)
-        pixels, size = (0, 0) if path is None else _pixels_and_bytes(path)
-        return -pixels, -size, str(path), row
+        def worth(row: int) -> tuple[int, int, str, int]:
+            path = self.session.index.image_path(row)
+            pixels, size = (0, 0) if path is None else _pixels_and_bytes(path)
+            return -pixels, -size, str(path), row
+
+        return sorted(rows.tolist(), key=worth)
 
     def _connected(self, threshold: float, apart: Distinct) -> list[np.ndarray]:
         rows, columns, scores = self.pairs.above(threshold)
         n = len(self.session)
         graph = coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(n, n))
         numbers = connected_components(graph, directed=False)[1]
-        parts = _large_components(numbers)
+        order = np.argsort(numbers, kind="stable")
+        components = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+        parts = sorted((part for part in components if len(part) > 1), key=_by_size)
         torn = {numbers[a] for some in apart for a, b in combinations(some, 2) if numbers[a] == numbers[b]}
         if not torn:
             return parts
@@ -119,13 +122,6 @@ class Pairs:
         rows, columns, scores = self._parts[0]
         near = scores >= threshold
         return rows[near], columns[near], scores[near]
-
-
-def _large_components(numbers: np.ndarray) -> list[np.ndarray]:
-    """The rows of each component of two or more, the largest first."""
-    order = np.argsort(numbers, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
-    return sorted((part for part in parts if len(part) > 1), key=_by_size)
 
 
 def _by_size(rows: np.ndarray) -> tuple[int, int]:

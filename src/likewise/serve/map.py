@@ -12,9 +12,11 @@ import numpy as np
 from cachetools import LRUCache
 from sklearn.preprocessing import normalize
 
+from likewise.learn.maths.scatter import leading_directions
 from likewise.search.rank import Exact, Space
 from likewise.serve.jobs import Job
 from likewise.serve.session import Session
+from likewise.utils.threads import row_blocks
 
 SIDE = 65535  # the far end of either axis
 CELLS = 64  # cells of a tile on either side
@@ -110,10 +112,8 @@ def quick_map(gallery: Gallery, n: int) -> np.ndarray:
     """The first two principal components: fast, but everything in the middle overlaps."""
     sample = gallery(slice(0, n, max(1, n // _SAMPLE)))
     centre = sample.mean(axis=0)
-    sample = sample - centre
-    _, vectors = np.linalg.eigh((sample.T @ sample).astype(np.float64))
-    axes = vectors[:, ::-1][:, :2].astype(np.float32)
-    P = np.concatenate([(gallery(part) - centre) @ axes for part in _parts(n)])
+    axes = leading_directions(sample - centre, None, 2)[1]
+    P = np.concatenate([(gallery(part) - centre) @ axes for part in row_blocks(n, _BLOCK)])
     return rescaled(P if P.shape[1] == 2 else np.column_stack([P, np.zeros(len(P), dtype=np.float32)]))
 
 
@@ -133,14 +133,10 @@ def neighbour_map(gallery: Gallery, start: np.ndarray, seed: int = 0) -> np.ndar
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         placed = TSNE(2, perplexity=perplexity, init=initial, random_state=seed, max_iter=500).fit_transform(landmarks)
-    parts = (normalize(gallery(part)) for part in _parts(n))
+    parts = (normalize(gallery(part)) for part in row_blocks(n, _BLOCK))
     P = np.concatenate([_near_landmarks(V, Exact(landmarks), placed) for V in parts])
     jitter = (0.004 * np.ptp(placed, axis=0)).astype(np.float32)  # so that points do not coincide
     return rescaled(P + rng.normal(size=P.shape).astype(np.float32) * jitter)
-
-
-def _parts(n: int) -> list[slice]:
-    return [slice(start, min(n, start + _BLOCK)) for start in range(0, n, _BLOCK)]
 
 
 def _near_landmarks(V: np.ndarray, landmarks: Exact, placed: np.ndarray, k: int = 3) -> np.ndarray:
@@ -174,25 +170,25 @@ def density_tile(places: np.ndarray, codes: np.ndarray, z: int, x: int, y: int) 
         "cells": full.tolist(),
         "counts": counts[full].tolist(),
         "codes": usual_codes(cell, codes[rows])[full].tolist(),
-        "points": _points(rows, places[rows], codes[rows]) if len(rows) <= FEW or z == DEEPEST else None,
+        "points": _points(rows[:FEW], places, codes) if len(rows) <= FEW or z == DEEPEST else None,
     }
 
 
 def usual_codes(cell: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """The most frequent label of each cell, -1 without one."""
     usual = np.full(CELLS**2, -1)
-    known = codes >= 0
-    if known.any():
+    labelled = codes >= 0
+    if labelled.any():
         width = int(codes.max()) + 1
-        pairs, times = np.unique(cell[known] * width + codes[known], return_counts=True)
+        pairs, times = np.unique(cell[labelled] * width + codes[labelled], return_counts=True)
         order = np.argsort(times, kind="stable")  # the last one written is the most frequent
         usual[pairs[order] // width] = pairs[order] % width
     return usual
 
 
 def _points(rows: np.ndarray, places: np.ndarray, codes: np.ndarray) -> dict[str, list[int]]:
-    rows, places, codes = rows[:FEW], places[:FEW], codes[:FEW]
-    return {"rows": rows.tolist(), "x": places[:, 0].tolist(), "y": places[:, 1].tolist(), "codes": codes.tolist()}
+    x, y = places[rows].T.tolist()
+    return {"rows": rows.tolist(), "x": x, "y": y, "codes": codes[rows].tolist()}
 
 
 def label_places(places: np.ndarray, codes: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:

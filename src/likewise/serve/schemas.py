@@ -222,7 +222,7 @@ class SearchResponse(BaseModel):
     average_precision: float | None = Field(
         description="Over all items, if it was requested and the query's label is known."
     )
-    by_heart: bool = Field(description="Whether the model learned from the query: its precision is then no test.")
+    learned_from_query: bool = Field(description="The precision of such a query says nothing about others.")
     milliseconds: float
     total: int = Field(description="How many items were ranked, or are above the cut-off.")
     about_wrong: float | None = Field(description="How many of `total` are expected to be wrong, with a cut-off.")

@@ -97,7 +97,7 @@ class SearchResult:
 
     `by_name` has for each row whether the words of the query are in its label or name; None without words.
 
-    With `by_heart` the model learned from the query itself: its average precision says nothing about other queries.
+    With `learned_from_query` the average precision says nothing about other queries: the model learned from this one.
     """
 
     space: Space
@@ -106,7 +106,7 @@ class SearchResult:
     label: str | None
     average_precision: float | None
     total: int
-    by_heart: bool = False
+    learned_from_query: bool = False
     probabilities: np.ndarray | None = None
     about_wrong: float | None = None
     novelty: float | None = None

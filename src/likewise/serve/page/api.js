@@ -1,10 +1,11 @@
-// Requests to the server: JSON in, JSON out, errors as sentences; and downloads.
+// The server: requests, downloads, events of what others do on the same index, and the name of who teaches.
 
-import { capital, make, say, state, things, trying } from "./state.js";
+import { $, capital, make, plural, remember, remembered, say, state, things, trying, update } from "./state.js";
+import { awaitLesson, everything } from "./teach.js";
 
 class RefusedError extends Error {}
 
-export const me = { name: "" }; // who teaches; sent with every change
+const me = { name: "" }; // who teaches; sent with every change
 
 export async function call(path, body, options = {}) {
   const who = { "X-Likewise-Who": encodeURIComponent(me.name) };
@@ -63,3 +64,49 @@ export async function download(kind, body) {
 }
 
 export const downloadSelection = (kind) => download(kind, { items: [...state.selected.keys()] });
+
+// -- who teaches, and what others do on the same index -------------------------------------------------------------
+
+const CALM = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Golden", "Happy", "Lucky", "Quiet", "Swift", "Sunny",
+  "Wise"];
+const ANIMALS = ["Badger", "Crane", "Dolphin", "Finch", "Fox", "Hare", "Heron", "Lynx", "Otter", "Owl", "Seal", "Swan"];
+const pickOne = (list) => list[Math.floor(Math.random() * list.length)];
+let planned = 0;
+
+export function introduce() {
+  me.name = remembered("who") ?? `${pickOne(CALM)} ${pickOne(ANIMALS)}`;
+  remember("who", me.name);
+  $("who").value = me.name;
+  $("who").addEventListener("change", () => {
+    me.name = $("who").value.trim().slice(0, 60) || me.name;
+    remember("who", me.name);
+  });
+}
+
+export function follow() {
+  const events = new EventSource(`/api/events?who=${encodeURIComponent(me.name)}`);
+  const on = (name, work) => events.addEventListener(name, (event) => work(JSON.parse(event.data)));
+  on("status", update);
+  on("feedback", (entry) => { if (entry.who !== me.name) reloadSoon(stepOf(entry)); });
+  on("learned", (lesson) => {
+    if (lesson.who === me.name) return;
+    say(`${lesson.who || "Somebody"} pressed Learn.`);
+    awaitLesson();
+  });
+  on("reloaded", () => location.reload()); // a new version of the index: rows have other numbers
+  addEventListener("pagehide", () => events.close());
+}
+
+// Several changes at once are drawn once.
+function reloadSoon(text) {
+  clearTimeout(planned);
+  planned = setTimeout(async () => { await everything(); say(text); }, 150);
+}
+
+function stepOf(entry) {
+  const who = entry.who || "Somebody";
+  if (entry.undone) return `${who} took back a step.`;
+  const what = plural(entry.items.length, state.status.pictures ? "picture" : "item");
+  if (entry.kind === "mark") return `${who} marked ${what} ${entry.right ? "right" : "wrong"}.`;
+  return entry.label === null ? `${who} took the label off ${what}.` : `${who} labelled ${what} ${entry.label}.`;
+}

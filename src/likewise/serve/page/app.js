@@ -1,29 +1,24 @@
-// Connects the parts of the page: views, keys, buttons, and what is drawn when the state changes.
+// Connects the parts of the page: views, address, keys, buttons, and what is drawn when the state changes.
 
-import { read, wireAddress } from "./address.js";
-import { call, downloadSelection } from "./api.js";
-import { wireCards } from "./cards.js";
+import { call, downloadSelection, follow, introduce } from "./api.js";
+import { speakOfItems, wireCards } from "./cards.js";
 import { openDuplicates, wireDuplicates } from "./duplicates.js";
-import { follow, introduce } from "./events.js";
-import { surprise, wireExamples } from "./examples.js";
-import { allMatching, clearFilter, openBrowse, wireFilters } from "./filters.js";
+import { allMatching, clearFilter, loadMonths, openBrowse, wireFilters } from "./filters.js";
 import { clearSelection, select, selectedItems, wireKeys } from "./keys.js";
 import { askLabel, refreshLabels, wireLabels } from "./labels.js";
 import { openMap, redrawMap, wireMap } from "./map.js";
-import { downloadResults, right, show, wireSearch } from "./search.js";
+import { downloadResults, right, show, surprise, wireExamples, wireSearch } from "./search.js";
 import {
-  $, batch, noFilter, page, plural, react, remember, remembered, say, state, things, trying, update,
+  $, batch, noFilter, page, plural, react, remember, remembered, say, state, STEPS, things, trying, update,
 } from "./state.js";
-import { suggest, wireSuggestions } from "./suggestions.js";
-import { awaitLesson, learn, loadMarks, mark, undo, wireTeach } from "./teach.js";
-import { speakOfItems } from "./thumbnails.js";
+import { awaitLesson, learn, loadMarks, mark, suggest, undo, wireSuggestions, wireTeach } from "./teach.js";
 import { wireViewer } from "./viewer.js";
 
 const SECTIONS = { search: "results", browse: "browse", map: "map", duplicates: "duplicates" };
 const DRAW = { search: show, browse: openBrowse, map: openMap, duplicates: () => openDuplicates() };
 let shown = "";
 
-// -- views --------------------------------------------------------------------------------------------------------
+// -- views ---------------------------------------------------------------------------------------------------------
 
 function draw() {
   const { view } = state;
@@ -64,7 +59,7 @@ function column(name) {
   dispatchEvent(new Event("resize"));
 }
 
-// -- keys and buttons ---------------------------------------------------------------------------------------------
+// -- keys and buttons ----------------------------------------------------------------------------------------------
 
 const go = (view) => () => { if (state.view !== view) state.view = view; };
 
@@ -119,7 +114,96 @@ function wire() {
   $("facets-box").open = !matchMedia("(max-width: 900px)").matches;
 }
 
-// -- start --------------------------------------------------------------------------------------------------------
+// -- the address: view, query, side and filter, so that back and forward work and a link can be shared -------------
+
+const VIEWS = ["search", "browse", "map", "duplicates"];
+let lastEntry = ""; // the part of the address whose change is a new entry of the history
+let reading = false;
+
+function keyOf({ text, upload, key }) {
+  if (text !== undefined) return `text:${encodeURIComponent(text)}`;
+  return upload === undefined ? key : `upload:${upload}`;
+}
+
+// The address of the state, in two parts; the cut-off and the side alone make no new entry of the history.
+function addressParts() {
+  const main = new URLSearchParams();
+  if (state.like.length) main.set("like", state.like.map(keyOf).join(","));
+  if (state.unlike.length) main.set("not", state.unlike.map(keyOf).join(","));
+  for (const [name, value] of Object.entries(state.filter)) if (value) main.set(name, value);
+  if (Object.keys(state.columns).length) main.set("columns", JSON.stringify(state.columns));
+  const more = new URLSearchParams();
+  if (state.cutoff) more.set("sure", state.cutoff);
+  if (state.side !== "raw") more.set("side", state.side);
+  const [one, two] = [main, more].map((text) => text.toString().replaceAll("%2C", ",").replaceAll("%3A", ":")
+    .replaceAll("%2F", "/"));
+  return [`#${state.view}?${one}`, two];
+}
+
+function writeAddress([main, more]) {
+  const all = [main, more].filter(Boolean).join(main.endsWith("?") ? "" : "&").replace(/\?$/, "");
+  const isNew = main !== lastEntry;
+  lastEntry = main;
+  if (reading || !state.view || location.hash === all) return;
+  if (isNew) history.pushState(null, "", all);
+  else history.replaceState(null, "", all);
+}
+
+async function readAddress() {
+  const [view, text] = location.hash.slice(1).split("?", 2);
+  const search = new URLSearchParams(text);
+  const [like, unlike] = ["like", "not"].map((name) => (search.get(name) ?? "").split(",").filter(Boolean));
+  const examples = await examplesOf([...like, ...unlike]);
+  if (search.get("month")) await loadMonths();
+  const step = Number(search.get("sure"));
+  reading = true;
+  batch(() => {
+    state.view = VIEWS.includes(view) ? view : "search";
+    [state.like, state.unlike] = [like, unlike].map((keys) => keys.map((key) => examples.get(key)).filter(Boolean));
+    state.filter = Object.fromEntries(Object.keys(noFilter()).map((name) => [name, search.get(name) ?? ""]));
+    state.columns = columnsOf(search.get("columns"));
+    state.cutoff = STEPS.includes(step) ? step : 0;
+    state.side = search.get("side") === "previous" && state.status.previous ? "previous" : "raw";
+    state.revision += 1;
+  });
+  reading = false;
+}
+
+// Filters by column, of an address that anybody may have written.
+function columnsOf(text) {
+  try {
+    return Object.fromEntries(Object.entries(JSON.parse(text ?? "{}")).map(([name, parsed]) => [name, {
+      kind: String(parsed.kind),
+      values: (parsed.values ?? []).map(String),
+      low: String(parsed.low ?? ""),
+      high: String(parsed.high ?? ""),
+      contains: String(parsed.contains ?? ""),
+    }]));
+  } catch {
+    return {};
+  }
+}
+
+async function examplesOf(keys) {
+  const examples = new Map();
+  for (const key of keys) {
+    if (key.startsWith("upload:")) examples.set(key, { upload: key.slice(7) });
+    if (key.startsWith("text:") && state.status.words) examples.set(key, { text: decodeURIComponent(key.slice(5)) });
+  }
+  const rest = keys.filter((key) => !examples.has(key) && !key.startsWith("text:"));
+  if (!rest.length) return examples;
+  const path = `/api/items?limit=64&keys=${encodeURIComponent(rest.join(","))}`;
+  const answer = await trying(() => call(path));
+  for (const item of answer?.items ?? []) examples.set(item.key, item);
+  return examples;
+}
+
+function wireAddress() {
+  react(addressParts, writeAddress);
+  addEventListener("popstate", readAddress);
+}
+
+// -- start ---------------------------------------------------------------------------------------------------------
 
 function describe(status) {
   const labels = status.labels ? ` · ${plural(status.labels, "label")}` : "";
@@ -150,7 +234,7 @@ async function start() {
   if (!status) return;
   update(status);
   describe(status);
-  await read();
+  await readAddress();
   await page.drawn;
   follow();
   if (status.learning.state === "running") await awaitLesson();

@@ -4,8 +4,7 @@ import { isSuggestion } from "./cards.js";
 import { askLabel } from "./labels.js";
 import { include, right, searchBy } from "./search.js";
 import { $, number, pictures, react, say, state, things } from "./state.js";
-import { answer } from "./suggestions.js";
-import { mark } from "./teach.js";
+import { answerSuggestion, mark } from "./teach.js";
 import { open } from "./viewer.js";
 
 const MOST = 5000; // what one request can name
@@ -21,8 +20,8 @@ export const actions = {
   search: (item) => searchBy(item).then(toTop),
   add: (item) => include(item),
   not: (item) => include(item, false),
-  right: (item) => (isSuggestion(item) ? answer(item, true) : mark([item], true)),
-  wrong: (item) => (isSuggestion(item) ? answer(item, false) : mark([item], false)),
+  right: (item) => (isSuggestion(item) ? answerSuggestion(item, true) : mark([item], true)),
+  wrong: (item) => (isSuggestion(item) ? answerSuggestion(item, false) : mark([item], false)),
   name: (item) => askLabel(state.selected.has(item.row) ? selectedItems() : [item]),
   pick,
 };

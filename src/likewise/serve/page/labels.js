@@ -1,13 +1,13 @@
 // Labels: the dialog that asks for one, the tray of buttons, and a label applied to the whole library.
 
 import { call } from "./api.js";
+import { thumbnail } from "./cards.js";
 import { draggedItem, focusLast, selectedItems } from "./keys.js";
 import { body } from "./search.js";
 import {
   $, aThing, button, make, nameOf, number, percent, plural, react, say, state, thing, things, trying, update,
 } from "./state.js";
 import { everything, label } from "./teach.js";
-import { thumbnail } from "./thumbnails.js";
 
 export async function refreshLabels() {
   const labels = await trying(() => call("/api/labels"));
@@ -156,7 +156,7 @@ function drawPreview() {
 function sentence() {
   const { items, known, about_wrong: wrong, least_sure: least } = preview;
   if (wrong === null) {
-    const cannot = "Which others belong to it cannot be told yet: that takes 8 right and 8 wrong marks and a lesson.";
+    const cannot = "Which others belong to it is not known yet: that takes 8 right and 8 wrong marks and a lesson.";
     return `${things(items)} with this label.${state.status.calibrated ? "" : ` ${cannot}`}`;
   }
   const fresh = items - known;

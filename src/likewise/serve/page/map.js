@@ -1,12 +1,10 @@
-// The map: one point per item, by the learned or the raw similarity; click one to see its neighbours.
+// The map: one point per item, by the learned or the raw similarity; fingers, mouse and keys move it and pick items.
 
 import { call } from "./api.js";
-import { fill } from "./cards.js";
-import { actions, listen } from "./keys.js";
-import { wireInput } from "./map_input.js";
-import { board, canvas, names, plan, resize } from "./mapview.js";
-import { $, aThing, button, make, nameOf, number, pictureOf, react, say, state, trying } from "./state.js";
-import { isPicture, words } from "./thumbnails.js";
+import { fill, isPicture, words } from "./cards.js";
+import { actions, listen, select } from "./keys.js";
+import { at, board, canvas, move, names, nearest, plan, resize, showAll, view, zoom } from "./mapview.js";
+import { $, aThing, button, make, nameOf, number, pictureOf, plural, react, say, state, trying } from "./state.js";
 
 let side = "learned";
 
@@ -61,7 +59,7 @@ function showSide() {
   for (const name of ["raw", "learned"]) $(`map-${name}`).setAttribute("aria-pressed", name === side);
 }
 
-export async function choose(row) {
+async function choose(row) {
   board.chosen = row;
   const work = () => Promise.all([call(`/api/items/${row}`), call(`/api/search?row=${row}&k=12&side=${side}`)]);
   const [item, answer] = await trying(work) ?? [];
@@ -100,4 +98,149 @@ export function wireMap() {
     if (!$("map").hidden && state.view === "map") load();
   });
   new ResizeObserver(() => { resize(); plan(); }).observe(canvas);
+}
+
+// -- fingers, mouse and keys: move, zoom, look, pick, and draw around points to select them ------------------------
+
+const fingers = new Map();
+let moved = 0;
+let resting = 0;
+
+const isLassoing = () => $("lasso").getAttribute("aria-pressed") === "true";
+
+function setLasso(on) {
+  $("lasso").setAttribute("aria-pressed", on);
+  canvas.classList.toggle("lassoing", on);
+  if (on) say("Draw around points to select them.");
+}
+
+function down(event) {
+  canvas.setPointerCapture(event.pointerId);
+  const here = [event.offsetX, event.offsetY];
+  fingers.set(event.pointerId, here);
+  moved = 0;
+  board.lasso = isLassoing() && fingers.size === 1 ? [here] : null;
+}
+
+function moving(event) {
+  const before = fingers.get(event.pointerId);
+  if (!board.map) return;
+  if (!before) { peek(event); return; }
+  const now = [event.offsetX, event.offsetY];
+  const [dx, dy] = [now[0] - before[0], now[1] - before[1]];
+  moved += Math.abs(dx) + Math.abs(dy);
+  if (fingers.size === 2) {
+    const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
+    const far = (p) => Math.hypot(p[0] - other[0], p[1] - other[1]);
+    board.lasso = null;
+    zoom(far(now) / Math.max(1, far(before)), other[0], other[1]);
+  } else if (board.lasso) { board.lasso.push(now); plan(); } else move(dx, dy);
+  fingers.set(event.pointerId, now);
+  $("peek").hidden = true;
+}
+
+function up(event) {
+  fingers.delete(event.pointerId);
+  if (!board.map) return;
+  if (board.lasso && moved > 6) { enclosed(); return; }
+  board.lasso = null;
+  if (moved > 6) return;
+  const place = nearest(event.offsetX, event.offsetY, 30);
+  if (place !== null) choose(board.map.rows[place]);
+  else if (board.map.tiles !== null) zoom(2, event.offsetX, event.offsetY);
+}
+
+// Select every point inside the line; the lasso is put away afterwards. Of tiles the server knows the points.
+async function enclosed() {
+  const line = board.lasso;
+  const v = view();
+  const { map } = board;
+  const body = { side: map.side, line: onMap(line, v) };
+  const answer = map.tiles === null ? null : await trying(() => call("/api/map/lasso", body));
+  const rows = answer?.rows ?? map.rows.filter((_, place) => isInside(line, ...at(place, v)));
+  board.lasso = null;
+  setLasso(false);
+  select(rows.map((row) => ({ row })));
+  const isPart = answer && answer.total > rows.length;
+  const count = isPart ? `The first ${number(rows.length)} of ${plural(answer.total, "point")}`
+    : plural(rows.length, "point");
+  say(rows.length ? `${count} inside: label them below.` : "There is nothing inside.");
+  plan();
+}
+
+// A line in the coordinates of the map; of a long one, every so many points.
+function onMap(line, v) {
+  const step = Math.ceil(line.length / 500);
+  const place = (pixel, start) => (
+    Math.max(-65535, Math.min(131070, Math.round(((pixel - start) / v.size) * 65535))));
+  return line.filter((_, i) => i % step === 0).map(([x, y]) => [place(x, v.left), 65535 - place(y, v.top)]);
+}
+
+// Whether a ray to the right crosses the line an odd number of times.
+function isInside(line, x, y) {
+  let odd = false;
+  for (let i = 0, j = line.length - 1; i < line.length; j = i, i += 1) {
+    const [[xi, yi], [xj, yj]] = [line[i], line[j]];
+    if ((yi > y) !== (yj > y) && x < ((xj - xi) * (y - yi)) / (yj - yi) + xi) odd = !odd;
+  }
+  return odd;
+}
+
+function pressed(event) {
+  const { width, height } = canvas.getBoundingClientRect();
+  const steps = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
+  if (event.key in steps) move(...steps[event.key]);
+  else if (event.key === "+" || event.key === "=") zoom(1.4, width / 2, height / 2);
+  else if (event.key === "-") zoom(1 / 1.4, width / 2, height / 2);
+  else if (event.key === "Enter" && board.map?.x.length) {
+    choose(board.map.rows[nearest(width / 2, height / 2, Infinity)]);
+  } else return;
+  event.preventDefault();
+}
+
+function peek(event) {
+  const place = isLassoing() ? null : nearest(event.offsetX, event.offsetY, 12);
+  const figure = $("peek");
+  figure.hidden = place === null || event.pointerType === "touch";
+  canvas.classList.toggle("pointing", place !== null);
+  if (place === null) return;
+  const { rows, codes, labels } = board.map;
+  const row = rows[place];
+  if (figure.dataset.row !== String(row)) {
+    figure.dataset.row = row;
+    $("peek-label").textContent = codes[place] < 0 ? "" : labels[codes[place]];
+    if (state.status.pictures) $("peek-image").src = pictureOf({ row });
+    else showName(row, $("peek-label").textContent);
+  }
+  const box = canvas.getBoundingClientRect();
+  figure.style.left = `${Math.min(event.offsetX + 16, box.width - 142)}px`;
+  figure.style.top = `${Math.min(event.offsetY + 16, box.height - 176)}px`;
+}
+
+// An item without a picture shows its title, once the pointer rests.
+function showName(row, label) {
+  clearTimeout(resting);
+  resting = setTimeout(async () => {
+    const item = await call(`/api/items/${row}`).catch(() => null);
+    if (!item || $("peek").dataset.row !== String(row)) return;
+    $("peek-label").textContent = [nameOf(item), label].filter(Boolean).join(" · ");
+  }, 120);
+}
+
+function wireInput() {
+  canvas.addEventListener("pointerdown", down);
+  canvas.addEventListener("pointermove", moving);
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointercancel", (event) => { fingers.delete(event.pointerId); board.lasso = null; });
+  canvas.addEventListener("pointerleave", () => { $("peek").hidden = true; });
+  canvas.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY * 0.0016), event.offsetX, event.offsetY);
+  }, { passive: false });
+  canvas.addEventListener("keydown", pressed);
+  $("lasso").addEventListener("click", () => setLasso(!isLassoing()));
+  for (const [id, times] of [["zoom-in", 1.6], ["zoom-out", 1 / 1.6]]) {
+    $(id).addEventListener("click", () => { const v = view(); zoom(times, v.width / 2, v.height / 2); });
+  }
+  $("zoom-all").addEventListener("click", showAll);
 }

@@ -1,10 +1,9 @@
 // The picture view: large, with its name and what can be done with it; arrows and swipes lead to the next.
 
 import { call } from "./api.js";
-import { isSuggestion, markOf, markShown } from "./cards.js";
+import { isPicture, isSuggestion, link, markOf, markShown, player, textOf } from "./cards.js";
 import { actions } from "./keys.js";
 import { $, make, nameOf, percent, pictureOf, pictures, react, say, state, trying } from "./state.js";
-import { isPicture, link, player, textOf } from "./thumbnails.js";
 
 const dialog = $("viewer");
 let list = null;

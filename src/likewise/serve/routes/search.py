@@ -134,7 +134,7 @@ def _response(session: Session, result: SearchResult, side: schemas.Side, began:
         version=result.space.version,
         label=result.label,
         average_precision=result.average_precision,
-        by_heart=result.by_heart,
+        learned_from_query=result.learned_from_query,
         milliseconds=milliseconds_since(began),
         total=result.total,
         about_wrong=result.about_wrong,
