@@ -253,7 +253,7 @@ class SimilarityModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise LikewiseError(f"queries become {widths[0]} numbers and gallery rows {widths[1]}")
         if self.calibration_ is not None:
             Calibration.from_dict(self.calibration_)
-        if self.knows_classes:
+        if self.novelty_scale_ is not None:
             novelty = self.novelty(np.zeros((1, self.n_features_in_), np.float32))
             increasing = self.novelty_scale_[0] < self.novelty_scale_[1]
             if not (increasing and novelty.shape == (1,) and np.isfinite(novelty).all()):
