@@ -150,7 +150,7 @@ def test_sighup_and_an_update_bring_the_new_version_and_a_rollback_the_old_one(i
 
 def _await(address: str, n: int) -> None:
     until = time.monotonic() + 20
-    while _ask(address + "api/status")["items"] != n:
+    while _ask(address, "api/status")["items"] != n:
         assert time.monotonic() < until
         time.sleep(0.05)
 
