@@ -10,9 +10,10 @@ import numpy as np
 from likewise.errors import InterruptedFitWarning, LikewiseError
 from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
+from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.learn.maths.regressions import SolverOptions
-from likewise.learn.maths.solvers import Solution, solve
+from likewise.learn.maths.solvers import SavedIterations, Solution, solve
 from likewise.utils.arrays import in_memory, unit_rows
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_is_fitted
@@ -167,6 +168,8 @@ class SLR(BilinearModel):
         self.classes_, self.n_samples_ = rows.classes, rows.n_rows
         options = SolverOptions(**{field.name: getattr(self, field.name) for field in fields(SolverOptions)})
         rng = generator(self.random_state)
-        saved = None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)
-        solution = solve(rows.engine, target, options, rng, saved)
+        solution = solve(rows.engine, target, options, rng, self._saved_iterations(rows, rng))
         return self._keep(solution, rows.engine.dtype, self.n_features_in_)
+
+    def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> SavedIterations | None:
+        return None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)

@@ -87,18 +87,18 @@ class Watched(SLR):
 
     def after_each_iteration(self) -> Iterator["Watched"]:
         """This model as it was after each iteration, one after the other; it ends as it was after `fit`."""
-        for result in self._kept.results:
-            W, condition = self._kept.whitening.W, self._kept.whitening.condition
+        for result in self._iterates.results:
+            W, condition = self._iterates.whitening.W, self._iterates.whitening.condition
             A, B = result.factors if self.rank is None else balanced(*result.factors)
             solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
             yield self._keep(solution, self.components_.dtype, self.n_features_in_)
 
-    def _saved(self, rows: Rows, rng: np.random.Generator) -> "_Kept":
-        self._kept = _Kept()
-        return self._kept
+    def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> "_Iterates":
+        self._iterates = _Iterates()
+        return self._iterates
 
 
-class _Kept:
+class _Iterates:
     """`SavedIterations` in memory: the whitening, and the result after each iteration; a closed form has none."""
 
     def __init__(self) -> None:
