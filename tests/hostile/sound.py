@@ -329,7 +329,7 @@ def onnx_extractor(folder: Path) -> Any:
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), folder / "model.onnx"
     )
-    return OnnxExtractor(folder / "model.onnx", n_jobs=1)
+    return OnnxExtractor(folder / "model.onnx", mean=0.5, std=0.5, crop=1.0, n_jobs=1)
 
 
 def read_extractors(folder: Path) -> None:

@@ -174,10 +174,10 @@ def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [given], [found], [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    OnnxExtractor(tmp_path / "m.onnx").prepare()
+    OnnxExtractor(tmp_path / "m.onnx", mean=0, std=1, crop=1).prepare()
     (tmp_path / "w.bin").unlink()
     with pytest.raises(LikewiseError, match=r"m\.onnx are in another file, which cannot be read"):
-        OnnxExtractor(tmp_path / "m.onnx").prepare()
+        OnnxExtractor(tmp_path / "m.onnx", mean=0, std=1, crop=1).prepare()
 
 
 def test_a_matrix_with_places_outside_is_refused(tmp_path: Path) -> None:

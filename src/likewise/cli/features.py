@@ -37,11 +37,12 @@ def features(
     size: Annotated[int | None, Option(help="onnx, pixels: side in pixels.")] = None,
     mean: Annotated[str | None, Option(help="onnx: mean of pixels in 0..1, one number or R,G,B.")] = None,
     std: Annotated[str | None, Option(help="onnx: standard deviation of pixels in 0..1, one number or R,G,B.")] = None,
-    crop: Annotated[float | None, Option(help="onnx: share of the shorter side kept; default: 0.875.")] = None,
+    crop: Annotated[float | None, Option(help="onnx: share of the shorter side kept.")] = None,
     stretch: Annotated[
         bool | None, Option("--stretch/--no-stretch", help="onnx: keep all of both sides instead of a square.")
     ] = None,
-    output_name: Annotated[str | None, Option(help="onnx: output to use; default: the first.")] = None,
+    output_name: Annotated[str | None, Option(help="onnx: output to use, if it has several.")] = None,
+    tokens: Annotated[str | None, Option(help="onnx: first or mean, of an output that is tokens.")] = None,
     dtype: Annotated[str | None, Option(help="float32 or float16; default: that of the extractor.")] = None,
     max_pixels: Annotated[int, Option(help="Skip images with more pixels.")] = 100_000_000,
     workers: Annotated[int | None, Option(help="Threads; default: one per core.")] = None,
@@ -69,7 +70,7 @@ def features(
       likewise features PHOTOS -o photos.features --labels labels.csv --dtype float16
       likewise features PHOTOS -o photos.features --labels keywords
       likewise features PHOTOS -o llc.features --extractor llc --fit-on train.txt
-      likewise features PHOTOS -o mine.features --extractor onnx:model.onnx --size 256 --mean 0.5 --std 0.5
+      likewise features PHOTOS -o mine.features -e onnx:model.onnx --size 256 --mean 0.5 --std 0.5 --crop 1
     """
     from likewise.pictures import extract_folder, make_extractor
     from likewise.utils.progress import stage_bar
@@ -78,7 +79,8 @@ def features(
         raise LikewiseError("--no-pca and --components exclude each other: expected one of them")
     options: dict[str, Any] = {
         "n_words": words, "n_components": components, "size": size, "mean": _numbers("mean", mean),
-        "std": _numbers("std", std), "crop": crop, "stretch": stretch, "output": output_name, "n_jobs": workers,
+        "std": _numbers("std", std), "crop": crop, "stretch": stretch, "output": output_name, "tokens": tokens,
+        "n_jobs": workers,
     }  # fmt: skip
     parameters = {name: value for name, value in options.items() if value is not None}
     if no_pca:

@@ -158,7 +158,13 @@ def encode_jpeg(pixels: np.ndarray, longest: int) -> bytes:
     return buffer.getvalue()
 
 
-def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, stretch: bool = False) -> np.ndarray:
+def centre_crop(
+    image: np.ndarray,
+    size: tuple[int, int],
+    share: float = 1.0,
+    stretch: bool = False,
+    resample: Image.Resampling = Image.Resampling.BICUBIC,
+) -> np.ndarray:
     """The centre of the image with the aspect ratio of `size` (height, width), `share` of its shorter side, resized.
 
     With `stretch` the crop keeps `share` of both sides instead, and the aspect ratio changes. Cropping before resizing
@@ -171,7 +177,7 @@ def centre_crop(image: np.ndarray, size: tuple[int, int], share: float = 1.0, st
     h, w = min(h * share, height), min(w * share, width)
     left, top = (width - w) / 2, (height - h) / 2
     box = (left, top, min(left + w, width), min(top + h, height))
-    resized = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
+    resized = Image.fromarray(image).resize((size[1], size[0]), resample, box=box, reducing_gap=3.0)
     return np.asarray(resized)
 
 

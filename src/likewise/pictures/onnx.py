@@ -1,18 +1,21 @@
 """Any image model as an extractor: in ONNX format, or of timm, which is optional since PyTorch is large."""
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from PIL.Image import Resampling
 
 from likewise.errors import FileFormatError, LikewiseError, optional
 from likewise.pictures.base import MOST_SIDE, ImageExtractor
 from likewise.pictures.images import centre_crop
+from likewise.utils.wording import listed
 
-_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of pixels in 0..1
+_EXAMPLE = "mean=0.485,0.456,0.406 std=0.229,0.224,0.225 crop=0.875 are those of many networks trained on ImageNet"
 # Pixel ranges in the image metadata of ONNX, as (mean, std) of pixels in 0..1.
 _RANGES = {
     "NominalRange_0_255": (0.0, 1 / 255),
@@ -20,6 +23,9 @@ _RANGES = {
     "Normalized_1_1": (0.5, 0.5),
     "NominalRange_16_235": (-16 / 219, 1 / 219),
 }
+# Outputs that are one row a picture, as exporters name them, the first one preferred.
+_OUTPUTS = ("image_embeds", "image_embedding", "image_features", "pooler_output", "embedding")
+_TOKENS = ("first", "mean")
 _TYPES = {"tensor(float)": "f4", "tensor(float16)": "f2", "tensor(double)": "f8", "tensor(uint8)": "u1"}
 
 
@@ -35,15 +41,17 @@ class _Input(NamedTuple):
     std: np.ndarray
     crop: float
     stretch: bool
+    resample: Resampling
     reverse: bool
 
 
 class OnnxExtractor(ImageExtractor):
     """Features from an ONNX model; the model is stored in the saved extractor.
 
-    Size, layout and type of the input are read from the model, the normalisation from its metadata (`mean`, `std`,
-    `crop` and `stretch`, or `Image.NominalPixelRange` and `Image.BitmapPixelFormat` of ONNX). Parameters take
-    precedence, and the defaults are those of ImageNet at 224 pixels. Feature maps and token sequences are averaged.
+    Size, layout and type of the input are read from the model; how pictures are prepared, from a
+    `preprocessor_config.json` next to it, or from its metadata (`mean`, `std`, `crop` and `stretch`, or
+    `Image.NominalPixelRange` and `Image.BitmapPixelFormat` of ONNX). Parameters take precedence, and what none of them
+    says is refused. Feature maps are averaged.
 
     Parameters
     ----------
@@ -52,7 +60,8 @@ class OnnxExtractor(ImageExtractor):
     mean, std : normalisation (pixel / 255 − mean) / std, one number or one per channel
     crop : share of the shorter side kept by the centre crop
     stretch : keep that share of both sides and change the aspect ratio instead of cropping to a square
-    output : name of the output to use; the first by default
+    output : name of the output to use; by default the only one, or one called image_embeds, pooler_output or the like
+    tokens : "first" or "mean", the row of an output that is a sequence of tokens
     n_jobs : number of threads; None uses all cores
     """
 
@@ -68,6 +77,7 @@ class OnnxExtractor(ImageExtractor):
         crop: float | None = None,
         stretch: bool | None = None,
         output: str | None = None,
+        tokens: str | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.model = model
@@ -77,6 +87,7 @@ class OnnxExtractor(ImageExtractor):
         self.crop = crop
         self.stretch = stretch
         self.output = output
+        self.tokens = tokens
         self.n_jobs = n_jobs
 
     def prepare(self) -> None:
@@ -85,9 +96,21 @@ class OnnxExtractor(ImageExtractor):
             return
         if not hasattr(self, "onnx_"):
             self.onnx_ = np.frombuffer(self._read_model(), dtype=np.uint8)
+            if hasattr(self, "model") and (config := _config_next_to(Path(self.model))) is not None:
+                self.preparation_ = np.frombuffer(json.dumps(config, sort_keys=True).encode(), dtype=np.uint8)
         session = start_session(self.onnx_.tobytes())
-        parameters = {key: getattr(self, key, None) for key in ("size", "mean", "std", "crop", "stretch", "output")}
-        self._live_input = _describe_input(session, parameters)
+        keys = ("size", "mean", "std", "crop", "stretch", "output", "tokens")
+        parameters = {key: getattr(self, key, None) for key in keys}
+        try:
+            config = json.loads(self.preparation_.tobytes()) if hasattr(self, "preparation_") else {}
+            self._live_input = _describe_input(session, parameters, config)
+        except (ValueError, TypeError) as error:  # only of a file that somebody changed
+            if isinstance(error, LikewiseError):
+                raise
+            raise FileFormatError(f"the extractor is damaged: {error}") from error
+        self._live_tokens = parameters["tokens"]
+        if self._live_tokens not in (None, *_TOKENS):
+            raise LikewiseError(f"tokens={self._live_tokens!r}; expected first or mean")
         self._live_output = _choose_output(session, parameters["output"])
         self._live_session = session
         blank = np.zeros((*self._live_input.size, 3), np.uint8)
@@ -96,7 +119,7 @@ class OnnxExtractor(ImageExtractor):
     def rows(self, images: Sequence[np.ndarray]) -> np.ndarray:
         """Rows of the images, in batches of the size the model takes."""
         entry = self._live_input
-        cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch) for image in images)
+        cropped = (centre_crop(image, entry.size, entry.crop, entry.stretch, entry.resample) for image in images)
         pixels = np.stack([_normalise(crop, entry) for crop in cropped])
         step = entry.batch or len(pixels)
         rows = np.concatenate([self._run(pixels[i : i + step], step) for i in range(0, len(pixels), step)])
@@ -120,7 +143,13 @@ class OnnxExtractor(ImageExtractor):
             out = self._live_session.run([self._live_output], {self._live_input.name: pixels})[0]
         except Exception as error:  # the exceptions of onnxruntime have no common base class
             raise LikewiseError(f"the model cannot be run on images: {str(error).splitlines()[0]}") from error
-        return _pooled(np.asarray(out, dtype=np.float32), self._live_input.channels_last)[:n]
+        out = np.asarray(out, dtype=np.float32)
+        if out.ndim == 3 and self._live_tokens is None:
+            raise LikewiseError(
+                f"the output {self._live_output} of the model is a sequence of tokens; expected tokens=first, the one "
+                "that ViT, CLIP and DINO models pool, or tokens=mean, or another output"
+            )
+        return _pooled(out, self._live_input.channels_last, self._live_tokens)[:n]
 
     def _read_model(self) -> bytes:
         path = Path(self.model)
@@ -165,7 +194,7 @@ def _inlined(path: Path) -> bytes:
         ) from error
 
 
-def _describe_input(session: Any, parameters: dict[str, Any]) -> _Input:
+def _describe_input(session: Any, parameters: dict[str, Any], config: dict[str, Any]) -> _Input:
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
         shapes = ", ".join(f"{i.name} {i.shape}" for i in inputs)
@@ -177,23 +206,27 @@ def _describe_input(session: Any, parameters: dict[str, Any]) -> _Input:
     channels = entry.shape[3 if last else 1]
     if isinstance(channels, int) and channels != 3:
         raise LikewiseError(f"the model takes {channels} channels; expected 3")
-    mean, std = _normalisation(parameters, facts)
+    known = _known(parameters, config, facts, entry.type == "tensor(uint8)")
+    stretch, std = known.get("stretch", False), _three("std", known["std"])
+    if (std <= 0).any():
+        raise LikewiseError(f"std={std.tolist()}; expected positive numbers")
     return _Input(
         name=entry.name,
         batch=entry.shape[0] if isinstance(entry.shape[0], int) and entry.shape[0] > 0 else None,
-        size=_size(parameters["size"], entry.shape[1:3] if last else entry.shape[2:4]),
+        size=_size(known.get("size"), entry.shape[1:3] if last else entry.shape[2:4]),
         channels_last=last,
         dtype=np.dtype(_TYPES[entry.type]),
-        mean=mean,
+        mean=_three("mean", known["mean"]),
         std=std,
-        crop=_share(parameters["crop"] if parameters["crop"] is not None else facts.get("crop", 0.875)),
-        stretch=facts.get("stretch") == "true" if parameters["stretch"] is None else _flag(parameters["stretch"]),
+        crop=_share(known["crop"]),
+        stretch=stretch == "true" if isinstance(stretch, str) else _flag(stretch),
+        resample=Resampling(known.get("resample", Resampling.BICUBIC)),
         reverse=facts.get("Image.BitmapPixelFormat", "").startswith("Bgr"),
     )
 
 
 def _size(size: Any, declared: Sequence[Any]) -> tuple[int, int]:
-    """Height and width: those of `size`, if the model agrees; otherwise as in the model; otherwise 224."""
+    """Height and width: those of `size`, if the model agrees; otherwise as in the model."""
     pair = size if isinstance(size, Sequence) and not isinstance(size, str) else (size, size)
     wanted = tuple(pair or (None, None))
     if len(wanted) != 2 or any(w is not None and not (isinstance(w, int | np.integer) and w > 0) for w in wanted):
@@ -202,19 +235,76 @@ def _size(size: Any, declared: Sequence[Any]) -> tuple[int, int]:
     for want, have in zip(wanted, fixed, strict=True):
         if want and have and want != have:
             raise LikewiseError(f"size={size!r} does not match the model; expected {fixed[0]} × {fixed[1]} pixels")
-    height, width = (want or have or 224 for want, have in zip(wanted, fixed, strict=True))
+    height, width = (want or have or 0 for want, have in zip(wanted, fixed, strict=True))
+    if not height or not width:
+        raise LikewiseError("the model takes pictures of any size; expected size in pixels, such as size=224")
     if max(height, width) > MOST_SIDE:
         raise LikewiseError(f"the model takes {height} × {width} pixels; expected at most {MOST_SIDE:,} a side")
     return int(height), int(width)
 
 
-def _normalisation(parameters: dict[str, Any], facts: dict[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    default = dict(zip(("mean", "std"), _RANGES.get(facts.get("Image.NominalPixelRange", ""), _IMAGENET), strict=True))
+def _known(
+    parameters: dict[str, Any], config: dict[str, Any], facts: dict[str, str], takes_bytes: bool
+) -> dict[str, Any]:
+    """How pictures are prepared: what parameters say, else a file next to the model, else the model itself."""
+    scale = dict(zip(("mean", "std"), _RANGES.get(facts.get("Image.NominalPixelRange", ""), ()), strict=False))
     chosen = {name: value for name, value in parameters.items() if value is not None}
-    mean, std = (_three(name, {**default, **facts, **chosen}[name]) for name in ("mean", "std"))
-    if (std <= 0).any():
-        raise LikewiseError(f"std={std.tolist()} must be positive")
-    return mean, std
+    known = {**({"mean": 0, "std": 1} if takes_bytes else {}), **scale, **facts, **config, **chosen}
+    unknown = [name for name in ("mean", "std", "crop") if name not in known]
+    if unknown:
+        raise LikewiseError(
+            f"the model does not say how pictures are prepared: expected {listed(unknown)} ({_EXAMPLE}), or a "
+            f"{_CONFIG} next to it"
+        )
+    return known
+
+
+def _config_next_to(model: Path) -> dict[str, Any] | None:
+    """What the `preprocessor_config.json` of a model says; None without one. What is not understood is refused."""
+    folders = (model.parent, *([model.parent.parent] if model.parent.name == "onnx" else []))
+    path = next((folder / _CONFIG for folder in folders if (folder / _CONFIG).is_file()), None)
+    if path is None:
+        return None
+    try:
+        config = json.loads(path.read_bytes())
+        return _preparation(config)
+    except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError, OSError) as error:
+        raise LikewiseError(f"{path} cannot be followed: {error}; pass its settings, and rename it") from error
+
+
+def _preparation(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an image processor of Hugging Face as parameters of `OnnxExtractor`."""
+    unknown = [name for name, value in config.items() if name not in _SETTINGS and value not in (None, False)]
+    if unknown:
+        raise ValueError(f"{listed(unknown)} may change pixels, and is not known")
+    size, cropped = config["size"], config.get("do_center_crop", False)
+    edge = size.get("shortest_edge") if isinstance(size, dict) else size if cropped else None
+    sides = (edge, edge) if edge else (size["height"], size["width"]) if isinstance(size, dict) else (size, size)
+    square = config.get("crop_size", size) if cropped else sides
+    if isinstance(square, dict):
+        square = square.get("shortest_edge") or (square["height"], square["width"])
+    final = tuple(square) if isinstance(square, Sequence) else (square, square)
+    shares = {wanted / side for wanted, side in zip(final, sides, strict=True)}
+    if edge and not cropped:
+        raise ValueError("size.shortest_edge without do_center_crop gives pictures of several sizes")
+    if len(shares) > 1 or not config.get("do_resize", True):
+        raise ValueError("its size and crop_size are of different shapes, or it does not resize")
+    scale = 255 * (config.get("rescale_factor", 1 / 255) if config.get("do_rescale", True) else 1)
+    normal = config.get("do_normalize", True)
+    mean, std = (np.atleast_1d(config[key] if normal else plain) / scale
+                 for key, plain in (("image_mean", 0.0), ("image_std", 1.0)))  # fmt: skip
+    return {
+        "size": final, "crop": shares.pop(), "stretch": not edge, "mean": mean.tolist(), "std": std.tolist(),
+        "resample": int(Resampling(config.get("resample", Resampling.BICUBIC))),
+    }  # fmt: skip
+
+
+_CONFIG = "preprocessor_config.json"
+_SETTINGS = frozenset({
+    "size", "crop_size", "do_center_crop", "do_resize", "do_rescale", "rescale_factor", "do_normalize", "image_mean",
+    "image_std", "resample", "do_convert_rgb", "image_processor_type", "feature_extractor_type", "processor_class",
+    "_valid_processor_keys", "data_format", "input_data_format",
+})  # fmt: skip
 
 
 def _three(name: str, value: Any) -> np.ndarray:
@@ -248,7 +338,10 @@ def _choose_output(session: Any, wanted: str | None) -> str:
     names = [output.name for output in session.get_outputs()]
     if wanted is not None and (not isinstance(wanted, str) or wanted not in names):
         raise LikewiseError(f"output={wanted!r} is not an output of the model; it has {', '.join(names)}")
-    return wanted or names[0]
+    chosen = wanted or (names[0] if len(names) == 1 else next((name for name in _OUTPUTS if name in names), None))
+    if chosen is None:
+        raise LikewiseError(f"the model has the outputs {', '.join(names)}; expected output, the name of one of them")
+    return chosen
 
 
 def _normalise(pixels: np.ndarray, entry: _Input) -> np.ndarray:
@@ -261,12 +354,12 @@ def _normalise(pixels: np.ndarray, entry: _Input) -> np.ndarray:
     return np.ascontiguousarray(pixels, dtype=entry.dtype)
 
 
-def _pooled(out: np.ndarray, channels_last: bool) -> np.ndarray:
-    """Rows from an output: feature maps and token sequences are averaged, a flat output is kept."""
+def _pooled(out: np.ndarray, channels_last: bool, tokens: str | None) -> np.ndarray:
+    """Rows from an output: feature maps are averaged, of tokens the first or the mean, a flat output is kept."""
     if out.ndim == 4:
         return out.mean(axis=(1, 2) if channels_last else (2, 3))
     if out.ndim == 3:
-        return out.mean(axis=1)
+        return out[:, 0] if tokens == "first" else out.mean(axis=1)
     return out.reshape(len(out), -1)
 
 
