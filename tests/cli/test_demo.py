@@ -205,7 +205,9 @@ def test_open_serves_the_index_and_opens_the_browser(
     with Python("-m", "likewise", *words, env={**os.environ, "BROWSER": str(browser)}) as process:
         try:
             address = _opened(tmp_path / "opened")
-            with urllib.request.urlopen(f"{address}api/status", timeout=20) as answer:
+            url, token = address.split("login?token=")
+            request = urllib.request.Request(f"{url}api/status", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=20) as answer:
                 assert json.loads(answer.read())["items"] == 39
         finally:
             process.kill()
