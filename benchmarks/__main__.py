@@ -1,6 +1,7 @@
 """All benchmarks on one page: speed and memory relative to the GEMM of this machine and to rivals.
 
 usage: python -m benchmarks [NAME ...] [--store]     the modules bench_NAME.py of this folder; default: all
+       python -m benchmarks MODULE [OPTIONS]         any other module of this folder, such as open_gallery
 
 The page goes to build/bench.md with a picture of all ratios, bench.png, and says what fell by more than a tenth since
 the last page that was stored. --store makes this one the last: bench.json, bench.md and bench.png in benchmarks/stored.
@@ -35,6 +36,10 @@ _GOAL = re.compile(r"^\s*([<>≤≥])\s*(-?[\d,]*\.?\d+)")
 
 
 def main() -> None:
+    if len(sys.argv) > 1 and (Path(__file__).parent / f"{sys.argv[1]}.py").is_file():
+        del sys.argv[0]
+        import_module(f"benchmarks.{sys.argv[0]}").main()
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--store", action="store_true")

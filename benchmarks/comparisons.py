@@ -55,17 +55,17 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 def fashion() -> tuple[np.ndarray, np.ndarray]:
     data = load_dataset("fashion-mnist")
-    rows = _drawn(len(data.y), 10_000)
+    rows = drawn(len(data.y), 10_000)
     return PCA(200, random_state=0).fit_transform(data.X[rows]), data.y[rows]
 
 
 def newsgroups() -> tuple[np.ndarray, np.ndarray]:
     data = load_dataset("newsgroups20", Path(os.environ.get("LIKEWISE_DATA", ".")) / "newsgroups20.npz")
-    rows = _drawn(len(data.y), 9_000)
+    rows = drawn(len(data.y), 9_000)
     return TruncatedSVD(300, random_state=0).fit_transform(data.X[rows]), data.y[rows]
 
 
-def _drawn(n: int, m: int) -> np.ndarray:
+def drawn(n: int, m: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(n)[:m])
 
 
