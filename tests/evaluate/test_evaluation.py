@@ -76,18 +76,16 @@ def test_every_measure_equals_pytrec_eval_on_integer_ranks(one_set):
     S=st.lists(st.lists(st.integers(0, 3), min_size=7, max_size=7), min_size=7, max_size=7),
     y=st.lists(st.integers(0, 2), min_size=7, max_size=7),
     y_g=st.none() | st.lists(st.integers(0, 2), min_size=7, max_size=7),
-    ties=st.sampled_from(["expected", "optimistic", "pessimistic"]),
 )
-def test_batches_have_the_mathematics_of_the_one_query_kernel(S, y, y_g, ties):
+def test_batches_have_the_mathematics_of_the_one_query_kernel(S, y, y_g):
     Q, G = embedded(np.array(S, dtype=float))
     y, y_g = np.array(y), None if y_g is None else np.array(y_g)
-    expected = by_definition(Q, G, y, y_g, lambda scores, relevant: average_precision(scores, relevant, ties))
+    expected = by_definition(Q, G, y, y_g, average_precision)
     if expected.size:
-        found = mean_average_precision(Q, G, y, y_g, ties=ties)
-        assert found == pytest.approx(expected.mean(), abs=1e-12)
+        assert mean_average_precision(Q, G, y, y_g) == pytest.approx(expected.mean(), abs=1e-12)
     else:
         with pytest.raises(LikewiseError, match="no query has a relevant item"):
-            mean_average_precision(Q, G, y, y_g, ties=ties)
+            mean_average_precision(Q, G, y, y_g)
 
 
 def test_the_query_is_masked_by_position_and_not_as_the_first_hit():
@@ -209,9 +207,6 @@ BAD = {
     ),
     "no query has a relevant item: the labels in y_q are all distinct": lambda: mean_average_precision(X, X, range(4)),
     "no query has a relevant item: the labels in y_q and y_g have none in common": lambda: evaluate(X, X, y, y + 99),
-    "ties='worst' is unknown: expected 'expected', 'optimistic' or 'pessimistic'": lambda: evaluate(
-        X, X, y, y, ties="worst"
-    ),
     "ks=[0]: expected depths, integers of 1 or more": lambda: evaluate(X, X, y, y, ks=[0]),
     "ks=(1, 2.5): expected depths, integers of 1 or more": lambda: evaluate(X, X, y, y, ks=(1, 2.5)),
     "n_queries=0 is below 1: expected a number of queries, or None for all": lambda: evaluate(X, X, y, y, n_queries=0),

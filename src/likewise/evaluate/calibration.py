@@ -141,17 +141,11 @@ class Evidence:
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """From plain values, which may come from a damaged file."""
         try:
-            arrays = {name: np.array(facts[name], dtype=np.float64) for name in _ARRAYS}
-            rate, counts = float(facts["base_rate"]), [int(facts[name]) for name in _COUNTS]
+            arrays: dict[str, Any] = {name: np.array(facts[name], dtype=np.float64) for name in _ARRAYS}
+            counts: dict[str, Any] = {name: int(facts[name]) for name in _COUNTS}
+            return cls(**arrays, base_rate=float(facts["base_rate"]), **counts)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise LikewiseError(f"calibration_ is damaged: {error!r}") from error
-        risk, growth = arrays["risk"], arrays["growth"]
-        fits = all(_ascending(arrays[name]) for name in ("scores", "ratios", "risk"))
-        fits = fits and arrays["scores"].shape == arrays["ratios"].shape and 0 <= risk[0] <= risk[-1] <= 1
-        fits = fits and risk.shape == growth.shape == LIMITS.shape and bool(((growth >= 0) & (growth <= 1)).all())
-        if not fits or not 0 < rate < 1 or min(counts) < 1:
-            raise LikewiseError("calibration_ is damaged: expected ascending tables of scores, ratios and risks")
-        return cls(arrays["scores"], arrays["ratios"], risk, growth, rate, counts[0], counts[1], counts[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +263,6 @@ def _wrong_shares(part: ScoredPairs, probability: Callable[[np.ndarray], np.ndar
     sizes = np.stack([np.searchsorted(row, LIMITS, side="right") for row in expected_wrong(P)])
     n_wrong = np.take_along_axis(np.cumsum(~same, axis=1), np.maximum(sizes - 1, 0), axis=1)
     return np.where(sizes > 0, n_wrong / np.maximum(sizes, 1), 0.0)
-
-
-def _ascending(values: np.ndarray) -> bool:
-    return values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all() and (np.diff(values) >= 0).all())
 
 
 def check_rate(name: str, value: object) -> None:

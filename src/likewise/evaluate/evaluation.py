@@ -15,8 +15,6 @@ from likewise.evaluate.ranking import (
     Measure,
     RankingProblem,
     Ranks,
-    Ties,
-    check_ties,
     expected_precision,
     macro_mean,
     measured,
@@ -92,9 +90,8 @@ def evaluate(
     n_queries: int | None = None,
     random_state: int | np.random.Generator | None = None,
     confidence: float = 0.95,
-    ties: Ties = "expected",
 ) -> Evaluation:
-    """All metrics in one pass over the scores; arguments and `ties` as in `mean_average_precision`.
+    """All metrics in one pass over the scores; arguments as in `mean_average_precision`.
 
     Parameters
     ----------
@@ -114,7 +111,7 @@ def evaluate(
     """
     measures, problem = measures_at(ks), RankingProblem.of(Q, G, y_q, y_g)
     code, queries = problem.relevance.code, drawn(problem.queries, n_queries, random_state)
-    per_query = measured(problem, measures, queries, ties)
+    per_query = measured(problem, measures, queries)
     return Evaluation.of(queries, per_query, code[queries], code.size - problem.queries.size, confidence)
 
 
@@ -147,8 +144,8 @@ def drawn(queries: np.ndarray, n_queries: int | None, random_state: int | np.ran
     return np.sort(rng.choice(queries, size=min(n_queries, queries.size), replace=False))
 
 
-def average_precision(scores: ArrayLike, relevant: ArrayLike, ties: Ties = "expected") -> float:
-    """Average precision of one query: the mean precision at the ranks of its relevant items.
+def average_precision(scores: ArrayLike, relevant: ArrayLike) -> float:
+    """Average precision of one query: the mean precision at the ranks of its relevant items, over all orders of ties.
 
     Parameters
     ----------
@@ -156,8 +153,6 @@ def average_precision(scores: ArrayLike, relevant: ArrayLike, ties: Ties = "expe
         Higher is better.
     relevant : boolean array of shape (n,)
         Which items are relevant; at least one.
-    ties : {"expected", "optimistic", "pessimistic"}
-        Among equal scores: the mean over all orders, relevant items first, or relevant items last.
 
     Examples
     --------
@@ -174,10 +169,9 @@ def average_precision(scores: ArrayLike, relevant: ArrayLike, ties: Ties = "expe
         raise LikewiseError("scores contains NaN or infinity: expected finite numbers")
     if not relevant.any():
         raise LikewiseError("relevant is False everywhere: average precision needs at least one relevant item")
-    check_ties(ties)
     negated = -scores.astype(np.result_type(scores, np.float32), copy=False)
     above, upto = positions(negated, np.sort(negated[relevant]))
-    return float(whole(rank(above, upto, np.array([above.size]), ties))[0])
+    return float(whole(rank(above, upto, np.array([above.size])))[0])
 
 
 # -- Given the ranks of the relevant items ----------------------------------------------------------------------------

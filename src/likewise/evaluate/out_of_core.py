@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
 from likewise.evaluate.evaluation import Evaluation, measures_at
-from likewise.evaluate.ranking import LabelRelevance, Ranks, Ties, check_ties, rank
+from likewise.evaluate.ranking import LabelRelevance, Ranks, rank
 from likewise.utils.threads import ordered_map
 
 _MOST_RELEVANT = 4_000_000  # scores of relevant items held in memory at a time
@@ -29,7 +29,6 @@ def evaluate_blocks(
     *,
     ks: Iterable[int] = (1, 10),
     confidence: float = 0.95,
-    ties: Ties = "expected",
     n_excluded: int = 0,
 ) -> Evaluation:
     """All metrics of the queries Q against a gallery that each call of `blocks()` yields block by block.
@@ -43,13 +42,12 @@ def evaluate_blocks(
     n_excluded : number of queries without a relevant item, which are not in Q; only reported.
     """
     measures, Q = measures_at(ks), np.asarray(Q)
-    check_ties(ties)
     relevance = LabelRelevance.by_label(np.asarray(y_q), np.asarray(y_g))
     n_relevant = relevance.counts() - (0 if query_rows is None else 1)
     if not n_relevant.all():
         raise LikewiseError(f"query {int(np.argmin(n_relevant))} of Q has no relevant item in the gallery")
     gallery = _BlockedGallery(blocks, relevance, query_rows)
-    parts = (gallery.ranks(Q[part], part, n_relevant[part], ties) for part in _shares(n_relevant))
+    parts = (gallery.ranks(Q[part], part, n_relevant[part]) for part in _shares(n_relevant))
     values = [[measure(ranks) for measure in measures.values()] for ranks in parts]
     per_query = dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
     return Evaluation.of(
@@ -64,7 +62,7 @@ class _BlockedGallery:
         self.blocks, self.relevance, self.query_rows = blocks, relevance, query_rows
         self.n = len(relevance.items)
 
-    def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray, ties: Ties) -> Ranks:
+    def ranks(self, Q: np.ndarray, part: slice, n_relevant: np.ndarray) -> Ranks:
         wanted: list[list[np.ndarray]] = [[] for _ in range(len(Q))]
         for first, S in self._scores(Q, part):
             for i, relevant in enumerate(self._relevant(part, first, S.shape[1])):
@@ -76,7 +74,7 @@ class _BlockedGallery:
             for i, (below, until) in enumerate(ordered_map(partial(_counted, S, best), range(len(Q)))):
                 above[i] += below
                 upto[i] += until
-        return rank(np.concatenate(above), np.concatenate(upto), n_relevant, ties)
+        return rank(np.concatenate(above), np.concatenate(upto), n_relevant)
 
     def _scores(self, Q: np.ndarray, part: slice) -> Iterator[tuple[int, np.ndarray]]:
         """First row of each block, and the negated scores of the queries with it; a query itself is last."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,14 +21,15 @@ from likewise.utils.arrays import Array
 from likewise.utils.threads import blas_controller, ordered_map
 from likewise.utils.validation import is_missing
 
-Ties = Literal["expected", "optimistic", "pessimistic"]
 BLOCK_BYTES = 64 << 20  # over all threads; from 4 to 512 MiB measured: slower below 32, no faster above
 
 
 def mean_average_precision(
-    Q: Array, G: Array, y_q: ArrayLike, y_g: ArrayLike | None = None, *, macro: bool = False, ties: Ties = "expected"
+    Q: Array, G: Array, y_q: ArrayLike, y_g: ArrayLike | None = None, *, macro: bool = False
 ) -> float:
     """Mean average precision (mAP) of the rankings of the gallery by inner product with each query.
+
+    Equal scores have the mean of the precision over all their orders.
 
     Parameters
     ----------
@@ -39,8 +40,6 @@ def mean_average_precision(
         rows: each row ranks all others. Queries without a relevant item are not counted.
     macro : bool
         Average per label first, so that a rare label counts as much as a common one.
-    ties : {"expected", "optimistic", "pessimistic"}
-        Among equal scores: the mean over all orders, relevant items first, or relevant items last.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def mean_average_precision(
     1.0
     """
     problem = RankingProblem.of(Q, G, y_q, y_g)
-    values = measured(problem, {"mAP": whole}, problem.queries, ties)["mAP"]
+    values = measured(problem, {"mAP": whole}, problem.queries)["mAP"]
     return macro_mean(values, problem.relevance.code[problem.queries]) if macro else float(values.mean())
 
 
@@ -203,18 +202,15 @@ def _family(y: np.ndarray) -> str:
 # -- Blocks of queries, with threads over the blocks and no array of all scores ---------------------------------------
 
 
-def measured(
-    problem: RankingProblem, measures: dict[str, Measure], queries: np.ndarray, ties: Ties = "expected"
-) -> dict[str, np.ndarray]:
+def measured(problem: RankingProblem, measures: dict[str, Measure], queries: np.ndarray) -> dict[str, np.ndarray]:
     """Each metric for each of the queries, all of which must have a relevant item."""
     # Sorting runs on one thread, so threads work on blocks, with one BLAS thread each for the products: as many as BLAS
     # may use now, which respects an outer limit.
     libraries = blas_controller().info()
     threads = max((lib["num_threads"] for lib in libraries if lib["user_api"] == "blas"), default=1)
-    check_ties(ties)
 
     def work(block: np.ndarray) -> list[np.ndarray]:
-        ranks = rank(*_block_positions(problem, block), ties)
+        ranks = rank(*_block_positions(problem, block))
         return [measure(ranks) for measure in measures.values()]
 
     values = ordered_map(work, _blocks(problem, queries, threads), threads)
@@ -274,11 +270,6 @@ class Ranks:
 Measure = Callable[[Ranks], np.ndarray]  # one number per query
 
 
-def check_ties(ties: str) -> None:
-    if ties not in get_args(Ties):
-        raise LikewiseError(f"ties={ties!r} is unknown: expected 'expected', 'optimistic' or 'pessimistic'")
-
-
 def positions(negated: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each wanted score, ascending: the number of scores below it, and the number below or equal.
 
@@ -299,7 +290,7 @@ def positions(negated: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.n
     return below, upto
 
 
-def rank(above: np.ndarray, upto: np.ndarray, n_relevant: np.ndarray, ties: Ties) -> Ranks:
+def rank(above: np.ndarray, upto: np.ndarray, n_relevant: np.ndarray) -> Ranks:
     """Ranks from the `positions` of the relevant items, query by query."""
     starts = np.repeat(np.cumsum(n_relevant) - n_relevant, n_relevant)
     place = np.arange(above.size)
@@ -309,17 +300,7 @@ def rank(above: np.ndarray, upto: np.ndarray, n_relevant: np.ndarray, ties: Ties
     opens = (np.diff(above, prepend=-1) != 0) | (place == starts)
     first = np.flatnonzero(opens)
     size = np.diff(first, append=above.size)
-    block_start = np.repeat(first, size)
-    ranks = Ranks(above, tied, block_start - starts, np.repeat(size, size), n_relevant)
-    return ranks if ties == "expected" else _untied(ranks, place - block_start, ties)
-
-
-def _untied(ranks: Ranks, within_block: np.ndarray, ties: Ties) -> Ranks:
-    """The relevant items of each block before its others ("optimistic") or after them ("pessimistic")."""
-    others = 0 if ties == "optimistic" else ranks.tied - ranks.relevant_tied
-    one = np.ones_like(ranks.tied)
-    above = ranks.above + others + within_block
-    return Ranks(above, one, ranks.relevant_above + within_block, one, ranks.n_relevant)
+    return Ranks(above, tied, np.repeat(first, size) - starts, np.repeat(size, size), n_relevant)
 
 
 def whole(ranks: Ranks) -> np.ndarray:
