@@ -311,10 +311,8 @@ def write_extractors(folder: Path) -> None:
     Pixels(4).save(folder / "pixels.safetensors")
     onnx_extractor(folder).save(folder / "onnx.safetensors")
     (folder / "model.onnx").unlink()
-    small = {"n_words": 6, "n_components": 2, "patch_sizes": (8,), "longest": 24, "n_neighbors": 2, "levels": (1,)}
-    LLC(**small, n_descriptors=50).fit(RNG.integers(0, 256, (6, 24, 24, 3), dtype=np.uint8)).save(
-        folder / "llc.safetensors"
-    )
+    small = LLC(n_words=6, n_components=2, n_neighbors=2, n_descriptors=50)
+    small.fit(RNG.integers(0, 256, (6, 24, 24, 3), dtype=np.uint8)).save(folder / "llc.safetensors")
 
 
 def onnx_extractor(folder: Path) -> Any:

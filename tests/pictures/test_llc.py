@@ -26,7 +26,7 @@ from likewise.pictures import LLC, DualPCA, Pixels, extract_folder, llc, load_ex
 from likewise.pictures.llc import FLOOR, dense_sift, llc_weights, max_pool, nearest_words, orientation_maps, starts
 from likewise.rows import FeatureStore
 
-SMALL = {"n_words": 12, "n_components": 4, "n_descriptors": 500, "patch_sizes": (16, 24)}
+SMALL = {"n_words": 12, "n_components": 4, "n_descriptors": 500}
 
 
 @pytest.fixture
@@ -92,13 +92,7 @@ def test_before_fit_it_says_so(paths: list[Path]) -> None:
     ("options", "words"),
     [
         ({"n_words": 0}, "'n_words' parameter of LLC must be an int in the range [1, inf). Got 0"),
-        ({"step": 1.5}, "'step' parameter of LLC must be an int in the range [1, inf). Got 1.5"),
         ({"n_neighbors": 20, "n_words": 10}, "n_neighbors=20 is above n_words=10"),
-        ({"patch_sizes": ()}, "patch_sizes=() must be integers, 1 or more"),
-        ({"levels": (0,)}, "levels=(0,) must be integers, 1 or more"),
-        ({"levels": 3}, "'levels' parameter of LLC must be an instance of 'list'"),
-        ({"levels": (10**6,)}, "levels=(1000000,) of n_words="),
-        ({"beta": None}, "'beta' parameter of LLC must be a float in the range [0.0, inf). Got None"),
         ({"n_words": 5000}, "fewer than n_words=5000; expected more images or fewer words"),
     ],
 )

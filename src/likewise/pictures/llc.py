@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,10 +18,14 @@ from likewise.utils.validation import Interval, check_is_fitted, validate_data
 
 _MAX_CODEBOOK_IMAGES = 2000
 _MAX_PCA_ROWS = 10_000  # bounds the memory of the Gram matrix
-_WIDEST = 1 << 28  # columns of a row: the memory of one
 _BLOCK = 256  # descriptors at a time: their scores with 2,048 words fit in the cache of a core
 
 COUNT = Interval(Integral, 1, None, closed="left")
+# As in the paper: sides of the SIFT patches and their distance in pixels, in images of at most LONGEST pixels on their
+# longer side; the ridge of the coding, relative to the trace; and the grids of the spatial pyramid, each level × level.
+PATCHES, STEP, LONGEST = (16, 24, 32), 8, 300
+BETA = 1e-4
+LEVELS = (1, 2, 4)
 N_BINS = 8
 N_CELLS = 4
 WIDTH = N_BINS * N_CELLS * N_CELLS
@@ -39,12 +43,7 @@ class LLC(ImageExtractor):
     ----------
     n_words : size of the codebook
     n_components : number of PCA components; None keeps the pooled codes, n_words × 21 columns
-    patch_sizes : sides of the SIFT patches in pixels
-    step : distance of the patches in pixels
-    longest : larger images are reduced to this many pixels on their longer side
     n_neighbors : words per descriptor
-    beta : ridge of the coding, relative to the trace
-    levels : grids of the spatial pyramid, each level × level
     n_descriptors : number of descriptors that the codebook is learned from
     n_jobs : number of threads; None uses all cores
     random_state : seed of sampling and k-means
@@ -55,10 +54,8 @@ class LLC(ImageExtractor):
     group: ClassVar[int] = 1
     raw_dtype: ClassVar[Any] = np.float16
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{name: [COUNT] for name in ("n_words", "step", "longest", "n_neighbors", "n_descriptors")},
+        **{name: [COUNT] for name in ("n_words", "n_neighbors", "n_descriptors")},
         "n_components": [COUNT, None],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        **{name: [list, tuple, np.ndarray] for name in ("patch_sizes", "levels")},
         **dict.fromkeys(("n_jobs", "random_state"), "no_validation"),
     }
 
@@ -66,24 +63,14 @@ class LLC(ImageExtractor):
         self,
         n_words: int = 2048,
         n_components: int | None = 1000,
-        patch_sizes: Sequence[int] = (16, 24, 32),
-        step: int = 8,
-        longest: int = 300,
         n_neighbors: int = 5,
-        beta: float = 1e-4,
-        levels: Sequence[int] = (1, 2, 4),
         n_descriptors: int = 200_000,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.n_words = n_words
         self.n_components = n_components
-        self.patch_sizes = patch_sizes
-        self.step = step
-        self.longest = longest
         self.n_neighbors = n_neighbors
-        self.beta = beta
-        self.levels = levels
         self.n_descriptors = n_descriptors
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -149,10 +136,9 @@ class LLC(ImageExtractor):
 
     def descriptors(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """SIFT descriptors (n, 128) of an image at all patch sizes, and their centres (y, x) in 0..1."""
-        small = shrink(image, self.longest)
+        small = shrink(image, LONGEST)
         maps = orientation_maps((small @ LUMA) / np.float32(255))
-        fitting = [size for size in self.patch_sizes if size <= min(small.shape[:2])]
-        parts = [dense_sift(maps, size, self.step) for size in fitting]
+        parts = [dense_sift(maps, size, STEP) for size in PATCHES if size <= min(small.shape[:2])]
         centres = np.concatenate([centre for _, centre in parts]) / np.array(small.shape[:2])
         return np.concatenate([D for D, _ in parts]), centres
 
@@ -162,8 +148,8 @@ class LLC(ImageExtractor):
     def _code(self, image: np.ndarray) -> np.ndarray:
         D, places = self.descriptors(image)
         words, dots = nearest_words(D, self.codebook_, self._live_half_norms, self.n_neighbors)
-        weights = llc_weights(D, words, dots, self._live_gram, self.beta)
-        code = max_pool(words, weights, places, len(self.codebook_), self.levels)
+        weights = llc_weights(D, words, dots, self._live_gram, BETA)
+        code = max_pool(words, weights, places, len(self.codebook_), LEVELS)
         return code / max(float(np.linalg.norm(code)), 1e-12)
 
     def finish(self, rows: np.ndarray) -> np.ndarray:
@@ -182,16 +168,10 @@ class LLC(ImageExtractor):
 
     def _check_parameters(self) -> None:
         self._validate_params()
-        for name in ("patch_sizes", "levels"):
-            values = getattr(self, name)
-            if not len(values) or not all(isinstance(value, int | np.integer) and value >= 1 for value in values):
-                raise LikewiseError(f"{name}={values!r} must be integers, 1 or more")
         if self.n_neighbors > self.n_words:
             raise LikewiseError(
                 f"n_neighbors={self.n_neighbors} is above n_words={self.n_words}: expected at most that"
             )
-        if self.raw_width() > _WIDEST:
-            raise LikewiseError(f"levels={self.levels!r} of n_words={self.n_words} are more than {_WIDEST:,} columns")
 
     def _check_loaded(self) -> None:
         """Raise if the shapes of what was read from a file do not fit the parameters."""
@@ -205,19 +185,17 @@ class LLC(ImageExtractor):
 
     def check_image(self, image: np.ndarray) -> None:
         height, width = image.shape[:2]
-        scale = min(1.0, self.longest / max(height, width))
-        if round(min(height, width) * scale) < min(self.patch_sizes):
-            shrunk = f" when its longer side is reduced to {self.longest}" if scale < 1 else ""
-            patch = min(self.patch_sizes)
-            raise ImageError(
-                f"is {width} × {height} pixels, smaller than a patch of {patch} pixels{shrunk}", "too small"
-            )
+        scale = min(1.0, LONGEST / max(height, width))
+        if round(min(height, width) * scale) < PATCHES[0]:
+            shrunk = f" when its longer side is reduced to {LONGEST}" if scale < 1 else ""
+            size = f"is {width} × {height} pixels, smaller than a patch of {PATCHES[0]} pixels"
+            raise ImageError(f"{size}{shrunk}", "too small")
 
     def at_least(self) -> int | None:
-        return int(self.longest)
+        return LONGEST
 
     def raw_width(self) -> int:
-        return int(self.n_words) * sum(int(level) ** 2 for level in self.levels)
+        return int(self.n_words) * sum(level**2 for level in LEVELS)
 
     def n_features_out(self) -> int:
         return self.raw_width() if self.n_components is None else len(self.components_)
