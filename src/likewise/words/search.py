@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import threading
 import unicodedata
-import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -22,11 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.learn.model_file import read_tensors, write_tensors
 from likewise.pictures.efficientnet import EfficientNetLite0
-from likewise.rows.npy import Archive
 from likewise.search.index import BaseIndex
 from likewise.search.rank import mean_query, rank_scores, result_count
-from likewise.utils.files import StrPath, atomic_write
+from likewise.utils.files import StrPath
 from likewise.words.bridge import Bridge, best_is_one, fit_bridge, pairs_of
 from likewise.words.classes import ClassWords
 from likewise.words.sentences import checked_package
@@ -204,7 +201,7 @@ def text_side(index: BaseIndex, text: str | None = None, tokenizer: StrPath | No
 # The pictures of an index as words see them: computed on first use, kept in the folder of the index, and computed again
 # after a lesson
 
-FILE = "words.npz"
+FILE = "words.safetensors"
 VERSION = 1  # of what is computed below: increase when it changes
 NEIGHBOURS = 5  # whose mean score is added to that of a picture: mAP of class names .57 to .60 on half of Caltech101
 MOST_NEIGHBOURED = 50_000  # pictures: finding the neighbours of all takes minutes then
@@ -284,7 +281,10 @@ def _neighbours(index: BaseIndex) -> sp.csr_matrix | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The file: arrays without pickle, and the key of the state that they were computed from
+# The file, and the key of the state that it was computed from
+
+_CSR = ("data", "indices", "indptr", "shape")
+_BRIDGE = ("sentences", "mean", "belongs", "mixed")
 
 
 def _key(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> str:
@@ -297,44 +297,38 @@ def _key(index: BaseIndex, side: TextSide, texts: list[list[str]]) -> str:
 
 
 def _write(path: Path, key: str, parts: _Parts) -> None:
-    arrays: dict[str, Any] = {"key": np.array(key)}
-    for name, part in zip(("rows", "neighbours", "bridge"), parts, strict=True):
-        values: dict[str, Any] = {"": part} if isinstance(part, np.ndarray) or part is None else vars(part)
-        if sp.issparse(part):
-            values = {field: getattr(part, field) for field in ("data", "indices", "indptr", "shape")}
-        arrays |= {f"{name}.{field}": np.asarray(value) for field, value in values.items() if value is not None}
-    data = io.BytesIO()
-    np.savez(data, **arrays)
-    atomic_write(path, data.getvalue())
+    rows, neighbours, bridge = parts
+    tensors, card = {**_tensors("rows", rows), **_tensors("neighbours", neighbours)}, {"key": key, "bridge": {}}
+    if bridge is not None:
+        card["bridge"] = {"strength": bridge.strength, "gain": bridge.gain}
+        tensors |= {f"bridge.{name}": getattr(bridge, name) for name in _BRIDGE}
+    write_tensors(path, tensors, card)
 
 
 def _read(path: Path, key: str) -> _Parts | None:
     """What the file holds; None if it is missing, damaged, or of another state of the index."""
     try:
-        with Archive(path) as saved:
-            if str(saved.read("key")) != key:
-                return None
-            parts: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-            for name in saved.keys:
-                group, _, field = name.partition(".")
-                parts[group][field] = saved.read(name)
-            return _matrix(parts["rows"]), _matrix(parts["neighbours"]), _bridge(parts["bridge"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error):
+        tensors, card = read_tensors(path)
+    except LikewiseError:
         return None
+    if card.get("key") != key:
+        return None
+    fitted: dict[str, Any] = {name: tensors[f"bridge.{name}"] for name in _BRIDGE if card["bridge"]}
+    bridge = Bridge(**fitted, **card["bridge"]) if fitted else None
+    return _matrix("rows", tensors), _matrix("neighbours", tensors), bridge
 
 
-def _matrix(fields: dict[str, Any]) -> Any:
-    if "shape" not in fields:
-        return fields.get("")
-    matrix = sp.csr_matrix((fields["data"], fields["indices"], fields["indptr"]), tuple(fields["shape"]))
-    matrix.check_format(full_check=True)
-    return matrix
+def _tensors(name: str, matrix: Any) -> dict[str, np.ndarray]:
+    if not sp.issparse(matrix):
+        return {} if matrix is None else {name: matrix}
+    return {f"{name}.{field}": np.asarray(getattr(matrix, field)) for field in _CSR}
 
 
-def _bridge(fields: dict[str, Any]) -> Bridge | None:
-    for name in {"strength", "gain"} & fields.keys():
-        fields[name] = tuple(fields[name].tolist())
-    return Bridge(**fields) if fields else None
+def _matrix(name: str, tensors: dict[str, np.ndarray]) -> Any:
+    if f"{name}.data" not in tensors:
+        return tensors.get(name)
+    *parts, shape = (tensors[f"{name}.{field}"] for field in _CSR)
+    return sp.csr_matrix(tuple(parts), tuple(shape))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
