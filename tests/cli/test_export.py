@@ -57,7 +57,7 @@ def test_a_database_is_filled_once_and_read_back(run: Any, folder: Path, tmp_pat
     summary = json.loads(first.stdout)
     assert (summary["written"], summary["kept"], summary["removed"], summary["table"]) == (200, 0, 0, "cli")
     again = run("export", folder, "--to", place, "--table", "cli")
-    assert "200 rows × 9; 0 written, 200 there already, 0 old ones removed" in again.stdout
+    assert "200 rows × 9; 0 written, 200 there already, 0 removed" in again.stdout
     back = run("pull", place, "--table", "cli", "-o", tmp_path / "rows.npz")
     assert back.exit_code == 0, back.stderr
     assert "200 rows × 9, with label" in back.stdout
@@ -116,3 +116,30 @@ def test_what_cannot_be_pulled_is_one_sentence(
     assert result.exit_code == 2
     assert message in result.stderr
     assert "secret" not in result.output
+
+
+def test_the_table_before_the_last_model_is_brought_back_and_removed(
+    run: Any, folder: Path, tmp_path: Path, server: str
+) -> None:
+    from likewise.rivals import Cosine
+    from likewise.search import Index
+
+    first = Index.load(folder)
+    Index.build(Cosine().fit(first.raw), first.raw).save(tmp_path / "raw.index")
+    assert run("export", folder, server, "--table", "swapped").exit_code == 0
+    second = run("export", tmp_path / "raw.index", server, "--table", "swapped")
+    assert (
+        "200 written, 0 there already, 0 removed, in a new table for this model; the one before is kept"
+        in second.stdout
+    )
+    assert json.loads(run("show", server, "--table", "swapped", "--json").stdout)["model"]["class"] == "Cosine"
+    back = run("export", server, "--table", "swapped", "--rollback")
+    assert back.stdout.endswith(f"swapped: went back to the table before; it has model {first.model.identity}\n")
+    for done in ("removed the table before", "no table before it to remove"):
+        assert (
+            json.loads(run("export", server, "--table", "swapped", "--drop-previous", "--json").stdout)["done"] == done
+        )
+    result = run("export", server, "--table", "swapped", "--rollback", "--drop-previous")
+    assert result.stderr == (
+        "likewise: error: --rollback and --drop-previous take the address of a database, and exclude each other\n"
+    )

@@ -26,7 +26,7 @@ VectorColumn = Annotated[str, Option("--vector-column", metavar="NAME", help="Co
 
 def export(
     index: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="INDEX", help="Index folder written by likewise index; for .onnx a model.", show_default=False
         ),
@@ -39,6 +39,12 @@ def export(
     ] = False,
     id_column: IdColumn = "id",
     vector_column: VectorColumn = "vector",
+    rollback: Annotated[
+        bool, Option("--rollback", help="Exchange the table of this database and the one that it replaced.")
+    ] = False,
+    drop_previous: Annotated[
+        bool, Option("--drop-previous", help="Remove the table that the one of this database replaced.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the vectors of an index to a file or into a vector database.
@@ -46,10 +52,11 @@ def export(
     Files are .parquet and .arrow (id, vector, label, path), .npz (vectors, ids), .faiss, and .onnx: the model alone,
     which turns rows into vectors of queries and of items wherever ONNX runs.
 
-    A database gets one row per item: id, vector, label and path, and likewise_export, which says which export wrote the
-    row. It ranks by the inner product, as the index does. Batches are written in one transaction each. An export that
-    was stopped goes on where it was when it is run again; rows of an earlier export are replaced or removed, and rows
-    that you added yourself stay. Passwords belong into PGPASSWORD or ~/.pgpass, QDRANT_API_KEY and MILVUS_TOKEN.
+    A database gets one row per item: id, vector, label and path, and likewise_export, by which the next export sees
+    which rows differ: it writes those, removes those gone, and leaves rows that you added yourself. Batches are written
+    in one transaction each; an export that was stopped goes on when it is run again. Vectors of another model go into a
+    new table, which replaces the old one in one step; the old one is kept for --rollback until the next model or
+    --drop-previous. Passwords belong into PGPASSWORD or ~/.pgpass, QDRANT_API_KEY and MILVUS_TOKEN.
 
     [bold]Examples[/bold]
 
@@ -59,7 +66,11 @@ def export(
       likewise export items.index --to postgresql://me@localhost/shop --table items --approximate
       likewise export items.index --to qdrant:http://localhost:6333 --table items
       likewise export items.index --to lancedb:items.lancedb --table items
+      likewise export postgresql://me@localhost/shop --table items --rollback
     """
+    if rollback or drop_previous:
+        return _previous_table(index, table, to or place, rollback, drop_previous, as_json)
+    folder = Path(index)
     if (to := to or place) is None:
         raise LikewiseError(
             "PLACE is missing; expected a file, postgresql://…, qdrant:PATH, lancedb:PATH or milvus:PATH"
@@ -67,14 +78,33 @@ def export(
     from likewise.search.stores.base import scheme_of
 
     began = time.perf_counter()
-    if scheme_of(to) is None and Path(to).suffix.lower() == ".onnx" and kind_of(index) == "model":
-        summary = _model_to_onnx(index, Path(to))
+    if scheme_of(to) is None and Path(to).suffix.lower() == ".onnx" and kind_of(folder) == "model":
+        summary = _model_to_onnx(folder, Path(to))
     elif scheme_of(to) is None:
-        summary = _to_file(index, Path(to))
+        summary = _to_file(folder, Path(to))
     else:
-        summary = _to_store(index, to, approximate, table, id_column=id_column, vector_column=vector_column)
+        summary = _to_store(folder, to, approximate, table, id_column=id_column, vector_column=vector_column)
     summary["seconds"] = round(time.perf_counter() - began, 3)
-    emit_json(summary) if as_json else say(_sentence(summary))
+    return emit_json(summary) if as_json else say(_sentence(summary))
+
+
+def _previous_table(address: str, table: str, place: str | None, rollback: bool, drop: bool, as_json: bool) -> None:
+    """Go back to the table that the last new model replaced, or remove it."""
+    from likewise.search.stores import open_store
+    from likewise.search.stores.base import without_password
+
+    if place is not None or (rollback and drop):
+        raise LikewiseError("--rollback and --drop-previous take the address of a database, and exclude each other")
+    with open_store(address, table) as store:
+        done = "went back to the table before"
+        if rollback:
+            store.rollback()
+        else:
+            done = "removed the table before" if store.drop_previous() else "no table before it to remove"
+        card = store.existing_layout().card
+    model = None if card is None else card["id"]
+    summary = {"store": without_password(address), "table": table, "done": done, "model": model}
+    return emit_json(summary) if as_json else say(f"{summary['store']} {table}: {done}; it has model {model}")
 
 
 def _model_to_onnx(model: Path, path: Path) -> dict[str, Any]:
@@ -103,23 +133,20 @@ def _to_store(folder: Path, address: str, approximate: bool, table: str, **colum
 
     opened = open_index(folder)
     with open_store(address, table, **columns) as store:
-        done = export_to(opened, store, verbose=int(sys.stderr.isatty()))
-        if approximate:
-            with working(f"building the index of {table}"):
-                store.build_index()
+        done = export_to(opened, store, approximate=approximate, verbose=int(sys.stderr.isatty()))
     place = {"store": without_password(address), "table": table, "rows": len(opened), "width": opened.vectors.shape[1]}
     return {**place, **vars(done), "approximate": approximate}
 
 
 def _sentence(summary: dict[str, Any]) -> str:
-    if "model" in summary:
+    if "columns" in summary:
         return f"{summary['file']}: input rows of {summary['columns']:,} columns, outputs query and gallery"
     rows = f"{plural(summary['rows'], 'row')} × {summary['width']:,}"
     if "file" in summary:
         return f"{summary['file']}: {rows}; {summary['seconds']:.1f} s"
-    counts = (
-        f"{summary['written']:,} written, {summary['kept']:,} there already, {summary['removed']:,} old ones removed"
-    )
+    counts = f"{summary['written']:,} written, {summary['kept']:,} there already, {summary['removed']:,} removed"
+    if summary["swapped"]:
+        counts += ", in a new table for this model; the one before is kept"
     return f"{summary['store']} {summary['table']}: {rows}; {counts}; {summary['seconds']:.1f} s"
 
 

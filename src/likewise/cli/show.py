@@ -93,7 +93,7 @@ def _of_store(address: str, table: str) -> dict[str, Any]:
 
     with open_store(address, table) as store:
         layout = store.existing_layout()
-        facts = {"rows": store.count(), "width": layout.width, "metadata": dict(layout.metadata)}
+        facts = {"rows": store.count(), "width": layout.width, "metadata": dict(layout.metadata), "model": layout.card}
     return {"kind": "table", "path": without_password(address), "table": table, **facts}
 
 

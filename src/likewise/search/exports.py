@@ -66,7 +66,7 @@ def _streamed(index: BaseIndex, path: str | os.PathLike[str], writer: Callable[[
     columns = schema(layout_of(index, built_in))
     metadata: Any = None if index.metadata is None else index.metadata.table
     names = [] if metadata is None else [name for name in metadata.column_names if name not in columns.names]
-    whole = pa.schema([*columns, *(metadata.schema.field(name) for name in names)])
+    whole = pa.schema([*columns, *(metadata.schema.field(name) for name in names)], metadata=columns.metadata)
 
     def write(file: BinaryIO) -> None:
         start = 0

@@ -99,7 +99,7 @@ def filled_table(address: str, rows: Rows) -> str:
     name = new_table()
     with open_store(address, name) as store:
         store.create(LAYOUT)
-        store.upsert(rows.ids, rows.vectors, rows.metadata, export="one")
+        store.upsert(rows.ids, rows.vectors, rows.metadata, tags=["one"] * len(rows.ids))
     return name
 
 

@@ -31,11 +31,11 @@ def killed_after(batches: int, index: Path, address: str, table: str) -> None:
 def _export(index: Path, address: str, table: str, told: Connection) -> None:
     with open_store(address, table) as store:
         type(store).batch = 10
-        upsert = store.upsert
+        upsert = type(store).upsert
 
         def telling(*given: object, **options: object) -> None:
             upsert(*given, **options)  # type: ignore[arg-type]
             told.send(None)
 
-        store.upsert = telling  # type: ignore[method-assign]
+        type(store).upsert = telling  # type: ignore[assignment,method-assign]
         export_to(Index.load(index), store)

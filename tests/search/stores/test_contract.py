@@ -19,7 +19,7 @@ def store(opened: Opened, rows: Rows) -> Store:
     """A table of its own with all rows."""
     made = opened()
     made.create(LAYOUT)
-    made.upsert(rows.ids, rows.vectors, rows.metadata, export="one")
+    made.upsert(rows.ids, rows.vectors, rows.metadata, tags=["one"] * len(rows.ids))
     return made
 
 
@@ -70,10 +70,10 @@ def test_the_layout_is_read_from_the_table(filled: Store) -> None:
 
 
 def test_writing_twice_changes_nothing_and_other_values_replace(store: Store, rows: Rows) -> None:
-    store.upsert(rows.ids, rows.vectors, rows.metadata, export="one")
+    store.upsert(rows.ids, rows.vectors, rows.metadata, tags=["one"] * len(rows.ids))
     assert store.count() == len(store) == N
     changed = {name: column[:3] for name, column in rows.metadata.items()} | {"price": [70, 71, 72]}
-    store.upsert(rows.ids[:3], -rows.vectors[:3], changed, export="two")
+    store.upsert(rows.ids[:3], -rows.vectors[:3], changed, tags=["two"] * 3)
     assert store.count() == N
     found = store.fetch(rows.ids[:3])
     assert dict(zip(found.ids, found.metadata["price"], strict=True)) == dict(zip(IDS, [70, 71, 72], strict=False))
@@ -81,19 +81,39 @@ def test_writing_twice_changes_nothing_and_other_values_replace(store: Store, ro
         np.testing.assert_array_equal(vector, -rows.vectors[IDS.index(name)])
 
 
-def test_it_says_which_rows_an_export_has_written(filled: Store, rows: Rows) -> None:
-    assert filled.written(IDS, "one") == set(IDS)
-    assert filled.written(IDS, "one' OR '1'='1") == set()
-    assert filled.written(["no such", "it's"], "one") == {"it's"}
-
-
-def test_only_rows_of_other_exports_are_pruned(store: Store, rows: Rows) -> None:
-    by_hand = {name: [None] for name in LAYOUT.metadata}
-    store.upsert(["by hand"], rows.vectors[:1], by_hand)
-    store.upsert(rows.ids[:9], rows.vectors[:9], {k: v[:9] for k, v in rows.metadata.items()}, export="two")
-    assert store.prune("two") == N - 9
+def test_rows_that_were_added_by_hand_have_no_tag_and_rows_are_removed_by_their_ids(store: Store, rows: Rows) -> None:
+    store.upsert(["by hand"], rows.vectors[:1], {name: [None] for name in LAYOUT.metadata})
+    assert store.tags() == dict.fromkeys(IDS, "one")
+    store.remove([*IDS[9:], "no such"])
+    assert store.tags() == dict.fromkeys(IDS[:9], "one")
     assert set(joined(list(store.scan())).ids) == {*IDS[:9], "by hand"}
-    assert store.prune("two") == 0
+
+
+def test_another_table_is_swapped_in_and_back_and_the_one_before_stays_until_asked(store: Store, rows: Rows) -> None:
+    widths = []
+    for width, model in ((WIDTH + 1, "b"), (WIDTH + 2, "c")):
+        layout = Layout(width, "text", card={"id": model})
+        other = store.staged(layout)
+        other.upsert(["new"], np.ones((1, width)))
+        assert other.tags() == {}
+        assert store.staged(layout).count() == 1  # what was begun goes on
+        assert store.layout() != layout
+        store.swap(other)
+        widths.append(store.search(np.ones((1, width)))[0].tolist())
+        assert store.existing_layout().card == {"id": model}
+    assert widths == [[["new"]], [["new"]]]
+    store.rollback()
+    assert store.existing_layout() == Layout(WIDTH + 1, "text")
+    store.rollback()
+    assert store.existing_layout() == Layout(WIDTH + 2, "text")
+    assert (store.drop_previous(), store.drop_previous()) == (True, False)
+    with pytest.raises(LikewiseError, match=f"there is no table that '{store.table}' has replaced: nothing to go back"):
+        store.rollback()
+
+
+def test_a_table_of_another_model_that_was_begun_is_dropped(store: Store) -> None:
+    store.staged(Layout(WIDTH, "text", card={"id": "b"})).upsert(["new"], np.ones((1, WIDTH)))
+    assert store.staged(Layout(WIDTH + 1, "text", card={"id": "c"})).count() == 0
 
 
 def test_what_was_written_is_there_for_the_next_who_opens_it(store: Store, opened: Opened, rows: Rows) -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.search.conftest import Digits
 from tests.search.stores.killing import killed_after
 
+from likewise.errors import LikewiseError
 from likewise.search import Index
 from likewise.search.stores import Store, export_to, open_store
-from likewise.search.stores.exporting import fingerprint
+from likewise.search.stores.exporting import Exported
 
 Opened = Callable[[], Store]
 
@@ -74,34 +75,45 @@ def test_metadata_travels_with_its_rows(opened: Opened, fitted: dict[str, Any], 
     expected["fresh"] = ["true", "false", None, "true", "false"]
     for name in ("price", "weight", "sold", "fresh", "text", "Vector_"):
         assert [found[name][one] for one in words(5)] == expected[name], name
-    assert fingerprint(index) != fingerprint(Index.build(index.model, index.raw, {**columns, "fresh": [True] * 5}))
+    again = Index.build(index.model, index.raw, {**columns, "fresh": [True] * 5})
+    assert export_to(again, opened()).written == 3
 
 
 def test_a_second_run_writes_nothing(opened: Opened, named: Index) -> None:
-    first, second = export_to(named, opened()), export_to(named, opened())
-    assert (first.written, first.kept, first.removed) == (200, 0, 0)
-    assert (second.written, second.kept, second.removed) == (0, 200, 0)
+    model = named.model.identity
+    assert export_to(named, opened()) == Exported(200, 0, 0, model, swapped=False)
+    assert export_to(named, opened()) == Exported(0, 200, 0, model, swapped=False)
 
 
-def test_rows_of_another_model_are_replaced_and_those_that_left_are_removed(
-    opened: Opened, named: Index, fitted: dict[str, Any]
+def test_only_rows_that_differ_are_written_and_only_those_gone_removed(opened: Opened, named: Index) -> None:
+    export_to(named, opened())
+    labels = named.labels.copy()
+    labels[3] = "another"
+    other = named.with_labels(labels).minus(words(200)[190:])
+    done = export_to(other, opened())
+    assert (done.written, done.kept, done.removed) == (1, 189, 10)
+    store = opened()
+    assert all_ids(store) == sorted(words(190))
+    assert store.fetch(words(4)[3:]).metadata["label"] == ["another"]
+
+
+def test_the_rows_of_another_model_take_the_place_of_the_table_and_rollback_brings_it_back(
+    opened: Opened, named: Index, fitted: dict[str, Any], digits: Digits
 ) -> None:
     export_to(named, opened())
     smaller = Index.build(fitted["lda"], named.raw[:150], {"id": words(150), "label": named.labels[:150]})
-    assert smaller.vectors.shape[1] == named.vectors.shape[1]
-    done = export_to(smaller, opened())
-    assert (done.written, done.removed) == (150, 50)
-    store = opened()
+    done = export_to(smaller, opened(), approximate=True)
+    assert (done.written, done.removed, done.swapped) == (150, 0, True)
+    store, Q = opened(), digits[0][:3]
     assert all_ids(store) == sorted(words(150))
-    found = store.fetch(words(150)[:1])
-    np.testing.assert_allclose(found.vectors[0], smaller.vectors[0], rtol=1e-6)
-
-
-def test_other_labels_are_another_export(named: Index) -> None:
-    labels = named.labels.copy()
-    labels[3] = "another"
-    assert fingerprint(named) != fingerprint(named.with_labels(labels))
-    assert fingerprint(named) == fingerprint(named.with_labels(named.labels))
+    assert store.existing_layout().card == smaller.model.card()
+    np.testing.assert_allclose(store.fetch(words(1)).vectors[0], smaller.vectors[0], rtol=1e-6)
+    assert store.search(Q, 5, model=smaller.model)[0].shape == (3, 5)
+    with pytest.raises(LikewiseError, match=f"holds vectors of the model {done.model}; the queries are of "):
+        store.search(Q, 5, model=named.model)
+    store.rollback()
+    assert all_ids(store) == sorted(words(200))
+    assert export_to(named, opened()).kept == 200
 
 
 @pytest.mark.second
@@ -116,3 +128,20 @@ def test_an_export_that_was_killed_goes_on(own_address: str, table: str, named: 
         assert done.written + done.kept == len(named)
         assert all_ids(store) == sorted(words(len(named)))
         assert export_to(named, store).kept == len(named)
+
+
+@pytest.mark.second
+def test_an_export_of_another_model_that_was_killed_leaves_the_table_as_it_was_and_goes_on(
+    own_address: str, table: str, named: Index, fitted: dict[str, Any], tmp_path: Path
+) -> None:
+    other = Index.build(fitted["lda"], named.raw, {"id": words(200)})
+    for index, batches in ((named, 20), (other, 3)):
+        index.save(tmp_path / "some.index")
+        killed_after(batches, tmp_path / "some.index", own_address, table)
+    with open_store(own_address, table) as store:
+        assert store.existing_layout().model == named.model.identity
+        assert store.count() == 200
+        done = export_to(other, store)
+        assert done.swapped
+        assert done.kept >= 30
+        assert store.existing_layout().model == other.model.identity

@@ -1,5 +1,6 @@
 """Rows as Arrow's record batches, for Parquet, Arrow files and LanceDB."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,21 @@ from likewise.search.stores.base import Kind, Layout, Rows, of_kind
 
 
 def schema(layout: Layout, id_column: str = "id", vector_column: str = "vector", *extra: str) -> Any:
-    """Ids, vectors as lists of one width, and metadata; `extra` columns are text."""
+    """Ids, vectors as lists of one width, and metadata; `extra` columns are text; with the card of the model."""
     pa = optional("pyarrow", "Arrow and Parquet", "parquet")
     kinds = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
     columns = [(id_column, kinds[layout.ids]), (vector_column, pa.list_(pa.float32(), layout.width))]
     columns += [(name, kinds[kind]) for name, kind in layout.metadata.items()]
-    return pa.schema([*columns, *((name, pa.string()) for name in extra)])
+    card = None if layout.card is None else {"likewise": json.dumps(layout.card)}
+    return pa.schema([*columns, *((name, pa.string()) for name in extra)], metadata=card)
 
 
 def record_batch(rows: Rows, of: Any, **extra: Any) -> Any:
-    """Rows of a schema; `extra` has one value for all rows by column."""
+    """Rows of a schema; `extra` has more columns."""
     import pyarrow as pa
 
     flat = pa.array(np.ascontiguousarray(rows.vectors, np.float32).ravel())
-    columns = {**rows.metadata, **{name: [value] * len(rows) for name, value in extra.items()}}
+    columns = {**rows.metadata, **extra}
     vectors = pa.FixedSizeListArray.from_arrays(flat, type=of.field(1).type)
     rest = [pa.array(columns.get(field.name, [None] * len(rows)), field.type) for field in list(of)[2:]]
     return pa.record_batch([pa.array(rows.ids, of.field(0).type), vectors, *rest], schema=of)

@@ -1,9 +1,11 @@
 """The contract of a store: a table of ids, vectors and metadata, searched by inner product."""
 
+import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Literal, Self
@@ -11,9 +13,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from likewise.errors import LikewiseError
+from likewise.learn.base import SimilarityModel
 
 Kind = Literal["int", "float", "text"]
-EXPORT = "likewise_export"  # the column that says which export wrote a row; empty for rows that we did not write
+EXPORT = "likewise_export"  # the column with the tag of a row that an export wrote: its model and a hash of the row
 
 
 @dataclass(frozen=True)
@@ -27,28 +30,35 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def without(self, ids: set[Any]) -> "Rows":
-        """The rows whose ids are not among these."""
-        if not ids:
-            return self
-        kept = [row for row, name in enumerate(self.ids) if name not in ids]
-        metadata = {name: [column[row] for row in kept] for name, column in self.metadata.items()}
-        return Rows([self.ids[row] for row in kept], self.vectors[kept], metadata)
+    def take(self, rows: Sequence[int]) -> "Rows":
+        """Some of the rows."""
+        metadata = {name: [column[row] for row in rows] for name, column in self.metadata.items()}
+        return Rows([self.ids[row] for row in rows], self.vectors[list(rows)], metadata)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a table: the width of its vectors, the kind of its ids and of each metadata column."""
+    """The columns of a table: the width of its vectors, the kind of its ids and of each metadata column.
+
+    `card` describes the model that the vectors are from, as `model.card()` does; None if they are from no model.
+    """
 
     width: int
     ids: Kind
     metadata: dict[str, Kind] = field(default_factory=dict)
+    card: dict[str, Any] | None = field(default=None, compare=False)
+
+    @property
+    def model(self) -> str | None:
+        """The identity of that model."""
+        return None if self.card is None else self.card["id"]
 
 
 class Store(ABC):
     """One table or collection; `upsert` writes a batch in one transaction, and again without harm.
 
-    `id_column` and `vector_column` name the columns of a table that somebody else made.
+    `id_column` and `vector_column` name the columns of a table that somebody else made. Vectors of another model go
+    into a table of their own, `staged`, which `swap` puts in the place of this one in one step.
     """
 
     batch: ClassVar[int] = 1000  # rows per transaction
@@ -65,16 +75,36 @@ class Store(ABC):
         """Create the table."""
 
     @abstractmethod
-    def _upsert(self, rows: Rows, export: str | None) -> None:
+    def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         """Insert rows, or replace those with the same ids, all or none."""
 
     @abstractmethod
-    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
-        """Those of the ids whose rows this export has written already."""
+    def tags(self) -> dict[Any, str]:
+        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
 
     @abstractmethod
-    def prune(self, export: str) -> int:
-        """Remove the rows of other exports and return their number; rows of no export stay."""
+    def _remove(self, ids: list[Any]) -> None:
+        """Remove the rows with these ids."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Remove the table."""
+
+    @abstractmethod
+    def _staging(self, layout: Layout) -> Self:
+        """The table for the vectors of another model, which need not exist."""
+
+    @abstractmethod
+    def swap(self, staged: Self) -> None:
+        """Put another table in the place of this one in one step; this one is kept, the one kept before is removed."""
+
+    @abstractmethod
+    def _previous(self) -> Self:
+        """The table that the last `swap` replaced, which need not exist."""
+
+    @abstractmethod
+    def _restore(self, previous: Self) -> None:
+        """Exchange this table and that one."""
 
     @abstractmethod
     def count(self) -> int:
@@ -108,7 +138,10 @@ class Store(ABC):
         if existing is None:
             self._create(layout)
         else:
-            check_fits(self.table, existing, layout)
+            self._check(existing, layout)
+
+    def _check(self, existing: Layout, layout: Layout) -> None:
+        check_fits(self.table, existing, layout)
 
     def upsert(
         self,
@@ -116,18 +149,74 @@ class Store(ABC):
         vectors: Any,
         metadata: dict[str, Sequence[Any]] | None = None,
         *,
-        export: str | None = None,
+        tags: Sequence[str | None] | None = None,
     ) -> None:
         """Insert rows, or replace those with the same ids, in one transaction per batch."""
         rows = Rows(_plain(ids), np.asarray(vectors, np.float32), {k: _plain(v) for k, v in (metadata or {}).items()})
         _check_rows(rows)
         for start in range(0, len(rows), self.batch):
-            part = slice(start, start + self.batch)
-            columns = {name: column[part] for name, column in rows.metadata.items()}
-            self._upsert(Rows(rows.ids[part], rows.vectors[part], columns), export)
+            part = range(start, min(start + self.batch, len(rows)))
+            self._upsert(rows.take(part), [None if tags is None else tags[row] for row in part])
 
-    def search(self, Q: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and inner products, both (n, k), best first, for query vectors; fewer where there are fewer rows."""
+    def remove(self, ids: Sequence[Any]) -> None:
+        """Remove the rows with these ids, in one transaction per batch."""
+        for start in range(0, len(ids), self.batch):
+            self._remove(list(ids[start : start + self.batch]))
+
+    def settle(self) -> None:  # noqa: B027 - most have nothing to do
+        """Called after many changes; a store that has to tidy up or to wait does so."""
+
+    def staged(self, layout: Layout) -> Self:
+        """The table for the vectors of another model: what a killed export of this model left there, or empty."""
+        other = self._staging(layout)
+        held = other.layout()
+        if held is not None and (held.model != layout.model or layout.metadata.keys() - held.metadata.keys()):
+            other._drop()
+            held = None
+        if held is None:
+            other._create(layout)
+        return other
+
+    def rollback(self) -> None:
+        """Exchange this table and the one that the last `swap` replaced; once more goes forward again."""
+        previous = self._previous()
+        if previous.layout() is None:
+            raise LikewiseError(f"there is no table that {self.table!r} has replaced: nothing to go back to")
+        self._restore(previous)
+
+    def drop_previous(self) -> bool:
+        """Remove the table that the last `swap` replaced; False if there is none."""
+        previous = self._previous()
+        if is_there := previous.layout() is not None:
+            previous._drop()
+        return is_there
+
+    def _card(self) -> dict[str, Any] | None:
+        return self.existing_layout().card
+
+    def _check_tagged(self, columns: Iterable[str]) -> None:
+        if EXPORT not in columns:
+            raise LikewiseError(
+                f"the table {self.table!r} was not made by likewise: it has no column {EXPORT}; choose another table"
+            )
+
+    def _at(self, table: str) -> Self:
+        """Another table of the same store, over the same connection."""
+        other = copy(self)
+        other.table = table
+        return other
+
+    def search(self, Q: Any, k: int = 10, *, model: SimilarityModel | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and inner products, both (n, k), best first, for query vectors; fewer where there are fewer rows.
+
+        With a model, Q holds rows that it transforms, and vectors of another model are refused.
+        """
+        if model is not None:
+            if (held := (self._card() or {"id": "no name"})["id"]) != model.identity:
+                raise LikewiseError(
+                    f"the table {self.table!r} holds vectors of the model {held}; the queries are of {model.identity}"
+                )
+            Q = model.transform_query(Q)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise LikewiseError(f"k={k!r}; expected a whole number of at least 1")
         results = [list(hits) for hits in self._search(np.atleast_2d(np.asarray(Q, np.float32)), int(k))]
@@ -150,6 +239,63 @@ class Store(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class AliasedStore(Store):
+    """A store whose collections have aliases: `table` is one, `table_before` that of the one that was replaced.
+
+    The collections themselves are `table_1` to `table_3`, of which one is always free.
+    """
+
+    @abstractmethod
+    def _aliases(self) -> dict[str, str]:
+        """The aliases and their tables."""
+
+    @abstractmethod
+    def _set_aliases(self, tables: Mapping[str, str]) -> None:
+        """Let aliases name these tables."""
+
+    def create(self, layout: Layout) -> None:
+        """Create the table and its alias, or check that rows of this layout fit into the one that exists."""
+        if self.layout() is None:
+            self.swap(self.staged(layout))
+        else:
+            super().create(layout)
+
+    def _staging(self, layout: Layout) -> Self:
+        aliases = self._aliases()
+        used = {aliases.get(self.table), aliases.get(f"{self.table}_before")}
+        return self._at(next(name for n in (1, 2, 3) if (name := f"{self.table}_{n}") not in used))
+
+    def swap(self, staged: Self) -> None:
+        """Let the alias name another table; the one kept before is removed."""
+        before, aliases = f"{self.table}_before", self._aliases()
+        current, outdated = aliases.get(self.table), aliases.get(before)
+        if current is None and self.layout() is not None:
+            raise LikewiseError(
+                f"{self.table!r} is a collection and not an alias of one, so that vectors of another model cannot be "
+                "swapped in; choose another table"
+            )
+        self._set_aliases({**({} if current is None else {before: current}), self.table: staged.table})
+        if outdated not in (None, current, staged.table):
+            self._at(str(outdated))._drop()
+
+    def _previous(self) -> Self:
+        before = f"{self.table}_before"
+        return self._at(self._aliases().get(before, before))
+
+    def _restore(self, previous: Self) -> None:
+        current = self._aliases()[self.table]
+        self._set_aliases({f"{self.table}_before": current, self.table: previous.table})
+
+
+def card_of_text(text: str | None) -> dict[str, Any] | None:
+    """The card of a model in the description of a table; None for any other text."""
+    try:
+        card = json.loads(text or "")
+    except ValueError:
+        return None
+    return card if isinstance(card, dict) and isinstance(card.get("id"), str) else None
 
 
 def as_ids(values: Any) -> np.ndarray:

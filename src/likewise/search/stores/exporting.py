@@ -1,6 +1,5 @@
-"""An index into a store: in batches, resumed where it was stopped, and without rows of an earlier export."""
+"""An index into a store, row by row; the vectors of another model go into a table of their own, which is swapped in."""
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,41 +12,70 @@ import numpy as np
 
 from likewise.errors import LikewiseError, optional
 from likewise.search.index import BaseIndex
-from likewise.search.stores.arrow import record_batch, schema
+from likewise.search.stores.arrow import kind_of_type, record_batch, schema
 from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store
+from likewise.utils.arrays import row_hashes
 from likewise.utils.files import atomic_write
 from likewise.utils.progress import progress_bar
-
-_BLOCK = 65_536  # rows that are hashed at a time
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export did: rows written, rows that were there already, and rows of earlier exports removed."""
+    """What an export did: rows written, rows that were there already, rows removed, and the identity of the model.
+
+    `swapped` says that the table held vectors of another model: that table is kept until the next swap, so `removed` is
+    then 0.
+    """
 
     written: int
     kept: int
     removed: int
-    export: str
+    model: str
+    swapped: bool
 
 
-def export_to(index: BaseIndex, store: Store, *, verbose: int = 0) -> Exported:
-    """Write the vectors, ids and metadata of an index into a table, and remove what an earlier export left there.
+def export_to(index: BaseIndex, store: Store, *, approximate: bool = False, verbose: int = 0) -> Exported:
+    """Write the vectors, ids and metadata of an index into a table: rows that are new or differ, without those gone.
 
-    Rows that this very export has written already are skipped: run it again after it was stopped. While it runs, the
-    table has rows of both exports.
+    Rows that were added by hand stay. If the table holds vectors of another model, all rows go into a new table, which
+    takes the place of the old one in one step when it is complete; `store.rollback()` goes back. An export that was
+    stopped goes on where it was when it is run again. `approximate` builds the HNSW index of the store.
     """
     columns = metadata_of(index)
-    store.create(layout_of(index, columns))
-    export, written = fingerprint(index), 0
+    layout, existing, model = layout_of(index, columns), store.layout(), index.model.identity
+    tags = {} if existing is None else store.tags()
+    models = {None if existing is None else existing.model, *(tag.partition("-")[0] for tag in tags.values())}
+    is_swapped = bool(models - {None, model})
+    if is_swapped:
+        target = store.staged(layout)
+        tags = target.tags()
+    else:
+        target = store
+        target.create(layout)
+    written = 0
     with progress_bar(f"exporting to {store.table}", len(index), enabled=verbose > 0) as advance:
         for rows in batches(index, columns, store.batch):
-            new = rows.without(store.written(rows.ids, export))
-            if len(new):
-                store.upsert(new.ids, new.vectors, new.metadata, export=export)  # type: ignore[arg-type]
-            written += len(new)
+            new_tags = [f"{model}-{name}" for name in _hashes(rows)]
+            changed = [row for row, name in enumerate(rows.ids) if tags.pop(name, None) != new_tags[row]]
+            if changed:
+                new = rows.take(changed)
+                target.upsert(new.ids, new.vectors, new.metadata, tags=[new_tags[row] for row in changed])  # type: ignore[arg-type]
+            written += len(changed)
             advance(len(rows))
-    return Exported(written, len(index) - written, store.prune(export), export)
+    target.remove(list(tags))
+    target.settle()
+    if approximate:
+        target.build_index()
+    if is_swapped:
+        store.swap(target)
+    return Exported(written, len(index) - written, 0 if is_swapped else len(tags), model, is_swapped)
+
+
+def _hashes(rows: Rows) -> list[str]:
+    """A hash of the vector and the metadata of each row."""
+    names = repr(list(rows.metadata))
+    records = zip(row_hashes(rows.vectors).tolist(), *rows.metadata.values(), strict=True)
+    return [blake2b(f"{names}{record}".encode(), digest_size=8).hexdigest() for record in records]
 
 
 def own_columns(index: BaseIndex) -> dict[str, Any]:
@@ -66,37 +94,22 @@ def metadata_of(index: BaseIndex) -> dict[str, Any]:
 
 def layout_of(index: BaseIndex, columns: dict[str, Any]) -> Layout:
     """A table of these columns next to ids and vectors."""
-    kinds = {name: _kind(column) for name, column in columns.items()}
-    return Layout(index.vectors.shape[1], "int" if index.ids.dtype.kind == "i" else "text", kinds)
+    ids: Kind = "int" if index.ids.dtype.kind == "i" else "text"
+    return Layout(index.vectors.shape[1], ids, _kinds(columns), index.model.card())
 
 
 def batches(index: BaseIndex, columns: dict[str, Any], size: int) -> Iterator[Rows]:
     """Ids, vectors and these columns in batches; dates and booleans are text, as JSON spells them."""
-    kinds = layout_of(index, columns).metadata
+    kinds = _kinds(columns)
     for start in range(0, len(index), size):
         part = slice(start, start + size)
         metadata = {name: _of_kind(_values(column, part), kinds[name]) for name, column in columns.items()}
         yield Rows(index.ids[part].tolist(), np.asarray(index.vectors[part], np.float32), metadata)
 
 
-def fingerprint(index: BaseIndex) -> str:
-    """A name for what an index holds: another model, other rows or other labels have another one."""
-    digest = blake2b(digest_size=8)
-    for start in range(0, len(index), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        digest.update(np.ascontiguousarray(index.vectors[part], np.float32).tobytes())
-        columns = [index.ids[part].tolist(), *({n: _values(c, part)} for n, c in metadata_of(index).items())]
-        digest.update(json.dumps(columns, default=str).encode())
-    return digest.hexdigest()
-
-
-def _kind(column: Any) -> Kind:
+def _kinds(columns: dict[str, Any]) -> dict[str, Kind]:
     """Arrow's numbers are numbers; labels and paths are text."""
-    if isinstance(column, np.ndarray):
-        return "text"
-    from likewise.search.stores.arrow import kind_of_type
-
-    return kind_of_type(column.type)
+    return {name: "text" if isinstance(c, np.ndarray) else kind_of_type(c.type) for name, c in columns.items()}
 
 
 def _values(column: Any, part: slice) -> list[Any]:

@@ -1,13 +1,13 @@
 """LanceDB: a table in a folder. Its distance "dot" is 1 minus the inner product."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
 from likewise.search.stores import arrow
-from likewise.search.stores.base import EXPORT, Layout, Rows, Store, reason_of
+from likewise.search.stores.base import EXPORT, Layout, Rows, Store, card_of_text, reason_of
 
 
 class LanceStore(Store):
@@ -19,9 +19,17 @@ class LanceStore(Store):
         super().__init__(table, **columns)
         lancedb = optional("lancedb", "LanceDB", "lancedb")
         self._database = self._explained(lambda: lancedb.connect(place))
-        self._table: Any = None
-        if table in self._names():
-            self._table = self._explained(lambda: self._database.open_table(table))
+        self._table = self._opened()
+
+    def _opened(self) -> Any:
+        if self.table not in self._explained(lambda: self._database.list_tables(limit=1_000_000).tables):
+            return None
+        return self._explained(lambda: self._database.open_table(self.table))
+
+    def _at(self, table: str) -> Self:
+        other = super()._at(table)
+        other._table = other._opened()
+        return other
 
     def layout(self) -> Layout | None:
         """The columns of the table; None if there is no such table."""
@@ -34,42 +42,70 @@ class LanceStore(Store):
         reserved = (self.id_column, self.vector_column, EXPORT)
         kinds = {name: arrow.kind_of_type(kind) for name, kind in fields.items()}
         metadata = {name: kind for name, kind in kinds.items() if name not in reserved}
-        return Layout(fields[self.vector_column].list_size, kinds[self.id_column], metadata)
+        card = card_of_text((self._table.schema.metadata or {}).get(b"likewise", b"").decode())
+        return Layout(fields[self.vector_column].list_size, kinds[self.id_column], metadata, card)
 
     def create(self, layout: Layout) -> None:
         """Create the table, or check that rows of this layout fit."""
         super().create(layout)
-        if EXPORT not in self._table.schema.names:
-            raise LikewiseError(
-                f"the table {self.table!r} was not made by likewise: it has no column {EXPORT}; choose another table"
-            )
+        self._check_tagged(self._table.schema.names)
         self._check_metric()
 
     def _create(self, layout: Layout) -> None:
         columns = arrow.schema(layout, self.id_column, self.vector_column, EXPORT)
         self._table = self._explained(lambda: self._database.create_table(self.table, schema=columns))
 
-    def _upsert(self, rows: Rows, export: str | None) -> None:
+    def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         import pyarrow as pa
 
         columns = arrow.schema(self.existing_layout(), self.id_column, self.vector_column, EXPORT)
-        batch = pa.Table.from_batches([arrow.record_batch(rows, columns, **{EXPORT: export})])
+        batch = pa.Table.from_batches([arrow.record_batch(rows, columns, **{EXPORT: tags})])
         merge = self._table.merge_insert(self.id_column).when_matched_update_all().when_not_matched_insert_all()
         self._explained(lambda: merge.execute(batch))
 
-    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
-        """Those of the ids whose rows this export has written already."""
-        table = self._selected([self.id_column], f"{self._one_of(ids)} AND {EXPORT} = {_literal(export)}")
-        return set(table.column(0).to_pylist())
+    def tags(self) -> dict[Any, str]:
+        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
+        self._check_tagged(self._table.schema.names)
+        table = self._selected([self.id_column, EXPORT], f"{EXPORT} IS NOT NULL")
+        return dict(zip(*(table[name].to_pylist() for name in (self.id_column, EXPORT)), strict=True))
 
-    def prune(self, export: str) -> int:
-        """Remove the rows of other exports, then join the small files that batches leave."""
-        other = f"{EXPORT} <> {_literal(export)}"
-        n_removed = int(self._explained(lambda: self._table.count_rows(other)))
-        if n_removed:
-            self._explained(lambda: self._table.delete(other))
+    def _remove(self, ids: list[Any]) -> None:
+        self._explained(lambda: self._table.delete(self._one_of(ids)))
+
+    def settle(self) -> None:
+        """Join the small files that batches leave."""
         self._explained(lambda: self._table.optimize())
-        return n_removed
+
+    def _drop(self) -> None:
+        self._explained(lambda: self._database.drop_table(self.table))
+
+    def _staging(self, layout: Layout) -> Self:
+        return self._at(f"{self.table}_next")
+
+    def _previous(self) -> Self:
+        return self._at(f"{self.table}_before")
+
+    def swap(self, staged: Self) -> None:
+        """Overwrite this table by the other one, which is one new version of it, after a copy has been made."""
+        self._previous()._become(self)
+        self._become(staged)
+        staged._drop()
+
+    def _restore(self, previous: Self) -> None:
+        other = self._at(f"{self.table}_next")
+        other._become(self)
+        self._become(previous)
+        previous._become(other)
+        other._drop()
+
+    def _become(self, other: Self) -> None:
+        """Overwrite this table by a copy of another one, with its index."""
+        rows, columns = other._explained(other._table.search().to_batches), other._table.schema
+        self._table = self._explained(
+            lambda: self._database.create_table(self.table, rows, schema=columns, mode="overwrite")
+        )
+        if other._explained(other._table.list_indices):
+            self.build_index()
 
     def count(self) -> int:
         """Number of rows."""
@@ -109,9 +145,6 @@ class LanceStore(Store):
 
     def close(self) -> None:
         """Nothing stays open."""
-
-    def _names(self) -> list[str]:
-        return list(self._explained(lambda: self._database.list_tables(limit=1_000_000).tables))
 
     def _check_metric(self) -> None:
         """Raise for an index by another metric, which would not be used."""

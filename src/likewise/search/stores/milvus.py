@@ -3,20 +3,30 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError, MissingExtraError
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, of_kind, reason_of, without_password
+from likewise.search.stores.base import (
+    EXPORT,
+    AliasedStore,
+    Kind,
+    Layout,
+    Rows,
+    card_of_text,
+    of_kind,
+    reason_of,
+    without_password,
+)
 
 _PATIENCE = 600.0  # seconds to wait for an index to be built
 _ID, _TEXT = 1024, 65_535  # bytes of the longest id, and of the longest value that a field can have
 _INDEX = "vector"
 
 
-class MilvusStore(Store):
+class MilvusStore(AliasedStore):
     """A collection of Milvus, loaded and ready to search."""
 
     batch: ClassVar[int] = 1000
@@ -26,14 +36,23 @@ class MilvusStore(Store):
     ) -> None:
         super().__init__(table, **columns)
         self.client = _connected(os.fspath(place), token)
-        if self.client.has_collection(table):
-            self.client.load_collection(table)
+        self._load()
+
+    def _load(self) -> None:
+        if self.client.has_collection(self.table):
+            self._call("load_collection", self.table)
+
+    def _at(self, table: str) -> Self:
+        other = super()._at(table)
+        other._load()
+        return other
 
     def layout(self) -> Layout | None:
         """The columns of the collection; None if there is no such collection."""
         if not self.client.has_collection(self.table):
             return None
-        fields = {field["name"]: field for field in self._call("describe_collection", self.table)["fields"]}
+        description = self._call("describe_collection", self.table)
+        fields = {field["name"]: field for field in description["fields"]}
         for name in (self.id_column, self.vector_column):
             if name not in fields:
                 raise LikewiseError(f"the collection {self.table!r} has no field {name!r}; it has {', '.join(fields)}")
@@ -41,7 +60,9 @@ class MilvusStore(Store):
         reserved = (self.id_column, self.vector_column, EXPORT)
         metadata = {name: _kind(field) for name, field in fields.items() if name not in reserved}
         width = int(fields[self.vector_column]["params"]["dim"])
-        return Layout(width, _kind(fields[self.id_column]), metadata)
+        return Layout(
+            width, _kind(fields[self.id_column]), metadata, card_of_text(description["properties"].get("likewise"))
+        )
 
     def _create(self, layout: Layout) -> None:
         """A collection with an exact index, which gives the same results as `Index`."""
@@ -53,33 +74,37 @@ class MilvusStore(Store):
         schema.add_field(self.vector_column, DataType.FLOAT_VECTOR, dim=layout.width)
         for name, kind in {**layout.metadata, EXPORT: "text"}.items():
             schema.add_field(name, kinds[kind], nullable=True, **_limit(kind, _TEXT))
-        self._call("create_collection", self.table, schema=schema, index_params=self._parameters("FLAT"))
+        card = {} if layout.card is None else {"likewise": json.dumps(layout.card)}
+        self._call(
+            "create_collection", self.table, schema=schema, index_params=self._parameters("FLAT"), properties=card
+        )
 
-    def _upsert(self, rows: Rows, export: str | None) -> None:
+    def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         layout = self.existing_layout()
         columns = {self.id_column: rows.ids, self.vector_column: rows.vectors.tolist(), **rows.metadata}
         columns = {name: of_kind(column, layout.metadata.get(name, "int")) for name, column in columns.items()}
         if any(field["name"] == EXPORT for field in self._call("describe_collection", self.table)["fields"]):
-            columns[EXPORT] = [export] * len(rows)
+            columns[EXPORT] = tags
         data = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         self._call("upsert", self.table, data=data)
 
-    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
-        """Those of the ids whose rows this export has written already."""
-        records = self._query(f"{self._one_of(ids)} and {EXPORT} == {json.dumps(export)}", [self.id_column])
-        return {row[self.id_column] for row in records}
+    def tags(self) -> dict[Any, str]:
+        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
+        rows = self._query(f"{EXPORT} is not null", [self.id_column, EXPORT])
+        return {row[self.id_column]: row[EXPORT] for row in rows}
 
-    def prune(self, export: str) -> int:
-        """Remove the rows of other exports and wait for the index."""
-        records = self._query(f"{EXPORT} != {json.dumps(export)} and {EXPORT} is not null", [self.id_column])
-        for start in range(0, len(records), self.batch):
-            self.remove([row[self.id_column] for row in records[start : start + self.batch]])
-        self.wait()
-        return len(records)
-
-    def remove(self, ids: Sequence[Any]) -> None:
-        """Remove the rows with these ids."""
+    def _remove(self, ids: list[Any]) -> None:
         self._call("delete", self.table, filter=self._one_of(ids))
+
+    def _aliases(self) -> dict[str, str]:
+        names = [name for name in (self.table, f"{self.table}_before") if self.client.has_collection(name)]
+        tables = {name: self._call("describe_collection", name)["collection_name"] for name in names}
+        return {name: table for name, table in tables.items() if name != table}
+
+    def _set_aliases(self, tables: Mapping[str, str]) -> None:
+        existing = self._aliases()
+        for alias, table in tables.items():
+            self._call("alter_alias" if alias in existing else "create_alias", table, alias)
 
     def count(self) -> int:
         """Number of rows."""
@@ -135,8 +160,11 @@ class MilvusStore(Store):
                 raise LikewiseError(f"Milvus did not finish the index of {self.table!r} in {_PATIENCE:.0f} s")
             time.sleep(0.2)
 
-    def drop(self) -> None:
-        """Remove the collection."""
+    settle = wait
+
+    def _drop(self) -> None:
+        for alias in self._call("list_aliases", self.table)["aliases"]:
+            self._call("drop_alias", alias)
         self._call("drop_collection", self.table)
 
     def close(self) -> None:

@@ -1,15 +1,16 @@
 """PostgreSQL with pgvector: inner products by `<#>`, which is their negative, and HNSW by `vector_ip_ops`."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from likewise.errors import LikewiseError, optional
-from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, reason_of, without_password
+from likewise.search.stores.base import EXPORT, Kind, Layout, Rows, Store, card_of_text, reason_of, without_password
 
 _TYPES = {"int": "bigint", "float": "double precision", "text": "text"}
 _COPIED = {"int": "int8", "float": "float8", "text": "text"}
@@ -29,7 +30,6 @@ class PostgresStore(Store):
         self.sql = optional("psycopg.sql", "PostgreSQL", "postgres")
         self.address = without_password(address)
         self._connection = _connected(address, self.address)
-        self._name = self.sql.Identifier(*table.split(".", 1))
 
     def layout(self) -> Layout | None:
         """The columns of the table; None if there is no such table."""
@@ -41,15 +41,15 @@ class PostgresStore(Store):
                 raise LikewiseError(f"the table {self.table!r} has no column {name!r}; it has {', '.join(columns)}")
         reserved = (self.id_column, self.vector_column, EXPORT)
         metadata = {name: _kind(kind) for name, kind in columns.items() if name not in reserved}
-        return Layout(self._width(columns[self.vector_column]), _kind(columns[self.id_column]), metadata)
+        with self._cursor() as cursor:
+            (text,) = cursor.execute(_DESCRIPTION, (self._name.as_string(cursor),)).fetchone()
+        width = self._width(columns[self.vector_column])
+        return Layout(width, _kind(columns[self.id_column]), metadata, card_of_text(text))
 
     def create(self, layout: Layout) -> None:
         """Create the table and the extension, or check that rows of this layout fit."""
         super().create(layout)
-        if EXPORT not in self._columns():
-            raise LikewiseError(
-                f"the table {self.table!r} was not made by likewise: it has no column {EXPORT}; choose another table"
-            )
+        self._check_tagged(self._columns())
 
     def _create(self, layout: Layout) -> None:
         columns = [self._column(self.id_column, f"{_TYPES[layout.ids]} PRIMARY KEY")]
@@ -59,10 +59,12 @@ class PostgresStore(Store):
         with self._cursor() as cursor:
             cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
             cursor.execute(self._query("CREATE TABLE {table} ({columns})", columns=self.sql.SQL(", ").join(columns)))
+            if layout.card is not None:
+                card = self.sql.Literal(json.dumps(layout.card))
+                cursor.execute(self._query("COMMENT ON TABLE {table} IS {card}", card=card))
 
-    def _upsert(self, rows: Rows, export: str | None) -> None:
-        columns = {self.id_column: rows.ids, self.vector_column: _sent(rows.vectors), **rows.metadata}
-        columns[EXPORT] = [export] * len(rows)
+    def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
+        columns = {self.id_column: rows.ids, self.vector_column: _sent(rows.vectors), **rows.metadata, EXPORT: tags}
         names = self.sql.SQL(", ").join(map(self.sql.Identifier, columns))
         kinds = self._kinds(columns)
         with self._cursor() as cursor:
@@ -73,17 +75,47 @@ class PostgresStore(Store):
                     copy.write_row(row)
             cursor.execute(self._query(_MERGE, names=names, id=self._id, changes=self._changes(columns)))
 
-    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
-        """Those of the ids whose rows this export has written already."""
-        query = self._query("SELECT {id} FROM {table} WHERE {id} = ANY(%s) AND {export} = %s", id=self._id)
+    def tags(self) -> dict[Any, str]:
+        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
+        self._check_tagged(self._columns())
+        query = self._query("SELECT {id}, {export} FROM {table} WHERE {export} IS NOT NULL", id=self._id)
         with self._cursor() as cursor:
-            return {name for (name,) in cursor.execute(query, (list(ids), export))}
+            return dict(cursor.execute(query).fetchall())
 
-    def prune(self, export: str) -> int:
-        """Remove the rows of other exports and return their number; rows of no export stay."""
+    def _remove(self, ids: list[Any]) -> None:
         with self._cursor() as cursor:
-            cursor.execute(self._query("DELETE FROM {table} WHERE {export} <> %s"), (export,))
-            return int(cursor.rowcount)
+            cursor.execute(self._query("DELETE FROM {table} WHERE {id} = ANY(%s)", id=self._id), (ids,))
+
+    def _drop(self) -> None:
+        with self._cursor() as cursor:
+            cursor.execute(self._query("DROP TABLE {table}"))
+
+    def _staging(self, layout: Layout) -> Self:
+        return self._at(f"{self.table}_next")
+
+    def _previous(self) -> Self:
+        return self._at(f"{self.table}_before")
+
+    def swap(self, staged: Self) -> None:
+        """Rename both tables in one transaction; who may read or change this one may do so with the other."""
+        before = self._previous()
+        with self._cursor() as cursor:
+            for role, right in cursor.execute(_RIGHTS, (self._name.as_string(cursor),)).fetchall():
+                grant = self.sql.SQL("GRANT {} ON {} TO {}")
+                cursor.execute(grant.format(self.sql.SQL(right), staged._name, self.sql.SQL(role)))
+            cursor.execute(before._query("DROP TABLE IF EXISTS {table}"))
+            cursor.execute(self._renamed(before))
+            cursor.execute(staged._renamed(self))
+
+    def _restore(self, previous: Self) -> None:
+        other = self._at(f"{self.table}_next")
+        with self._cursor() as cursor:
+            cursor.execute(other._query("DROP TABLE IF EXISTS {table}"))
+            for one, two in ((self, other), (previous, self), (other, previous)):
+                cursor.execute(one._renamed(two))
+
+    def _renamed(self, other: Self) -> Any:
+        return self._query("ALTER TABLE {table} RENAME TO {other}", other=self.sql.Identifier(other._parts[-1]))
 
     def count(self) -> int:
         """Number of rows."""
@@ -118,18 +150,27 @@ class PostgresStore(Store):
                 yield _received(part, layout)
 
     def build_index(self) -> None:
-        """An HNSW graph for inner products."""
+        """An HNSW graph for inner products, unless there is one; PostgreSQL keeps it up to date."""
         width = self.existing_layout().width
         if width > _MOST_INDEXED:
             raise LikewiseError(f"vectors have {width} columns; an HNSW index of pgvector takes {_MOST_INDEXED}")
         with self._cursor() as cursor:
-            cursor.execute(self._query("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops)", v=self._vector))
+            if cursor.execute(_GRAPHS, (self._name.as_string(cursor),)).fetchone() is None:
+                cursor.execute(self._query("CREATE INDEX ON {table} USING hnsw ({v} vector_ip_ops)", v=self._vector))
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
     # -- parts of statements ------------------------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> list[str]:
+        return self.table.split(".", 1)
+
+    @property
+    def _name(self) -> Any:
+        return self.sql.Identifier(*self._parts)
 
     @property
     def _id(self) -> Any:
@@ -196,8 +237,13 @@ class PostgresStore(Store):
 
 _COLUMNS = """SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
-# A temporary table that a batch is copied into; it is empty again after each transaction.
-_STAGE = "CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} (LIKE {table}) ON COMMIT DELETE ROWS"
+_DESCRIPTION = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+_GRAPHS = """SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_am ON pg_am.oid = relam
+WHERE indrelid = to_regclass(%s) AND amname = 'hnsw'"""
+_RIGHTS = """SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, privilege_type
+FROM pg_class, aclexplode(relacl) WHERE pg_class.oid = to_regclass(%s) AND grantee <> relowner"""
+# A temporary table that a batch is copied into; it is gone after each transaction.
+_STAGE = "CREATE TEMPORARY TABLE {incoming} (LIKE {table}) ON COMMIT DROP"
 _MERGE = """INSERT INTO {table} ({names}) SELECT {names} FROM {incoming}
 ON CONFLICT ({id}) DO UPDATE SET {changes}"""
 _SEARCH = """SELECT {id}, -({vector} <#> %(q)s::vector) FROM {table}

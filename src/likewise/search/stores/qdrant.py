@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from likewise.errors import LikewiseError, optional
 from likewise.search.stores.base import (
     EXPORT,
+    AliasedStore,
     Layout,
     Rows,
-    Store,
     check_fits,
     kind_of_values,
     reason_of,
@@ -23,7 +23,7 @@ _NAMESPACE = uuid.UUID("5f1c1f0e-3f0b-5c6e-9a53-6c1b7f6a2d11")  # any, but alway
 _SAMPLE = 1000  # points whose payloads say what the columns are: a collection has no schema
 
 
-class QdrantStore(Store):
+class QdrantStore(AliasedStore):
     """A collection of Qdrant. Points are named by integers, or by UUIDs made of ids, which are in the payload."""
 
     batch: ClassVar[int] = 500
@@ -35,9 +35,21 @@ class QdrantStore(Store):
 
     def layout(self) -> Layout | None:
         """The columns of the collection; None if there is no such collection."""
+        if (checked := self._checked()) is None:
+            return None
+        config, vector = checked
+        return self._sampled(int(vector.size), _card_in(config))
+
+    def _card(self) -> dict[str, Any] | None:
+        checked = self._checked()
+        return None if checked is None else _card_in(checked[0])
+
+    def _checked(self) -> tuple[Any, Any] | None:
+        """The configuration of the collection and of its vectors; None if there is no such collection."""
         if not self._call("collection_exists", self.table):
             return None
-        vectors = self._call("get_collection", self.table).config.params.vectors
+        config = self._call("get_collection", self.table).config
+        vectors = config.params.vectors
         vector = vectors.get(self.vector_column) if isinstance(vectors, dict) else vectors
         if vector is None:
             raise LikewiseError(f"the collection {self.table!r} has no dense vector {self.vector_column!r}")
@@ -46,54 +58,70 @@ class QdrantStore(Store):
                 f"the collection {self.table!r} ranks by {vector.distance.value}, which would change the length of "
                 "vectors; expected Dot"
             )
-        return self._sampled(int(vector.size))
+        return config, vector
 
-    def create(self, layout: Layout) -> None:
-        """Create the collection, or check that rows of this layout fit; payloads take any column."""
-        existing = self.layout()
-        if existing is None:
-            self._create(layout)
-        else:
-            check_fits(self.table, existing, Layout(layout.width, layout.ids if self.count() else existing.ids))
+    def _check(self, existing: Layout, layout: Layout) -> None:
+        """Payloads take any column, and an empty collection ids of any kind."""
+        check_fits(self.table, existing, Layout(layout.width, layout.ids if self.count() else existing.ids))
 
     def _create(self, layout: Layout) -> None:
         vectors = self._models.VectorParams(size=layout.width, distance=self._models.Distance.DOT)
         exact = self._models.HnswConfigDiff(m=0)  # no graph until build_index: all points are scored
-        self._call("create_collection", self.table, vectors_config=vectors, hnsw_config=exact)
+        metadata = None if layout.card is None else {"likewise": layout.card}
+        self._call("create_collection", self.table, vectors_config=vectors, hnsw_config=exact, metadata=metadata)
+        self._write_batches()
 
-    def _upsert(self, rows: Rows, export: str | None) -> None:
+    def _write_batches(self) -> None:
+        """In a folder each point is a transaction of SQLite; its log is synchronised from time to time, not each time.
+
+        A power cut may lose the last points, and the next export writes them again.
+        """
+        collections = getattr(getattr(self._client, "_client", None), "collections", {})
+        storage = getattr(collections.get(self.table), "storage", None)
+        if (connection := getattr(storage, "storage", None)) is not None:
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=20000"):
+                connection.execute(f"PRAGMA {pragma}")
+
+    def _upsert(self, rows: Rows, tags: list[str | None]) -> None:
         points = self._models.Batch(
             ids=[_point(name) for name in rows.ids],
             vectors=rows.vectors.tolist(),
-            payloads=[self._payload(rows, row, export) for row in range(len(rows))],
+            payloads=[self._payload(rows, row, tag) for row, tag in enumerate(tags)],
         )
         self._call("upsert", self.table, points=points, wait=True)
 
-    def written(self, ids: Sequence[Any], export: str) -> set[Any]:
-        """Those of the ids whose rows this export has written already."""
-        points = [_point(name) for name in ids]
-        stored = self._call("retrieve", self.table, ids=points, with_payload=[self.id_column, EXPORT])
-        return {point.payload[self.id_column] for point in stored if point.payload.get(EXPORT) == export}
+    def tags(self) -> dict[Any, str]:
+        """The tag of each row that an export has written, by id; rows that were added by hand have none."""
+        points = self._points(10 * self.batch, with_payload=[self.id_column, EXPORT])
+        return {self._id(p): p.payload[EXPORT] for part in points for p in part if EXPORT in (p.payload or {})}
 
-    def prune(self, export: str) -> int:
-        """Remove the rows of other exports and return their number; rows of no export stay."""
-        m = self._models
-        ours = m.IsEmptyCondition(is_empty=m.PayloadField(key=EXPORT))
-        other = m.Filter(must_not=[ours, m.FieldCondition(key=EXPORT, match=m.MatchValue(value=export))])
-        n_removed = int(self._call("count", self.table, count_filter=other, exact=True).count)
-        if n_removed:
-            self._call("delete", self.table, points_selector=m.FilterSelector(filter=other), wait=True)
-        return n_removed
+    def _remove(self, ids: list[Any]) -> None:
+        points = self._models.PointIdsList(points=[_point(name) for name in ids])
+        self._call("delete", self.table, points_selector=points, wait=True)
+
+    def _drop(self) -> None:
+        self._call("delete_collection", self.table)
+
+    def _aliases(self) -> dict[str, str]:
+        return {alias.alias_name: alias.collection_name for alias in self._call("get_aliases").aliases}
+
+    def _set_aliases(self, tables: Mapping[str, str]) -> None:
+        m, existing = self._models, self._aliases()
+        changes = [m.DeleteAliasOperation(delete_alias=m.DeleteAlias(alias_name=n)) for n in tables if n in existing]
+        for alias, table in tables.items():
+            created = m.CreateAlias(alias_name=alias, collection_name=table)
+            changes.append(m.CreateAliasOperation(create_alias=created))
+        self._call("update_collection_aliases", change_aliases_operations=changes)
 
     def count(self) -> int:
         """Number of points."""
         return int(self._call("count", self.table, exact=True).count)
 
     def _search(self, Q: np.ndarray, k: int) -> Iterable[Sequence[tuple[Any, float]]]:
-        self.existing_layout()
-        vectors = self._call("get_collection", self.table).config.params.vectors
-        options = {"limit": k, "with_payload": [self.id_column]}
-        options["using"] = self.vector_column if isinstance(vectors, dict) else None  # a dict: several named vectors
+        if (checked := self._checked()) is None:
+            raise LikewiseError(f"there is no table {self.table!r}")
+        is_named = isinstance(checked[0].params.vectors, dict)
+        options = {"limit": k, "with_payload": [self.id_column], "using": self.vector_column if is_named else None}
         for q in Q:
             points = self._call("query_points", self.table, query=q.tolist(), **options).points
             yield [(self._id(point), point.score) for point in points]
@@ -106,12 +134,16 @@ class QdrantStore(Store):
 
     def scan(self, batch: int | None = None) -> Iterator[Rows]:
         """All rows, in batches."""
-        width, after = self.existing_layout().width, None
+        width = self.existing_layout().width
+        for points in self._points(batch or self.batch, with_payload=True, with_vectors=True):
+            yield self._rows(points, width)
+
+    def _points(self, size: int, **options: Any) -> Iterator[Sequence[Any]]:
+        after = None
         while True:
-            options = {"limit": batch or self.batch, "offset": after, "with_payload": True, "with_vectors": True}
-            points, after = self._call("scroll", self.table, **options)
+            points, after = self._call("scroll", self.table, limit=size, offset=after, **options)
             if points:
-                yield self._rows(points, width)
+                yield points
             if after is None:
                 return
 
@@ -124,18 +156,18 @@ class QdrantStore(Store):
         """Close the connection, or the files."""
         self._client.close()
 
-    def _payload(self, rows: Rows, row: int, export: str | None) -> dict[str, Any]:
+    def _payload(self, rows: Rows, row: int, tag: str | None) -> dict[str, Any]:
         payload = {name: column[row] for name, column in rows.metadata.items()}
-        return {**payload, self.id_column: rows.ids[row], **({} if export is None else {EXPORT: export})}
+        return {**payload, self.id_column: rows.ids[row], **({} if tag is None else {EXPORT: tag})}
 
-    def _sampled(self, width: int) -> Layout:
+    def _sampled(self, width: int, card: dict[str, Any] | None) -> Layout:
         """The columns of some payloads."""
         points, _ = self._call("scroll", self.table, limit=_SAMPLE, with_payload=True)
         names = dict.fromkeys(
             name for point in points for name in point.payload if name not in (self.id_column, EXPORT)
         )
         kinds = {name: kind_of_values(point.payload.get(name) for point in points) for name in names}
-        return Layout(width, kind_of_values(map(self._id, points)), kinds)
+        return Layout(width, kind_of_values(map(self._id, points)), kinds, card)
 
     def _rows(self, points: Sequence[Any], width: int) -> Rows:
         names = dict.fromkeys(name for p in points for name in p.payload if name not in (self.id_column, EXPORT))
@@ -153,6 +185,11 @@ class QdrantStore(Store):
             return getattr(self._client, name)(*arguments, **options)
         except Exception as error:  # the client's errors have no common class but this one
             raise LikewiseError(f"Qdrant, collection {self.table!r}: {reason_of(error)}") from error
+
+
+def _card_in(config: Any) -> dict[str, Any] | None:
+    card = (getattr(config, "metadata", None) or {}).get("likewise")
+    return card if isinstance(card, dict) and "id" in card else None
 
 
 def _point(name: Any) -> int | str:
