@@ -183,3 +183,13 @@ def test_the_report_holds_both_curves(run: Any, files: Path, calibrated: Path, t
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/png;base64,") == 2
     assert "Expected calibration error" in page
+
+
+def test_models_are_compared_by_the_metric_asked_for(run: Any, files: Path, model: Path) -> None:
+    outcome = _outcome(run, model, files / "test.npz", "--k", 1, "--metric", "ndcg@10")
+    gain = outcome["model"]["nDCG@10"] - outcome["raw_cosine"]["nDCG@10"]
+    assert outcome["gain"]["nDCG@10"] == pytest.approx(gain)
+    low, high = outcome["gain"]["nDCG@10_interval"]
+    assert low < gain < high
+    printed = run("evaluate", model, files / "test.npz", "--metric", "ndcg@10").stdout
+    assert f"nDCG@10 gain {gain:+.4f}" in printed

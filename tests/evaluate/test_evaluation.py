@@ -133,7 +133,7 @@ def test_macro_weighs_each_label_alike():
     rare = 1 / 4
     assert mean_average_precision(Q, G, y_q, y_g) == pytest.approx((1 + 1 + rare) / 3)
     assert mean_average_precision(Q, G, y_q, y_g, macro=True) == pytest.approx((1 + rare) / 2)
-    assert evaluate(Q, G, y_q, y_g).macro_mean_average_precision == pytest.approx((1 + rare) / 2)
+    assert evaluate(Q, G, y_q, y_g).macro_mean == pytest.approx((1 + rare) / 2)
 
 
 def test_one_pass_gives_the_mean_and_its_interval():
@@ -149,7 +149,7 @@ def test_summary_survives_json_and_holds_every_figure():
     summary = json.loads(json.dumps(found.summary()))
     assert summary["mAP"] == found.mean_average_precision
     assert summary["P@10"] == found.per_query["P@10"].mean()
-    assert summary["macro_mAP"] == found.macro_mean_average_precision
+    assert summary["macro_mAP"] == found.macro_mean
     assert summary["mAP_interval"] == list(found.interval)
     assert (summary["n_queries"], summary["n_excluded"]) == (120, 0)
 
@@ -252,3 +252,23 @@ def test_itself_leaves_the_query_out():
     gains = np.stack([R.toarray()[i, o] for i, o in enumerate(others)])
     scores = np.stack([(Q @ Q.T)[i, o] for i, o in enumerate(others)])
     assert graded_ndcg(Q, Q, R, itself=True) == pytest.approx(ndcg_score(gains, scores, k=10))
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"), [("map", "mAP"), ("ndcg@10", "nDCG@10"), ("precision@10", "P@10"), ("precision@1", "P@1")]
+)
+def test_a_metric_to_compare_by_is_there_whatever_the_depths(metric, name):
+    X, y = clustered()
+    result, every = evaluate(X, X, y, ks=(3,), metric=metric), evaluate(X, X, y)
+    np.testing.assert_array_equal(result.values, every.per_query[name])
+    assert result.interval == bootstrap_interval(every.per_query[name])
+    summary = result.summary()
+    assert summary[f"macro_{name}"] == result.macro_mean
+    assert summary[f"{name}_interval"] == list(result.interval)
+
+
+def test_an_unknown_metric_is_named():
+    with pytest.raises(
+        LikewiseError, match=r"^metric='recall': expected 'map', 'ndcg@10', 'precision@10' or 'precision@1'$"
+    ):
+        evaluate(np.eye(2), np.eye(2), [0, 0], metric="recall")

@@ -14,6 +14,7 @@ from likewise.cli.options import (
     LabelColumn,
     Labels,
     MetadataColumns,
+    Metric,
     check_writable,
     labelled,
     load_model,
@@ -40,6 +41,7 @@ def evaluate(
     k: Annotated[
         list[int] | None, typer.Option("--k", help="Depths of P@k, R@k, nDCG@k. [dim]Default: 1, 10.[/]")
     ] = None,
+    metric: Metric = "map",
     queries: Annotated[
         int | None,
         typer.Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
@@ -56,7 +58,7 @@ def evaluate(
     Every row is a query and ranks all other rows (itself left out); with --gallery the rows rank another table instead,
     for instance the training set. A row is relevant if it has the query's label. Queries without any relevant row are
     left out and counted. Rows that the model learned from are counted too: scores of training rows are optimistic.
-    The interval is a bootstrap over queries, the p-value a paired sign-flip test against raw cosine.
+    The interval is a bootstrap over queries, the p-value a paired sign-flip test against raw cosine, both of --metric.
 
     For verification it prints the scores from which on pairs are accepted, at shares of false accepts that the rows
     allow. Of a calibrated model it prints how far its probabilities are off, and where some classes were not seen in
@@ -75,7 +77,7 @@ def evaluate(
     check_writable(report, data, labels, gallery, option="--report")
     first, data = model_first(str(model), data)
     fitted = load_model(model := Path(first))
-    options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "n_queries": queries, "random_state": seed}
+    options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "metric": metric, "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
     table = load_rows(data, labels, label_column, features, None, metadata, width=width)
     if queries is not None and gallery is None and isinstance(table.X, np.memmap):
@@ -122,12 +124,12 @@ def _report(
 
 
 def _learned_from(model: Any, queried: Any, learned: Any) -> dict[str, float | int | None] | None:
-    """How many rows the model learned from, and the mAP of the other queries; None if it learned from none."""
+    """How many rows the model learned from, and the metric of the other queries; None if it learned from none."""
     known = model.learned_from(queried.X)
     if not known.any():
         return None
-    others = learned.average_precision[~known[learned.queries]]
-    return {"rows": int(known.sum()), "mAP_of_others": float(others.mean()) if len(others) else None}
+    others = learned.values[~known[learned.queries]]
+    return {"rows": int(known.sum()), f"{learned.metric}_of_others": float(others.mean()) if len(others) else None}
 
 
 def _measure(model: Any, queried: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -165,36 +167,40 @@ def _note_unseen_classes(model: Any, queried: Any) -> None:
 def _outcome(path: Path, queried: Any, ranked: Any, learned: Any, raw: Any) -> dict[str, Any]:
     from likewise.evaluate import paired_test
 
-    test = paired_test(learned.average_precision, raw.average_precision)
+    test, metric = paired_test(learned.values, raw.values), learned.metric
     return {
         "file": str(path),
         "queries": queried.source,
         "gallery": queried.source if ranked is None else ranked.source,
         "model": learned.summary(),
         "raw_cosine": raw.summary(),
-        "gain": {"mAP": test.difference, "mAP_interval": list(test.interval), "p_value": test.p_value},
+        "gain": {metric: test.difference, f"{metric}_interval": list(test.interval), "p_value": test.p_value},
+        "metric": metric,
     }
 
 
 def _show(outcome: dict[str, Any]) -> None:
     console = results()
-    learned, raw = outcome["model"], outcome["raw_cosine"]
+    learned, raw, metric = outcome["model"], outcome["raw_cosine"], outcome["metric"]
     console.print(f"{plural(learned['n_queries'], 'query')} from {outcome['queries']}", markup=False, soft_wrap=True)
     if learned["n_excluded"]:
         were = "was" if learned["n_excluded"] == 1 else "were"
         console.print(f"{plural(learned['n_excluded'], 'query')} without a relevant row {were} left out")
     known = outcome["learned_from"]
     if known is not None:
-        new = known["mAP_of_others"]
+        new = known[f"{metric}_of_others"]
         which = "all of these rows: this does not test it" if new is None else f"{known['rows']:,} of these rows"
-        console.print(f"the model learned from {which}" + ("" if new is None else f"; mAP of the others {new:.4f}"))
-    all_learned = known is not None and known["mAP_of_others"] is None
+        console.print(
+            f"the model learned from {which}" + ("" if new is None else f"; {metric} of the others {new:.4f}")
+        )
+    all_learned = known is not None and known[f"{metric}_of_others"] is None
     names = [name for name in learned if not name.startswith("n_")]
     rows = [(name.replace("_", " "), _figure(learned[name]), _figure(raw[name])) for name in names]
     print_table(("", "model, of rows it learned from" if all_learned else "model", "raw cosine"), rows)
     gain = outcome["gain"]
     console.print(
-        f"mAP gain {gain['mAP']:+.4f}, 95 % interval {_figure(gain['mAP_interval'])}, p = {gain['p_value']:.2g}"
+        f"{metric} gain {gain[metric]:+.4f}, 95 % interval {_figure(gain[f'{metric}_interval'])}, "
+        f"p = {gain['p_value']:.2g}"
     )
 
 
@@ -236,7 +242,7 @@ def _pairs_of(model: Any, X: Any, y: Any, G: Any, y_g: Any) -> Pairs:
 
 
 def _open_set(model: Any, X: Any, y: Any, learned: Any) -> dict[str, float] | None:
-    """AUROC of rows of unknown classes against known ones, and the mAP of the latter; None if there are no such."""
+    """AUROC of rows of unknown classes against known ones, and the metric of the latter; None if there are no such."""
     from sklearn.metrics import roc_auc_score
 
     classes = getattr(model, "classes_", None)
@@ -246,12 +252,12 @@ def _open_set(model: Any, X: Any, y: Any, learned: Any) -> dict[str, float] | No
     if is_known.all() or not is_known.any():
         return None
     novelty = model.novelty(X)
-    of_known = learned.average_precision[is_known[learned.queries]]
+    of_known = learned.values[is_known[learned.queries]]
     return {
         "AUROC": float(roc_auc_score(~is_known, novelty)),
         "known_marked": float((novelty[is_known] > 1).mean()),
         "unknown_marked": float((novelty[~is_known] > 1).mean()),
-        "mAP_of_known": float(of_known.mean()) if len(of_known) else float("nan"),
+        f"{learned.metric}_of_known": float(of_known.mean()) if len(of_known) else float("nan"),
     }
 
 
@@ -273,7 +279,7 @@ def _show_pairs(outcome: dict[str, Any]) -> None:
         console.print(
             f"unknown classes: AUROC {unknown['AUROC']:.4f}; marked as unlike anything known are "
             f"{unknown['unknown_marked']:.1%} of them and {unknown['known_marked']:.1%} of the known, "
-            f"whose mAP is {unknown['mAP_of_known']:.4f}"
+            f"whose {outcome['metric']} is {unknown[outcome['metric'] + '_of_known']:.4f}"
         )
 
 

@@ -24,6 +24,9 @@ Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMAT
 Labels = Annotated[
     Path | None, Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
 ]
+Metric = Annotated[
+    Literal["map", "ndcg@10", "precision@10", "precision@1"], Option("--metric", help="The metric to compare by.")
+]
 LabelColumn = Annotated[
     str | None,
     Option(

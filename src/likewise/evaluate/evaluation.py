@@ -1,10 +1,10 @@
-"""All metrics in one pass over the scores; and what each is, given the ranks."""
+"""All metrics in one pass over the scores; what each is, given the ranks; and the one to compare by."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from operator import index
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,7 @@ from likewise.evaluate.significance import bootstrap_interval
 from likewise.utils.arrays import Array, top_k
 
 _BLOCK = 256  # queries scored at a time by `graded_ndcg`
+MetricName = Literal["map", "ndcg@10", "precision@10", "precision@1"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,26 +35,39 @@ class Evaluation:
 
     `queries` are the rows of Q that were evaluated, and `per_query` holds each metric for each of them: the input of
     `paired_test` and `bootstrap_interval`. Metrics have the names mAP, P@k (precision), R@k (recall), MAP@R,
-    R-precision, nDCG and nDCG@k.
+    R-precision, nDCG and nDCG@k; `metric` is the name of the one to compare by.
     """
 
     queries: np.ndarray
     per_query: dict[str, np.ndarray]
-    interval: tuple[float, float]  # bootstrap interval of the mean average precision
-    macro_mean_average_precision: float  # mean over labels of the mean over their queries
+    interval: tuple[float, float]  # bootstrap interval of the mean of `metric`
+    macro_mean: float  # of `metric`: mean over labels of the mean over their queries
     n_excluded: int  # rows of Q without a relevant item
+    metric: str = "mAP"
 
     @classmethod
     def of(
-        cls, queries: np.ndarray, per_query: dict[str, np.ndarray], code: np.ndarray, n_excluded: int, confidence: float
+        cls,
+        queries: np.ndarray,
+        per_query: dict[str, np.ndarray],
+        code: np.ndarray,
+        n_excluded: int,
+        confidence: float,
+        metric: MetricName,
     ) -> Self:
         """From the metrics per query; `code` holds the encoded label of each query."""
-        values = per_query["mAP"]
-        return cls(queries, per_query, bootstrap_interval(values, confidence), macro_mean(values, code), n_excluded)
+        name = metric_of(metric).name
+        interval = bootstrap_interval(per_query[name], confidence)
+        return cls(queries, per_query, interval, macro_mean(per_query[name], code), n_excluded, name)
 
     @property
     def n_queries(self) -> int:
         return len(self.queries)
+
+    @property
+    def values(self) -> np.ndarray:
+        """`metric` of each query."""
+        return self.per_query[self.metric]
 
     @property
     def average_precision(self) -> np.ndarray:
@@ -73,8 +87,8 @@ class Evaluation:
         """The means and the interval by name, ready for JSON."""
         return {
             **self.means,
-            "mAP_interval": list(self.interval),
-            "macro_mAP": self.macro_mean_average_precision,
+            f"{self.metric}_interval": list(self.interval),
+            f"macro_{self.metric}": self.macro_mean,
             "n_queries": self.n_queries,
             "n_excluded": self.n_excluded,
         }
@@ -87,6 +101,7 @@ def evaluate(
     y_g: ArrayLike | None = None,
     *,
     ks: Iterable[int] = (1, 10),
+    metric: MetricName = "map",
     n_queries: int | None = None,
     random_state: int | np.random.Generator | None = None,
     confidence: float = 0.95,
@@ -97,11 +112,13 @@ def evaluate(
     ----------
     ks : integers
         Depths of precision, recall and nDCG.
+    metric : {"map", "ndcg@10", "precision@10", "precision@1"}
+        The metric that `values`, `interval` and `macro_mean` are of.
     n_queries : int, optional
         Evaluate a random sample of this many queries among those that have a relevant item. Each still ranks the
         whole gallery; `interval` covers the sampling error.
     confidence : float
-        Level of the bootstrap interval of the mean average precision.
+        Level of the bootstrap interval.
 
     Examples
     --------
@@ -109,14 +126,15 @@ def evaluate(
     >>> evaluate(X, X, ["cat", "cat", "dog", "dog"], ks=[1]).means["P@1"]
     1.0
     """
-    measures, problem = measures_at(ks), RankingProblem.of(Q, G, y_q, y_g)
+    measures, problem = measures_at(ks, metric), RankingProblem.of(Q, G, y_q, y_g)
     code, queries = problem.relevance.code, drawn(problem.queries, n_queries, random_state)
     per_query = measured(problem, measures, queries)
-    return Evaluation.of(queries, per_query, code[queries], code.size - problem.queries.size, confidence)
+    return Evaluation.of(queries, per_query, code[queries], code.size - problem.queries.size, confidence, metric)
 
 
-def measures_at(ks: Iterable[int]) -> dict[str, Measure]:
-    """All metrics by the names they have in a summary."""
+def measures_at(ks: Iterable[int], metric: MetricName = "map") -> dict[str, Measure]:
+    """All metrics by the names they have in a summary, the one to compare by among them."""
+    compared = metric_of(metric)
     try:
         depths = [index(k) for k in ks]
     except TypeError:
@@ -131,6 +149,7 @@ def measures_at(ks: Iterable[int]) -> dict[str, Measure]:
         "R-precision": precision_at_r,
         "nDCG": gain_at(None),
         **{f"nDCG@{k}": gain_at(k) for k in depths},
+        compared.name: compared.measure,
     }
 
 
@@ -215,6 +234,24 @@ def gain_at(k: int | None) -> Measure:
         return ranks.sums(share) / gain[np.minimum(ranks.n_relevant, depth).astype(np.intp)]
 
     return measure
+
+
+class Metric(NamedTuple):
+    """A metric to compare by: its name in a summary, and its value for each query."""
+
+    name: str
+    measure: Measure
+
+
+def metric_of(metric: MetricName) -> Metric:
+    """The metric that a parameter `metric` names."""
+    if metric not in get_args(MetricName):
+        raise LikewiseError(f"metric={metric!r}: expected 'map', 'ndcg@10', 'precision@10' or 'precision@1'")
+    if metric == "map":
+        return Metric("mAP", whole)
+    kind, depth = metric.split("@")
+    k = int(depth)
+    return Metric(f"nDCG@{k}", gain_at(k)) if kind == "ndcg" else Metric(f"P@{k}", precision_at(k))
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
-from likewise.evaluate.evaluation import Evaluation, measures_at
+from likewise.evaluate.evaluation import Evaluation, MetricName, measures_at
 from likewise.evaluate.ranking import LabelRelevance, Ranks, rank
 from likewise.utils.threads import ordered_map
 
@@ -28,6 +28,7 @@ def evaluate_blocks(
     query_rows: np.ndarray | None = None,
     *,
     ks: Iterable[int] = (1, 10),
+    metric: MetricName = "map",
     confidence: float = 0.95,
     n_excluded: int = 0,
 ) -> Evaluation:
@@ -39,9 +40,10 @@ def evaluate_blocks(
     blocks : function that returns the gallery embeddings in order, in blocks of shape (rows, r).
     y_q, y_g : labels of the queries and of the gallery.
     query_rows : the row of each query in the gallery, excluded from its ranking; None if no query is in the gallery.
+    metric : as in `evaluate`.
     n_excluded : number of queries without a relevant item, which are not in Q; only reported.
     """
-    measures, Q = measures_at(ks), np.asarray(Q)
+    measures, Q = measures_at(ks, metric), np.asarray(Q)
     relevance = LabelRelevance.by_label(np.asarray(y_q), np.asarray(y_g))
     n_relevant = relevance.counts() - (0 if query_rows is None else 1)
     if not n_relevant.all():
@@ -50,9 +52,8 @@ def evaluate_blocks(
     parts = (gallery.ranks(Q[part], part, n_relevant[part]) for part in _shares(n_relevant))
     values = [[measure(ranks) for measure in measures.values()] for ranks in parts]
     per_query = dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
-    return Evaluation.of(
-        np.arange(len(Q)) if query_rows is None else query_rows, per_query, relevance.code, n_excluded, confidence
-    )
+    rows = np.arange(len(Q)) if query_rows is None else query_rows
+    return Evaluation.of(rows, per_query, relevance.code, n_excluded, confidence, metric)
 
 
 class _BlockedGallery:

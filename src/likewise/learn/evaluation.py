@@ -8,7 +8,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import Evaluation, evaluate_blocks
-from likewise.evaluate.evaluation import drawn
+from likewise.evaluate.evaluation import MetricName, drawn
 from likewise.learn.engines.disk import DiskEngine
 from likewise.learn.engines.opening import Rows, open_rows
 
@@ -23,6 +23,7 @@ def evaluate_rows(
     n_queries: int | None = 1000,
     random_state: Any = 0,
     ks: Iterable[int] = (1, 10),
+    metric: MetricName = "map",
     confidence: float = 0.95,
     memory_limit: Any = None,
 ) -> Evaluation:
@@ -33,7 +34,8 @@ def evaluate_rows(
     model : a fitted model, or None for the cosine of the rows as they are.
     X, y : rows on disk, as `open_rows` takes them or opened by it; rows without a label are left out.
     n_queries : number of queries, drawn from the rows that have a relevant one; None takes all of these.
-    confidence : of the interval of the mean average precision, a bootstrap over the queries.
+    metric : as in `evaluate`.
+    confidence : of the interval of its mean, a bootstrap over the queries.
     """
     rows = X if isinstance(X, Rows) else open_rows(X, y, memory_limit=memory_limit)
     if not isinstance(rows.engine, DiskEngine):
@@ -57,4 +59,6 @@ def evaluate_rows(
                 yield gallery(block_rows[inside].astype(engine.dtype, copy=False))
 
     y_q = codes[queries]
-    return evaluate_blocks(Q, blocks, y_q, codes, queries, ks=ks, confidence=confidence, n_excluded=n_excluded)
+    return evaluate_blocks(
+        Q, blocks, y_q, codes, queries, ks=ks, metric=metric, confidence=confidence, n_excluded=n_excluded
+    )
