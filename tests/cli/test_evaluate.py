@@ -193,3 +193,62 @@ def test_models_are_compared_by_the_metric_asked_for(run: Any, files: Path, mode
     assert low < gain < high
     printed = run("evaluate", model, files / "test.npz", "--metric", "ndcg@10").stdout
     assert f"nDCG@10 gain {gain:+.4f}" in printed
+
+
+@pytest.fixture
+def good(files: Path, tmp_path: Path) -> Path:
+    table = read_table(files / "train.npz")
+    return SimilarityLearner(kernel="linear", random_state=0).fit(table.X, table.y).save(tmp_path / "good.likewise")
+
+
+@pytest.fixture
+def bad(files: Path, tmp_path: Path) -> Path:
+    """A model of shuffled labels."""
+    table = read_table(files / "train.npz")
+    y = np.random.default_rng(0).permutation(table.y)
+    return SLR(rank=2, max_iter=1).fit(table.X, y).save(tmp_path / "bad.likewise")
+
+
+def test_a_model_that_is_clearly_worse_than_the_one_in_use_exits_with_4(
+    run: Any, files: Path, good: Path, bad: Path
+) -> None:
+    worse = run("evaluate", bad, "--against", good, files / "test.npz", "--json")
+    outcome = json.loads(worse.stdout)
+    assert (worse.exit_code, outcome["verdict"]) == (4, "worse")
+    assert outcome["difference"]["mAP"] == pytest.approx(outcome["new"]["mAP"] - outcome["old"]["mAP"])
+    assert outcome["difference"]["p_value"] < 0.05
+    losses = [one["new"] - one["old"] for one in outcome["classes"]]
+    assert losses == sorted(losses)
+    assert sum(one["n_queries"] for one in outcome["classes"]) == outcome["new"]["n_queries"]
+    assert sum(one["n_queries"] * one["new"] for one in outcome["classes"]) == pytest.approx(
+        outcome["new"]["n_queries"] * outcome["new"]["mAP"]
+    )
+    for new, old, words in ((good, bad, "clearly better"), (good, good, "no clear difference")):
+        result = run("evaluate", new, "--against", old, files / "test.npz")
+        assert result.exit_code == 0
+        assert f"{words}: mAP +" in result.stdout
+    text = run("evaluate", bad, "--against", good, files / "test.npz").stdout
+    assert "classes that lose most" in text
+    assert "clearly worse: mAP -" in text
+
+
+def test_rows_that_either_model_learned_from_do_not_count_in_a_comparison(
+    run: Any, files: Path, good: Path, bad: Path, tmp_path: Path
+) -> None:
+    train, test = (read_table(files / name) for name in ("train.npz", "test.npz"))
+    X, y = np.vstack([train.X[:50], test.X]), np.concatenate([train.y[:50], test.y])
+    np.savez(tmp_path / "mixed.npz", X=X, y=y)
+    mixed, clean = (
+        json.loads(run("evaluate", good, "--against", bad, data, "--json").stdout)
+        for data in (tmp_path / "mixed.npz", files / "test.npz")
+    )
+    assert mixed["n_learned_left_out"] == 50
+    assert mixed["new"]["mAP"] == clean["new"]["mAP"]
+    result = run("evaluate", good, "--against", bad, files / "train.npz")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"likewise: error: the models learned from all rows of {files / 'train.npz'}: "
+        "expected some that neither has seen\n",
+    )
+    result = run("evaluate", good, "--against", bad, files / "test.npz", "--report", tmp_path / "page.html")
+    assert result.stderr == "likewise: error: --report is for one model: leave it out with --against\n"

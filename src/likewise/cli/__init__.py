@@ -50,7 +50,7 @@ _HELP = """Learn from examples what "similar" means, and rank by it.
 
 _EPILOG = (
     "Exit codes: 0 success; 1 doctor found a serious problem; 2 bad input or usage; 3 a bug in likewise; "
-    "130 stopped by Ctrl-C."
+    "4 evaluate --against found the new model clearly worse; 130 stopped by Ctrl-C."
 )
 
 app = typer.Typer(

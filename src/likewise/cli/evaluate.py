@@ -1,4 +1,4 @@
-"""`likewise evaluate`: how well a model ranks, compared with raw cosine."""
+"""`likewise evaluate`: how well a model ranks, compared with raw cosine or with the model that it would replace."""
 
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -21,7 +21,12 @@ from likewise.cli.options import (
     load_rows,
     model_first,
 )
+from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
+
+WORSE = 4  # exit code of --against for a model that ranks clearly worse
+_CLEAR = 0.05  # largest p-value of a clear difference
+_SHOWN = 5  # classes that lose most, on a terminal
 
 
 def evaluate(
@@ -47,6 +52,12 @@ def evaluate(
         typer.Option("--queries", "--sample", help="Number of queries, drawn at random. [dim]Default: all.[/]", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of that draw.")] = 0,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against", metavar="OLD", help="Compare with this model; exit with 4 if MODEL is clearly worse."
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="PAGE.html", help="Write the ROC and reliability curves to a page."),
@@ -64,6 +75,10 @@ def evaluate(
     allow. Of a calibrated model it prints how far its probabilities are off, and where some classes were not seen in
     training, how well it tells them from known ones.
 
+    --against OLD is a gate before a new model goes into use: both models rank the same rows, without those that either
+    learned from. It prints both figures and the classes that lose most. It exits with 4 if the metric is lower and
+    the p-value of the paired test below 0.05, else with 0.
+
     [bold]Examples[/bold]
 
     \b
@@ -72,25 +87,29 @@ def evaluate(
       likewise evaluate model.likewise test.npz --gallery train.npz
       likewise evaluate model.likewise big.features --sample 1000
       likewise evaluate model.likewise test.npz --report test.html
+      likewise evaluate new.likewise --against old.likewise test.parquet
       likewise evaluate model.likewise test.parquet --json | jq .model.mAP
     """
     check_writable(report, data, labels, gallery, option="--report")
+    if against is not None and report is not None:
+        raise LikewiseError("--report is for one model: leave it out with --against")
     first, data = model_first(str(model), data)
     fitted = load_model(model := Path(first))
     options: dict[str, Any] = {"ks": tuple(k or (1, 10)), "metric": metric, "n_queries": queries, "random_state": seed}
     width = getattr(fitted, "n_features_in_", None)
     table = load_rows(data, labels, label_column, features, None, metadata, width=width)
-    if queries is not None and gallery is None and isinstance(table.X, np.memmap):
-        _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
-        return
+    if queries is not None and gallery is None and against is None and isinstance(table.X, np.memmap):
+        return _report(model, fitted, *_from_disk(fitted, table, options), report, as_json)
     queried, ranked = labelled(table), None
     if gallery is not None:
         reading = (label_column, features, None, metadata)
         ranked = labelled(load_rows(gallery, gallery_labels, *reading, width=width))
     _note_unseen_classes(fitted, queried)
+    if against is not None:
+        return _gate((model, against), (fitted, load_model(against)), queried, ranked, options, as_json)
     with working(f"measuring {queried.X.shape[0]:,} queries"):
-        learned, raw = _measure(fitted, queried, ranked, options)
-    _report(model, fitted, queried, ranked, learned, raw, report, as_json)
+        learned, raw = (_measure(side, queried, ranked, options) for side in (fitted, None))
+    return _report(model, fitted, queried, ranked, learned, raw, report, as_json)
 
 
 def _from_disk(model: Any, queried: Any, options: dict[str, Any]) -> tuple[Any, None, Any, Any]:
@@ -132,18 +151,18 @@ def _learned_from(model: Any, queried: Any, learned: Any) -> dict[str, float | i
     return {"rows": int(known.sum()), f"{learned.metric}_of_others": float(others.mean()) if len(others) else None}
 
 
-def _measure(model: Any, queried: Any, ranked: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The evaluation of the model, and of the cosine of the rows as they came."""
+def _measure(model: Any, queried: Any, ranked: Any, options: dict[str, Any]) -> Any:
+    """The evaluation of a model, or of the cosine of the rows as they came."""
     from sklearn.preprocessing import normalize
 
     from likewise.evaluate import evaluate as measured
 
     y_q, y_g = _matched(queried.y, None if ranked is None else ranked.y)
     G = queried.X if ranked is None else ranked.X
-    learned = measured(model.transform_query(queried.X), model.transform(G), y_q, y_g, **options)
+    if model is not None:
+        return measured(model.transform_query(queried.X), model.transform(G), y_q, y_g, **options)
     Q = normalize(queried.X)
-    raw = measured(Q, Q if ranked is None else normalize(ranked.X), y_q, y_g, **options)
-    return learned, raw
+    return measured(Q, Q if ranked is None else normalize(ranked.X), y_q, y_g, **options)
 
 
 def _matched(y_q: Any, y_g: Any) -> tuple[Any, Any]:
@@ -206,6 +225,75 @@ def _show(outcome: dict[str, Any]) -> None:
 
 def _figure(value: float | list[float]) -> str:
     return " to ".join(f"{v:.4f}" for v in value) if isinstance(value, list) else f"{value:.4f}"
+
+
+# -- A new model against the one in use --------------------------------------------------------------------------------
+
+
+def _gate(
+    paths: tuple[Path, Path], models: tuple[Any, Any], queried: Any, ranked: Any, options: dict[str, Any], as_json: bool
+) -> None:
+    """Compare two models on rows that neither learned from, and exit with 4 if the first is clearly worse."""
+    from dataclasses import replace
+
+    is_new = ~(models[0].learned_from(queried.X) | models[1].learned_from(queried.X))
+    n_known = int(np.count_nonzero(~is_new))
+    if not is_new.any():
+        raise LikewiseError(
+            f"the models learned from all rows of {queried.source}: expected some that neither has seen"
+        )
+    if n_known:
+        queried = replace(queried, X=queried.X[is_new], y=queried.y[is_new], names=None, ids=None, metadata=None)
+    with working(f"measuring {queried.X.shape[0]:,} queries"):
+        new, old = (_measure(model, queried, ranked, options) for model in models)
+    outcome = {**_comparison(new, old, queried.y), "queries": queried.source, "n_learned_left_out": n_known}
+    for name, path, model in zip(("new", "old"), paths, models, strict=True):
+        outcome[name] = {"file": str(path), "id": model.identity, **outcome[name]}
+    emit_json(outcome) if as_json else _show_gate(outcome)
+    if outcome["verdict"] == "worse":
+        raise typer.Exit(WORSE)
+
+
+def _comparison(new: Any, old: Any, y: np.ndarray) -> dict[str, Any]:
+    """Both figures, the paired test, and the metric of each class, those that lose most first."""
+    from likewise.evaluate import paired_test
+
+    test, metric = paired_test(new.values, old.values), new.metric
+    is_clear = test.p_value < _CLEAR
+    verdict = "equal" if not is_clear else "better" if test.difference > 0 else "worse"
+    names, code, counts = np.unique(np.asarray(y).astype(str)[new.queries], return_inverse=True, return_counts=True)
+    of_new, of_old = (np.bincount(code, e.values) / counts for e in (new, old))
+    classes = [
+        {"class": str(names[c]), "n_queries": int(counts[c]), "new": float(of_new[c]), "old": float(of_old[c])}
+        for c in np.argsort(of_new - of_old, kind="stable")
+    ]
+    difference = {metric: test.difference, f"{metric}_interval": list(test.interval), "p_value": test.p_value}
+    summaries = {"new": new.summary(), "old": old.summary()}
+    return {"verdict": verdict, "metric": metric, **summaries, "difference": difference, "classes": classes}
+
+
+def _show_gate(outcome: dict[str, Any]) -> None:
+    console, new, old, metric = results(), outcome["new"], outcome["old"], outcome["metric"]
+    left_out = outcome["n_learned_left_out"]
+    note_of = f"; {plural(left_out, 'row')} that a model learned from left out" if left_out else ""
+    console.print(
+        f"{plural(new['n_queries'], 'query')} from {outcome['queries']}{note_of}", markup=False, soft_wrap=True
+    )
+    names = [name for name in new if not name.startswith("n_") and name not in ("file", "id")]
+    rows = [(name.replace("_", " "), _figure(new[name]), _figure(old[name])) for name in names]
+    print_table(("", f"new {new['id']}", f"old {old['id']}"), rows)
+    losers = [one for one in outcome["classes"] if one["new"] < one["old"]][:_SHOWN]
+    if losers:
+        print_table(
+            ("classes that lose most", "queries", f"new {metric}", f"old {metric}"),
+            [(one["class"], str(one["n_queries"]), _figure(one["new"]), _figure(one["old"])) for one in losers],
+        )
+    words = {"better": "clearly better", "equal": "no clear difference", "worse": "clearly worse"}[outcome["verdict"]]
+    change = outcome["difference"]
+    console.print(
+        f"{words}: {metric} {change[metric]:+.4f}, "
+        f"95 % interval {_figure(change[f'{metric}_interval'])}, p = {change['p_value']:.2g}"
+    )
 
 
 # -- Pairs: verification, calibration, and unknown classes -------------------------------------------------------------
@@ -287,7 +375,6 @@ def _write_page(path: Path, model: str, source: str, pairs: Pairs) -> Path:
     """The ROC curve, and the reliability curve of a calibrated model."""
     import tempfile
 
-    from likewise.errors import LikewiseError
     from likewise.utils.files import atomic_write
     from likewise.utils.reporting.charts import Line, chart
     from likewise.utils.reporting.report import Picture, TableBlock, to_html
