@@ -28,6 +28,9 @@ ORDER = (
     "export",
     "pull",
     "show",
+    "check",
+    "backup",
+    "restore",
     "doctor",
     "paper",
 )

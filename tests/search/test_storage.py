@@ -57,11 +57,11 @@ def test_text_ids_and_odd_paths_survive(fitted: dict[str, Any], digits: Digits, 
 def test_where_an_index_came_from_is_remembered(index: Index, tmp_path: Path) -> None:
     folder = index.save(tmp_path / "a.index")
     assert Index.load(folder).source is None
-    assert storage.read_source(folder) is None
+    assert storage.read_facts(folder).get("source") is None
     index = Index.load(folder)
     index.source = {"labels": "folders", "n_learned": 3}
     index.save(folder)
-    assert Index.load(folder).source == storage.read_source(folder) == {"labels": "folders", "n_learned": 3}
+    assert Index.load(folder).source == storage.read_facts(folder)["source"] == {"labels": "folders", "n_learned": 3}
 
 
 def test_damaged_and_missing_files_are_named(index: Index, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_pointer_that_leads_out_of_the_folder_is_not_followed(index: Index, tm
     other = index.save(tmp_path / "b.index")
     name = next(other.glob("version-*")).name
     (tmp_path / "a.index" / "CURRENT").write_text(f"version-/../../b.index/{name}")
-    with pytest.raises(FileFormatError, match="is not an index"):
+    with pytest.raises(FileFormatError, match=r"a\.index is damaged: its CURRENT is lost; likewise check .* --repair"):
         Index.load(tmp_path / "a.index")
 
 

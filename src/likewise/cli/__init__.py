@@ -33,10 +33,18 @@ VERBS = (
     "export",
     "pull",
     "show",
+    "check",
+    "backup",
+    "restore",
     "doctor",
     "paper",
 )
-_MODULES = {"pull": "export", "suggest": "learn"}  # where the module has another name than the verb
+_MODULES = {
+    "pull": "export",
+    "suggest": "learn",
+    "backup": "check",
+    "restore": "check",
+}  # where the module has another name than the verb
 
 _HELP = """Learn from examples what "similar" means, and rank by it.
 
@@ -49,7 +57,7 @@ _HELP = """Learn from examples what "similar" means, and rank by it.
 """
 
 _EPILOG = (
-    "Exit codes: 0 success; 1 doctor found a serious problem; 2 bad input or usage; 3 a bug in likewise; "
+    "Exit codes: 0 success; 1 doctor or check found a serious problem; 2 bad input or usage; 3 a bug in likewise; "
     "4 evaluate --against found the new model clearly worse; 130 stopped by Ctrl-C."
 )
 

@@ -83,9 +83,9 @@ def _kind_of_folder(path: Path) -> Kind | None:
 
     if is_store(path) or any(path.glob("*.npy")):
         return "features"
-    from likewise.search.storage import is_index  # after the common case: a fit imports no search
+    from likewise.search.storage import is_left_of_index  # after the common case: a fit imports no search
 
-    if is_index(path):
+    if is_left_of_index(path):
         return "index"
     from likewise.pictures.images import EXTENSIONS
 

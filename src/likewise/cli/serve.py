@@ -110,9 +110,9 @@ def serve(
 
 def _index_of(path: Path, output: Path | None, labels: str | None, extractor: str | None, refit: bool) -> Path:
     """The folder of the index to serve: the path itself, or the index built from its pictures or features."""
-    from likewise.search.storage import is_index
+    from likewise.search.storage import is_left_of_index
 
-    if is_index(path):
+    if is_left_of_index(path):
         options = {"--output": output, "--labels": labels, "--extractor": extractor, "--refit": refit or None}
         for option, value in options.items():
             if value is not None:

@@ -339,6 +339,7 @@ class _Extraction:
                 link(previous.version / EXTRACTOR, new / EXTRACTOR)
             else:
                 self.extractor.save(new / EXTRACTOR)
+            stores.write_checksums(new)
 
     def _write_features(self, file: Path, sources: np.ndarray) -> None:
         shape = (len(sources), self.extractor.n_features_out())

@@ -6,6 +6,7 @@ also added to the lists of paths that exist, and if there is none, to a new digi
 """
 
 import base64
+import glob
 import hashlib
 import os
 import re
@@ -77,6 +78,16 @@ def _facts(outcome: Applied | Undone) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The undo list
+
+
+def undo_lists(index: Path, of: Iterable[str] | None = None) -> dict[str, Path]:
+    """The undo lists of an index by the end of their names: those that exist, or those of some names."""
+    whole = index.absolute()
+    stem = whole.name.removesuffix(".index")
+    if of is None:
+        lists = whole.parent.glob(f"{glob.escape(stem)}.*.undo.sqlite")
+        return {path.name.removeprefix(f"{stem}."): path for path in sorted(lists)}
+    return {name: whole.with_name(f"{stem}.{name}") for name in of}
 
 
 def default_undo_list(index: Path, label: str) -> Path:

@@ -8,6 +8,8 @@ return `\\r`, and a backslash `\\\\`; `escape` and `unescape` do this.
 """
 
 import csv
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -21,17 +23,19 @@ import numpy as np
 
 from likewise.errors import FileFormatError, LikewiseError
 from likewise.rows.npy import mapped
-from likewise.utils.files import StrPath, atomic_write, locked
+from likewise.utils.files import StrPath, atomic_write, link, locked
 from likewise.utils.versions import META, Versions
 from likewise.utils.wording import csv_text
 
 FEATURES, ITEMS, SKIPPED, EXTRACTOR = "features.npy", "items.csv", "skipped.csv", "extractor.safetensors"
+CHECKSUMS = "checksums.json"  # of blocks of features.npy, and of the other files
+_BLOCK = 1 << 24  # bytes
 WORK = ".work"  # folder of a run that is not finished
 REQUEST = "request.json"  # in it: the settings of that run
 STORE = Versions(
     kind="a feature store",
     pointer="CURRENT.features",
-    parts=frozenset({META, FEATURES, ITEMS, SKIPPED, EXTRACTOR}),
+    parts=frozenset({META, FEATURES, ITEMS, SKIPPED, EXTRACTOR, CHECKSUMS}),
     format=2,
     required={"n_items": int},
     optional={
@@ -130,6 +134,7 @@ class FeatureStore:
                     extractor.save(new / EXTRACTOR)
                     facts["extractor"] = extractor.describe()
                 atomic_write(new / META, STORE.facts_to_json(facts))
+                write_checksums(new)
             shutil.rmtree(path / WORK, ignore_errors=True)
         return cls.open(path)
 
@@ -190,6 +195,80 @@ def _column(values: list[str]) -> list[str] | None:
 
 def is_store(path: Path) -> bool:
     return (path / STORE.pointer).is_file()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Checksums
+
+
+def write_checksums(version: Path) -> None:
+    """Write the checksums of all files of a version; of `features.npy` one for each block."""
+    files = sorted(path for path in version.iterdir() if path.name != CHECKSUMS and not path.match(".*.tmp"))
+    sums = {"block": _BLOCK, "files": {path.name: _sums(path) for path in files}}
+    atomic_write(version / CHECKSUMS, (json.dumps(sums, indent=2) + "\n").encode())
+
+
+def _sums(path: Path) -> list[str]:
+    """A checksum for each block of a file."""
+    with open(path, "rb") as file:
+        return [hashlib.blake2b(block, digest_size=16).hexdigest() for block in iter(lambda: file.read(_BLOCK), b"")]
+
+
+def problem_of_features(folder: Path) -> str | None:
+    """What is damaged in a feature store; None if nothing is."""
+    try:
+        store = FeatureStore.open(folder)
+        sums = json.loads((store.version / CHECKSUMS).read_bytes())["files"]
+        damaged = [
+            name for name, expected in sums.items() if name != FEATURES and _sums(store.version / name) != expected
+        ]
+        rows = _damaged_rows(store)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:  # a LikewiseError is a ValueError
+        return str(error) if isinstance(error, LikewiseError) else f"{folder} is damaged: {error}"
+    if damaged:
+        again = "likewise features --overwrite writes it again"
+        return f"{store.version / damaged[0]} has been altered or damaged: its checksum does not match; {again}"
+    if len(rows):
+        text = f"{len(rows):,} rows of {store.version / FEATURES} from row {rows[0]} on are damaged"
+        return f"{text}; likewise check {folder} --repair, then likewise features, compute them again"
+    return None
+
+
+def _damaged_rows(store: FeatureStore) -> np.ndarray:
+    """The rows with a byte in a block whose checksum does not match."""
+    expected = json.loads((store.version / CHECKSUMS).read_bytes())["files"][FEATURES]
+    now = _sums(store.version / FEATURES)
+    blocks = [
+        number
+        for number in range(max(len(now), len(expected)))
+        if now[number : number + 1] != expected[number : number + 1]
+    ]
+    width = store.features.strides[0]
+    start = (store.version / FEATURES).stat().st_size - len(store) * width
+    bounds = [
+        ((number * _BLOCK - start) // width, ((number + 1) * _BLOCK - start - 1) // width + 1) for number in blocks
+    ]
+    return np.unique(np.concatenate([np.arange(max(0, a), min(b, len(store))) for a, b in bounds] or [np.arange(0)]))
+
+
+def repair_features(folder: Path) -> str:
+    """Mark damaged rows, so that the next extraction computes them again; other damage raises."""
+    store = FeatureStore.open(folder)
+    rows = _damaged_rows(store)
+    if not len(rows) or store.root is None:
+        raise LikewiseError(f"{problem_of_features(folder)}; there is no picture to compute its rows from")
+    items = list(store.items)
+    for row in rows.tolist():
+        items[row] = items[row]._replace(hash="", stamp="")
+    sums = json.loads((store.version / CHECKSUMS).read_bytes())
+    with locked(folder), STORE.replace(folder) as new:
+        for path in store.version.iterdir():
+            if path.name not in (ITEMS, CHECKSUMS):
+                link(path, new / path.name)
+        atomic_write(new / ITEMS, items_to_csv(items))
+        sums["files"][ITEMS] = _sums(new / ITEMS)
+        atomic_write(new / CHECKSUMS, (json.dumps(sums, indent=2) + "\n").encode())
+    return f"likewise features {store.root} -o {folder} computes {len(rows):,} rows again"
 
 
 def check_free(folder: Path) -> None:

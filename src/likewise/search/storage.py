@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -28,9 +29,10 @@ from likewise.utils.versions import META, Facts, Hold, Versions
 if TYPE_CHECKING:
     from likewise.search.index import Index
 
+log = logging.getLogger("likewise")
 MODEL = "model.likewise"
 RAW, _VECTORS, _ITEMS = "raw.npy", "vectors.npy", "items.json"
-LESSONS = "lessons"
+LESSONS, MARKS = "lessons", "marks.sqlite"
 _METADATA = "metadata.arrow"
 _APPROXIMATE = "approximate.faiss"
 _SMOOTHED, _REACH = "smoothed.npy", "reach.npy"  # only of an index with neighbours; vectors.npy is always plain
@@ -61,14 +63,19 @@ def write_index(
     """
     if folder.is_file():
         raise LikewiseError(f"{folder} is a file; an index is a folder")
-    if folder.is_dir() and not INDEX.is_free(folder):
+    if folder.is_dir() and not is_free(folder):
         raise LikewiseError(f"{folder} is a folder with other files in it; give an index a folder of its own")
     with locked(folder), INDEX.replace(folder) as version:
         facts = _write_parts(index, version)
         files = {path.name: _digest(path) for path in sorted(version.iterdir())}
         atomic_write(version / META, INDEX.facts_to_json({**facts, "files": files}))
         if on_replace is not None and INDEX.current(folder) is not None:
-            on_replace(folder, read_index(folder, verify=False).parts)
+            try:
+                before = read_index(folder, verify=False).parts
+            except FileFormatError as error:
+                log.warning("files that were renamed since the version before are not followed: %s", error)
+            else:
+                on_replace(folder, before)
     return version, files
 
 
@@ -135,11 +142,19 @@ def is_index(folder: Path) -> bool:
     return (folder / INDEX.pointer).is_file()
 
 
-def read_source(folder: Path) -> dict[str, Any] | None:
-    """The `source` of the index in a folder, without reading the index."""
-    if INDEX.current(folder) is None:
-        return None
-    return INDEX.read(folder, lambda version: _checked_facts(version, verify=False).get("source"))
+def is_free(folder: Path) -> bool:
+    """Whether an index may be written to a folder: it is one, or empty, or has the marks of one that was lost."""
+    return INDEX.is_free(folder, {LESSONS, *(path.name for path in folder.glob(f"{MARKS}*"))})
+
+
+def is_left_of_index(folder: Path) -> bool:
+    """Whether a folder was an index: it has versions or marks, even if nothing says which version is current."""
+    return is_index(folder) or (folder / MARKS).is_file() or bool(folder.is_dir() and INDEX.versions(folder))
+
+
+def read_facts(folder: Path) -> Facts:
+    """The facts of the index in a folder, without reading the index."""
+    return INDEX.read(folder, lambda version: _checked_facts(version, verify=False))
 
 
 class SavedIndex(NamedTuple):
@@ -156,16 +171,34 @@ class SavedIndex(NamedTuple):
 
 def read_index(folder: Path, verify: bool = True) -> SavedIndex:
     """The current version; damaged or missing files are named. The raw rows stay on disk."""
+    return INDEX.read(folder, lambda version: read_version(version, verify))
 
-    def read(version: Path) -> SavedIndex:
-        hold = Hold(version)
-        facts = _checked_facts(version, verify)
-        parts = _read_parts(version, facts)
-        kind, path = facts["approximate"], version / _APPROXIMATE
-        engine = read_approximate(path, kind, *parts["vectors"].shape) if kind else None
-        return SavedIndex(parts, facts, engine, hold)
 
-    return INDEX.read(folder, read)
+def read_version(version: Path, verify: bool = True) -> SavedIndex:
+    """A version of an index, which may be another than the current one."""
+    hold = Hold(version)
+    facts = _checked_facts(version, verify)
+    parts = _read_parts(version, facts)
+    kind, path = facts["approximate"], version / _APPROXIMATE
+    engine = read_approximate(path, kind, *parts["vectors"].shape) if kind else None
+    return SavedIndex(parts, facts, engine, hold)
+
+
+def read_sources(version: Path, facts: Facts) -> dict[str, Any]:
+    """What the other parts of a version can be computed from; raises if a file of it is missing or damaged."""
+    for name in (MODEL, RAW, _ITEMS, *facts["files"].keys() & {_METADATA, EXTRACTOR}):
+        _check_file(version / name, facts["files"].get(name))
+    raw, metadata = _matrix(version / RAW), version / _METADATA
+    columns = Columns.open(metadata, len(raw)) if metadata.is_file() else None
+    extractor = version / EXTRACTOR
+    return {
+        "model": load_model(version / MODEL),
+        "raw": raw,
+        "items": _read_items(version, len(raw), columns),
+        "root": None if facts.get("root") is None else Path(facts["root"]),
+        "extractor": facts.get("extractor"),
+        "extractor_file": extractor if extractor.is_file() else None,
+    }
 
 
 def rollback(folder: str | os.PathLike[str]) -> None:

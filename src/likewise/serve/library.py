@@ -26,7 +26,7 @@ from likewise.pictures.images import FORMAT_NAMES
 from likewise.pictures.pipeline import Progress, Summary, extract_folder
 from likewise.rows.store import FeatureStore, is_ours, is_store, unescape
 from likewise.search.index import Index
-from likewise.search.storage import INDEX, is_index, read_source
+from likewise.search.storage import is_free, is_index, read_facts
 from likewise.teach import save_index
 from likewise.utils.files import StrPath
 from likewise.utils.wording import plural
@@ -119,7 +119,7 @@ def _check(places: LibraryPlaces) -> None:
         _check_outside(places.photos, places)
         _check_place(places.features, _is_features)
     _check_place(places.index, _is_library_index)
-    if is_index(places.index) and read_source(places.index) is None:
+    if is_index(places.index) and _source(places) is None:
         raise LikewiseError(
             f"{places.index} was made by likewise index, with a model of its own: likewise serve {places.index} opens "
             "it, and --output makes another"
@@ -142,12 +142,17 @@ def _check_place(place: Path, is_ours: Callable[[Path], bool]) -> None:
         raise LikewiseError(f"cannot write {place}: {nearest} is read-only; choose another place with --output")
 
 
+def _source(places: LibraryPlaces) -> dict[str, Any] | None:
+    """What the index remembers of its library; None without an index."""
+    return read_facts(places.index).get("source") if is_index(places.index) else None
+
+
 def _is_features(folder: Path) -> bool:
     return folder.is_dir() and is_ours(folder)
 
 
 def _is_library_index(folder: Path) -> bool:
-    return folder.is_dir() and INDEX.is_free(folder)
+    return folder.is_dir() and is_free(folder)
 
 
 class PhotoLibrary:
@@ -171,7 +176,7 @@ class PhotoLibrary:
     ) -> None:
         self.places = library_places(path, output)
         self.tell, self.working, self.verbose = tell, working, verbose
-        self.source = read_source(self.places.index) if is_index(self.places.index) else None
+        self.source = _source(self.places)
         self._store = FeatureStore.open(self.places.features) if is_store(self.places.features) else None
 
     @property

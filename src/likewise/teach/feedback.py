@@ -22,10 +22,11 @@ import numpy as np
 from likewise.errors import LikewiseError
 from likewise.search.index import BaseIndex
 from likewise.search.items import Identities, ItemRef, Places
+from likewise.search.storage import MARKS
 from likewise.utils.journal import Journal, Record
 from likewise.utils.wording import FORMULA, csv_text
 
-NAME = "marks.sqlite"  # in the folder of the index
+NAME = MARKS  # in the folder of the index
 OUTSIDE = "query:"  # prefix of the name of a query that is not an item
 Kind = Literal["mark", "label", "distinct", "lesson", "undo", "became"]
 
@@ -147,6 +148,11 @@ class Feedback:
         """Marks, labels and distinct items in order, without those that were taken back."""
         with self._lock:
             return [event for event in self._active.values() if event.kind != "lesson"]
+
+    def history(self) -> list[Event]:
+        """Everything in order, with what was taken back and undos."""
+        with self._lock:
+            return list(self._history)
 
     def steps(self) -> list[Event]:
         """Everything that can be undone: the events, and lessons."""

@@ -10,20 +10,22 @@ import json
 import os
 import secrets
 import sqlite3
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from likewise.errors import FileFormatError, LikewiseError
-from likewise.utils.files import StrPath
+from likewise.utils.files import StrPath, atomic_write
 
 # Rollback journal: WAL needs shared memory and a writable folder to be read. EXTRA also syncs the folder, without which
 # a power failure could bring the rollback journal back, and with it undo a transaction that was confirmed.
 _PRAGMAS = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA cell_size_check = ON"
 _TABLE = "CREATE TABLE journal (sequence INTEGER PRIMARY KEY, payload TEXT NOT NULL, crc INTEGER NOT NULL)"
+_PAGE, _LEAST = 4096, 20  # bytes of a page, and of the smallest record
 _NEWER = "SELECT sequence, payload, crc FROM journal WHERE sequence > ? ORDER BY sequence"
 
 
@@ -83,6 +85,50 @@ class Journal:
             connection.execute("COMMIT" if rows else "ROLLBACK")
         return records + [Record(sequence, json.loads(text)) for sequence, text, _ in rows]
 
+    def problem(self) -> str | None:
+        """What is damaged in the file; None if nothing is."""
+        try:
+            records = self.read()
+            if not self.path.exists():
+                return None
+            with self._connection("rw") as connection:
+                answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0].decode("utf-8", "replace")
+        except FileFormatError as error:
+            return str(error)
+        n = sum(record.value is None for record in records)
+        damage = f"{n} of its records are damaged" if n else answer if answer != "ok" else None
+        return None if damage is None else f"{self.path} is damaged: {damage}"
+
+    def copy_to(self, path: Path) -> int:
+        """Write all records that can be read to a new file, with an identity of its own; returns their number."""
+        with tempfile.TemporaryDirectory(prefix="likewise-") as folder:
+            copy = Path(folder) / "journal.sqlite"
+            records = self._salvaged(copy)
+            other = Journal(Path(folder) / path.name)
+            other.append([record.value for record in records])
+            if records:
+                atomic_write(path, other.path.read_bytes())
+        return len(records)
+
+    def _salvaged(self, copy: Path) -> list[Record]:
+        """The records that can be read: all at once, or of a damaged file one by one, from a copy."""
+        with suppress(FileFormatError):
+            if all(record.value is not None for record in self.read()) and self.problem() is None:
+                return self.read()
+        data = bytearray(self.path.read_bytes())
+        copy.write_bytes(data)
+        try:
+            return _readable(copy)
+        except sqlite3.Error:  # its first page, which is the same in every journal but for the size of the file
+            blank = Journal(copy.with_name("blank.sqlite"))
+            blank.append([None])
+            first = bytearray(blank.path.read_bytes()[:_PAGE])
+            first[28:32] = (len(data) // _PAGE).to_bytes(4, "big")
+            copy.write_bytes(bytes(first) + data[_PAGE:])
+            with suppress(sqlite3.Error):
+                return _readable(copy)
+            return []
+
     def check_folder(self) -> None:
         """Raise if the folder is gone, or is not the one in which this journal was opened."""
         folder = _folder_id(self.path.parent)
@@ -128,7 +174,9 @@ class Journal:
             if code == sqlite3.SQLITE_NOTADB:
                 raise FileFormatError(f"{self.path} is not a journal") from error
             if code == sqlite3.SQLITE_CORRUPT:
-                raise FileFormatError(f"{self.path} is damaged; sqlite3 .recover saves what can be read") from error
+                raise FileFormatError(
+                    f"{self.path} is damaged; likewise check {self.path.parent} --repair saves what can be read"
+                ) from error
             if code == sqlite3.SQLITE_BUSY:
                 by = _lock_holder(self.path) or "another process"
                 text = f"{self.path} is being written by {by}, which does not end{then}; try again"
@@ -138,6 +186,23 @@ class Journal:
         finally:
             if connection is not None:
                 connection.close()
+
+
+def _readable(path: Path) -> list[Record]:
+    """The records of a file that may be damaged, one by one."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.text_factory = bytes
+        connection.execute("SELECT name FROM sqlite_master").fetchall()
+        try:
+            most = connection.execute("SELECT max(sequence) FROM journal").fetchone()[0] or 0
+        except sqlite3.Error:
+            most = path.stat().st_size // _LEAST
+        records = []
+        for sequence in range(1, most + 1):
+            with suppress(sqlite3.Error):
+                rows = connection.execute(_NEWER.replace(">", "="), (sequence,)).fetchall()
+                records += [record for record in (_record(*row) for row in rows) if record.value is not None]
+    return records
 
 
 def _folder_id(folder: Path) -> tuple[int, int] | None:

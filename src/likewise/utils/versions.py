@@ -95,6 +95,13 @@ class Versions:
             for path in folder.iterdir()
         )
 
+    def versions(self, folder: Path) -> list[Path]:
+        """All versions on disk: the current one, the one before, then others, the last one written first."""
+        first = [self.current(folder), self.previous(folder)]
+        others = [path for path in folder.glob(f"{_PREFIX}*") if path not in first and self._is_version(path)]
+        others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return [path for path in (*first, *others) if path is not None and path.is_dir()]
+
     def _is_version(self, path: Path) -> bool:
         """Whether a folder is a version and contains nothing but its parts."""
         return (
@@ -111,15 +118,20 @@ class Versions:
             if version is None:
                 if not folder.exists():
                     raise LikewiseError(f"{folder} does not exist")
+                if self.versions(folder):
+                    raise FileFormatError(
+                        f"{folder} is damaged: its {self.pointer} is lost; likewise check {folder} --repair"
+                    )
                 raise FileFormatError(f"{folder} is not {self.kind}: it has no {self.pointer}")
             try:
                 return read(version)
             except (LikewiseError, OSError) as error:  # a file may vanish between any two steps of a reader
                 if self.current(folder) != version:
                     continue
-                if isinstance(error, LikewiseError):
+                if isinstance(error, LikewiseError) and "damaged" not in str(error):
                     raise
-                raise FileFormatError(f"{folder} cannot be read: {error}") from error
+                reason = error if isinstance(error, LikewiseError) else f"{folder} is damaged: {error}"
+                raise FileFormatError(f"{reason}; likewise check {folder} --repair") from error
         raise LikewiseError(f"{folder} is being replaced again and again: it cannot be read")
 
     @contextmanager
@@ -135,7 +147,7 @@ class Versions:
             yield version
             for path in (*version.iterdir(), version, folder):
                 sync(path)
-            self._point(folder, version, before)
+            self.point(folder, version, before)
         except BaseException as error:
             if self.current(folder) != version:
                 shutil.rmtree(version, ignore_errors=True)
@@ -145,7 +157,8 @@ class Versions:
             raise
         self.clean(folder)
 
-    def _point(self, folder: Path, current: Path, before: Path | None) -> None:
+    def point(self, folder: Path, current: Path, before: Path | None) -> None:
+        """Make a version the current one; the caller has the lock."""
         names = [current.name, *([before.name] if before is not None and self.keeps_previous else [])]
         atomic_write(folder / self.pointer, "".join(f"{name}\n" for name in names).encode())
 
@@ -156,7 +169,7 @@ class Versions:
             raise FileFormatError(f"{folder} is not {self.kind}: it has no {self.pointer}")
         if before is None:
             raise LikewiseError(f"{folder} has no earlier version to go back to")
-        self._point(folder, before, current)
+        self.point(folder, before, current)
         return before
 
     def clean(self, folder: Path) -> None:

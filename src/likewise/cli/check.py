@@ -1,0 +1,208 @@
+"""`likewise check`, `backup` and `restore`: whether files are sound, and the way back where they are not."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from likewise.cli.console import SERIOUS, emit_json, note, say, working
+from likewise.cli.options import AsJson, check_writable, kind_of
+from likewise.errors import LikewiseError
+from likewise.utils.wording import plural
+
+_SHOWN = 20  # parked steps; --json has all
+
+IndexFolder = Annotated[Path, Argument(metavar="INDEX", help="Folder of an index.", show_default=False)]
+
+
+def check(
+    path: Annotated[Path, Argument(metavar="INDEX|FEATURES|MODEL", help="What is to be checked.", show_default=False)],
+    repair: Annotated[bool, Option("--repair", help="Bring back what is damaged, from what is sound.")] = False,
+    place: Annotated[
+        tuple[str, str] | None,
+        Option("--place", metavar="OLD NEW", help="The item that was called OLD is the one called NEW now."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every file of an index, of features or of a model, and repair what is damaged.
+
+    Of an index: which version is current, checksums, the journal of marks, pictures that are missing, and steps that do
+    not count because the item they are about is not in the index. --place says which item it is now.
+
+    --repair makes the newest version that is sound the current one, computes vectors again if only these are damaged,
+    and saves the marks that can be read of a damaged journal. It never removes a mark. Of features, rows that are
+    damaged are computed again by the next run of likewise features.
+
+    The exit code is 1 if something is damaged or missing, and 0 after it was repaired.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise check photos.index
+      likewise check photos.index --repair
+      likewise check photos.index --place old/cat.jpg new/cat.jpg
+    """
+    kind = kind_of(path)
+    if place and kind != "index":
+        raise LikewiseError(f"--place is for an index, and {path} is not one")
+    with working(f"checking {path}"):
+        if kind == "index":
+            card = _checked_index(path, repair, place)
+        elif kind == "features":
+            card = _checked_features(path, repair)
+        elif kind == "model":
+            card = _card(path, _problem_of_model(path))
+        else:
+            raise LikewiseError(f"{path} {_is_nothing(path)}: expected an index, features or a model")
+    emit_json(card) if as_json else say("\n".join(_lines(card)))
+    if card["damaged"] or card.get("missing"):
+        raise typer.Exit(SERIOUS)
+
+
+def backup(
+    index: IndexFolder,
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE.zip", help="File to write.", show_default=False)],
+) -> None:
+    """Save what cannot be computed again: marks, labels, lessons, undo lists of keywords, and settings.
+
+    The index may be served meanwhile. Pictures, features and models are not in it: copy these as any files.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise backup photos.index -o photos-backup.zip
+      likewise backup photos.index -o "backups/$(date +%F).zip"
+      likewise restore photos-backup.zip photos.index
+      likewise check photos.index
+    """
+    from likewise.teach.backup import back_up
+
+    check_writable(output, index)
+    say(f"{output}: {_contents(back_up(index, output))}")
+
+
+def restore(
+    file: Annotated[Path, Argument(metavar="FILE.zip", help="What likewise backup wrote.", show_default=False)],
+    index: IndexFolder,
+) -> None:
+    """Bring marks, labels and lessons of a backup to an index of the same items, whatever its features or its model.
+
+    Items are recognised by their ids, pictures by their names and contents too. Lessons are learned again where the
+    model is another one. An index with steps that the backup has not is left as it is.
+
+    [bold]Examples[/bold]
+
+    \b
+      likewise index photos.features -o photos.index
+      likewise restore photos-backup.zip photos.index
+      likewise check photos.index
+    """
+    from likewise.teach import Feedback, load_index
+    from likewise.teach.backup import parked, restore
+
+    restored = restore(file, index)
+    say(f"{index}: {_contents(restored)}")
+    settings = [f"{name}={value}" for name, value in restored.settings.items() if value and name != "source"]
+    if settings:
+        note(f"settings of the index before: {', '.join(settings)}")
+    with working(f"learning {index}"):
+        loaded = load_index(index)
+    n = len(parked(loaded, Feedback(index)))
+    if n:
+        note(f"{plural(n, 'step')} about items that are not in {index}; likewise check {index} lists them")
+
+
+def _contents(backup: Any) -> str:
+    lists = f", {plural(backup.undo_lists, 'undo list')} of keywords" if backup.undo_lists else ""
+    return f"{plural(backup.steps, 'mark or label')}, {plural(backup.lessons, 'lesson')}{lists}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is checked
+
+
+def _card(path: Path, problem: str | None, **facts: Any) -> dict[str, Any]:
+    return {"path": str(path), "damaged": [] if problem is None else [problem], "repaired": [], **facts}
+
+
+def _checked_index(folder: Path, repair: bool, where: tuple[str, str] | None) -> dict[str, Any]:
+    from likewise.search.repair import problem_of
+    from likewise.search.repair import repair as repair_index
+    from likewise.teach import Feedback, load_index
+    from likewise.teach.backup import marks_problem, parked, place, repair_marks
+
+    card = _card(folder, None)
+    for problem, mend in ((marks_problem, repair_marks), (problem_of, repair_index)):
+        text = problem(folder)
+        if text is not None and repair:
+            card["repaired"].append(mend(folder))
+            text = problem(folder)
+        card["damaged"] += [] if text is None else [text]
+    if card["damaged"]:
+        return card
+    index, feedback = load_index(folder), Feedback(folder)
+    if where is not None:
+        card["repaired"].append(
+            f"{plural(place(index, feedback, *where), 'step')} about {where[0]} now about {where[1]}"
+        )
+    missing = [path for row in range(len(index)) if (path := index.image_path(row)) is not None and not path.is_file()]
+    steps = parked(index, feedback)
+    return {
+        **card, "items": len(index), "steps": len(feedback.events()), "lessons": len(feedback.lessons),
+        "missing": [str(path) for path in missing],
+        "parked": [{"item": step.reference.id, "step": step.event.words, "who": step.event.who} for step in steps],
+    }  # fmt: skip
+
+
+def _checked_features(folder: Path, repair: bool) -> dict[str, Any]:
+    from likewise.rows.store import is_store, problem_of_features, repair_features
+
+    if not is_store(folder):
+        raise LikewiseError(f"{folder} has no checksums: expected features that likewise features wrote")
+    card, problem = _card(folder, None), problem_of_features(folder)
+    if problem is not None and repair:
+        card["repaired"].append(repair_features(folder))
+        problem = problem_of_features(folder)
+    return {**card, "damaged": [] if problem is None else [problem]}
+
+
+def _problem_of_model(path: Path) -> str | None:
+    from likewise import load
+
+    try:
+        load(path)
+    except LikewiseError as error:
+        return str(error)
+    return None
+
+
+def _is_nothing(path: Path) -> str:
+    return "is something else" if path.exists() else "does not exist"
+
+
+def _lines(card: dict[str, Any]) -> list[str]:
+    path = card["path"]
+    lines = [f"damaged: {text}" for text in card["damaged"]] + [f"repaired: {text}" for text in card["repaired"]]
+    if not card["damaged"] and "items" in card:
+        counts = (
+            plural(card["items"], "item"),
+            plural(card["steps"], "mark or label"),
+            plural(card["lessons"], "lesson"),
+        )
+        lines.append(f"{path} is sound: {', '.join(counts)}")
+    elif not card["damaged"]:
+        lines.append(f"{path} is sound")
+    if missing := card.get("missing"):
+        lines.append(f"{plural(len(missing), 'picture')} missing, such as {missing[0]}; --root DIR of search and serve")
+    steps = card.get("parked", [])
+    if steps:
+        lines.append(
+            f"{plural(len(steps), 'step')} about items that are not in the index, which --place OLD NEW places:"
+        )
+    lines += [f"  {step['item']}: {step['step']}{_by(step['who'])}" for step in steps[:_SHOWN]]
+    return lines + ([f"  and {len(steps) - _SHOWN:,} more: --json"] if len(steps) > _SHOWN else [])
+
+
+def _by(who: str) -> str:
+    return f" by {who}" if who else ""
