@@ -9,9 +9,10 @@ the plain search. Here a judgement is 1 if a result has the class of the query a
 store, and newsgroups is read from LIKEWISE_DATA/newsgroups20.npz.
 
 The weights are trained by Qdrant's own package (pip install qdrant-relevance-feedback, which needs torch), and the
-query runs embedded. Ours is PairLDA, fitted on the same 200 × 50 judgements; it uses no judgement of the query itself,
-unless Qdrant's feedback query or Rocchio is run on its vectors. Rocchio has the textbook's weights. Precision is of the
-ten results after the five, in the collection whose results were judged, as in the tutorial, and in one of other rows.
+query runs embedded. Ours is RelevanceLearner, fitted on the same 200 × 50 judgements; it uses no judgement of the query
+itself, unless Qdrant's feedback query or Rocchio is run on its vectors. Rocchio has the textbook's weights. Precision
+is of the ten results after the five, in the collection whose results were judged, as in the tutorial, and in one of
+other rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.__main__ import show
 from benchmarks.store_feedback import Collection, data
 from benchmarks.teaching_photos import Marks, rocchio
-from likewise import PairLDA
+from likewise import RelevanceLearner
 from likewise.rows import Relevance
 
 ROWS, TRAINED, TESTED, JUDGED, CONTEXT, SHOWN = 1500, 200, 200, 50, 5, 10
@@ -64,13 +65,13 @@ def trained_weights(Z: np.ndarray, y: np.ndarray, queries: np.ndarray) -> tuple[
     return a, max(b, 0.0), c
 
 
-def learned(Z: np.ndarray, y: np.ndarray, queries: np.ndarray, seed: int) -> PairLDA:
+def learned(Z: np.ndarray, y: np.ndarray, queries: np.ndarray) -> RelevanceLearner:
     """A map from the same judgements."""
     hits = np.array([results(Z, query, JUDGED) for query in queries])
     pairs = np.repeat(np.arange(len(queries)), JUDGED), hits.ravel()
     grades = (y[hits] == y[queries][:, None]).ravel().astype(float)
     relevance = Relevance.from_triples(*pairs, grades, shape=(len(queries), len(Z)))
-    return PairLDA(random_state=seed).fit(Z[queries], relevance, gallery=Z)
+    return RelevanceLearner().fit(Z[queries], relevance, gallery=Z)
 
 
 def precision(Z: np.ndarray, y: np.ndarray, queries: np.ndarray, scores: Scores) -> float:
@@ -91,7 +92,7 @@ def compared(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, tuple[float, 
     one, two = np.split(rng.permutation(len(y))[: 2 * ROWS], 2)
     queries, tests = np.split(rng.permutation(len(one))[: TRAINED + TESTED], [TRAINED])
     Z = normalize(X[one])
-    model = learned(Z, y[one], queries, seed)
+    model = learned(Z, y[one], queries)
     sides = {"raw": lambda X: normalize(X), "learned": lambda X: normalize(model.transform(normalize(X)))}
     scores: dict[str, tuple[float, float]] = {}
     for name, side in sides.items():

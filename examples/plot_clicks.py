@@ -2,15 +2,15 @@
 Learning from clicks
 ====================
 
-A search log: queries, what they were shown, and what was clicked. No labels. ``PairLDA`` learns from it, and keeps the
-raw cosine where held-out queries do not gain.
+A search log: queries, what they were shown, and what was clicked. No labels. ``RelevanceLearner`` learns from it, as
+far as the gain of held-out queries is clear.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from likewise import PairLDA
+from likewise import RelevanceLearner
 from likewise.evaluate import mean_average_precision
 from likewise.rivals import Cosine
 from likewise.rows import Relevance
@@ -33,19 +33,20 @@ def score(model):
 
 
 # %%
-# More and more of the log. Too little of it is refused: the model then is the raw cosine.
+# More and more of the log. Too little of it leaves the raw cosine.
 
 raw = score(Cosine().fit(X))
-sizes, found = [30, 60, 120, 250, 500], []
+sizes, values = [30, 60, 120, 250, 500], []
 for size in sizes:
-    rows, places = np.nonzero(clicked[:size])
-    log = Relevance.from_clicks(rows, shown[rows, places], shape=(size, len(items)))
-    model = PairLDA(kernel="linear", random_state=0).fit(X[queries[:size]], log, gallery=X[items])
-    found.append((score(model), model.learned_))
-    print(f"{size} queries: {'learned' if model.learned_ else 'refused'}, mAP {found[-1][0]:.3f}")
+    rows, places = np.indices(shown[:size].shape).reshape(2, -1)
+    seen = {"clicked": clicked[:size].ravel(), "position": places + 1}
+    log = Relevance.from_clicks(rows, shown[:size].ravel(), **seen, shape=(size, len(items)))
+    model = RelevanceLearner().fit(X[queries[:size]], log, gallery=X[items])
+    values.append(score(model))
+    print(f"{log.summary}: {'learned' if model.learned_ else 'raw cosine'}, mAP {values[-1]:.3f}")
 
 figure, axis = plt.subplots(figsize=(6, 3.2))
-axis.plot(sizes, [value for value, _ in found], "o-", label="PairLDA")
+axis.plot(sizes, values, "o-", label="RelevanceLearner")
 axis.axhline(raw, color="grey", linestyle="--", label="raw cosine")
 axis.set(xscale="log", xlabel="queries in the log", ylabel="mAP of new queries")
 axis.set_xticks(sizes, sizes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import make_constraint
 
-from likewise import SLR, PairLDA, PairSLR, RelevanceLearner, SimilarityLearner, SimilarityModel
+from likewise import SLR, RelevanceLearner, SimilarityLearner, SimilarityModel
 from likewise import rivals as baselines
 from likewise.learn.embedding_map import EmbeddingMap
 from likewise.teach import Taught
@@ -25,9 +25,7 @@ class Nonsense:
 
 MODELS: list[type[SimilarityModel]] = [
     SLR,
-    PairSLR,
     SimilarityLearner,
-    PairLDA,
     RelevanceLearner,
     EmbeddingMap,
     Taught,

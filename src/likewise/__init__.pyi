@@ -3,8 +3,6 @@ from .learn.base import SimilarityModel as SimilarityModel
 from .learn.base import load as load
 from .learn.embedding_map import fit_map as fit_map
 from .learn.engines.opening import open_rows as open_rows
-from .learn.pair_lda import PairLDA as PairLDA
-from .learn.pair_slr import PairSLR as PairSLR
 from .learn.relevance import RelevanceLearner as RelevanceLearner
 from .learn.similarity import SimilarityLearner as SimilarityLearner
 from .learn.slr import SLR as SLR

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.preprocessing import normalize
 from tests.planted import planted
 
-from likewise import SLR, PairSLR, load
+from likewise import SLR, RelevanceLearner, load
 from likewise.cli.options import kind_of, load_rows, training_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import Rows
@@ -70,29 +71,29 @@ def sides(tmp_path: Path) -> Path:
 def test_two_sides_from_files(run: Any, sides: Path) -> None:
     out = sides / "m.likewise"
     words = ("fit", sides / "queries.npz", "--relevance", sides / "grades.csv", "--gallery", sides / "items.npz")
-    result = run(*words, "-o", out, "--rank", 2, "--json")
+    result = run(*words, "-o", out, "--json")
     assert result.exit_code == 0, result.stderr
     truth = np.load(sides / "truth.npz")
     judged = truth["known"]
     relevance = Relevance.from_triples(*np.nonzero(judged), truth["S"][judged], shape=judged.shape)
-    direct = PairSLR(2, random_state=0).fit(truth["Q"], relevance, gallery=truth["G"])
+    direct = RelevanceLearner().fit(truth["Q"], relevance, gallery=truth["G"])
     scores = load(out).similarity(truth["Q"], truth["G"])
     np.testing.assert_allclose(scores, direct.similarity(truth["Q"], truth["G"]), atol=1e-8)
     summary = json.loads(result.stdout)
-    assert (summary["method"], summary["pairs"], summary["classes"]) == ("pair-slr", int(judged.sum()), None)
+    assert (summary["method"], summary["pairs"], summary["classes"]) == ("relevance", int(judged.sum()), None)
     text = run(*words, "-o", out)
-    assert f"pair-slr on 30 rows, 5 columns, {int(judged.sum()):,} known pairs" in text.stdout
+    assert f"relevance on 30 rows, 5 columns, {int(judged.sum()):,} known pairs" in text.stdout
 
 
 def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path: Path) -> None:
     (tmp_path / "links.csv").write_text("a,b,link\n0,1,must\n0,2,cannot\n")
-    options = ("--sides", "query", "--prior", "identity", "--max-iter", 1)
-    result = run("fit", files / "train.npz", "--relevance", tmp_path / "links.csv", "-o", tmp_path / "m", *options)
+    options = ("--relevance", tmp_path / "links.csv", "--side", "query")
+    result = run("fit", files / "train.npz", *options, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.stderr
     assert "no column of names: ids are row numbers" in result.stderr
     X = np.load(files / "train.npz")["X"]
-    np.testing.assert_array_equal(load(tmp_path / "m").transform(X), X)
-    assert read_tensors(tmp_path / "m")[1]["parameters"]["prior"] == "identity"
+    np.testing.assert_allclose(load(tmp_path / "m").transform(X), normalize(X))
+    assert read_tensors(tmp_path / "m")[1]["parameters"]["side"] == "query"
 
 
 @pytest.mark.parametrize(
@@ -100,15 +101,16 @@ def test_links_teach_one_set_and_the_index_stays(run: Any, files: Path, tmp_path
     [
         (("--gallery", "items.npz"), "--gallery has a meaning only with --relevance"),
         (("--relevance", "grades.csv"), "item ids of the relevance match no row: 'item"),
-        (("--relevance", "grades.csv", "--method", "anchored"), "--relevance is for the methods pair-lda and pair-slr"),
-        (("--method", "pair-lda"), "--method pair-lda needs --relevance: it learns from pairs, not from labels"),
+        (("--relevance", "grades.csv", "--method", "anchored"), "--method anchored learns from labels: leave it out"),
+        (("--method", "relevance"), "--method relevance needs --relevance: it learns from judgements"),
         (("--relevance", "none.csv"), "none.csv does not exist"),
-        (("--relevance", "grades.csv", "--gallery", "items.npz", "--unstored", "maybe"), "unstored='maybe': expected"),
-        (("--relevance", "grades.csv", "--gallery", "items.npz", "--prior", "identity"), "two sides of one width"),
+        (("--half-life", 3), "--half-life has a meaning only with --relevance"),
+        (("--relevance", "grades.csv", "--gallery", "items.npz", "--half-life", 3), "half_life=3.0 is for clicks"),
+        (("--relevance", "grades.csv", "--gallery", "items.npz", "--rank", 3), "--rank has no meaning for the method"),
     ],
 )
 def test_bad_wishes_get_a_sentence(run: Any, sides: Path, words: tuple[str, ...], message: str) -> None:
-    placed = [sides / word if "." in word else word for word in words]
+    placed = [sides / word if "." in str(word) else word for word in words]
     result = run("fit", sides / "queries.npz", *placed, "-o", sides / "m")
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

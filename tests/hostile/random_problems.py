@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from likewise import SLR, PairLDA, PairSLR, SimilarityLearner
+from likewise import SLR, RelevanceLearner, SimilarityLearner
 from likewise import rivals as b
 from likewise.learn.base import SimilarityModel
 from likewise.rows import Relevance
@@ -30,8 +30,6 @@ ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "slr sample": lambda: SLR(rank=2, max_iter=2, compress="sample", compress_size=8),
     "slr gaussian": lambda: SLR(rank=2, max_iter=2, compress="gaussian", compress_size=8),
     "slr landmarks": lambda: SLR(rank=2, max_iter=2, compress="landmarks", compress_size=8),
-    "slr prior": lambda: PairSLR(rank=2, max_iter=1, prior="identity"),
-    "slr query": lambda: PairSLR(rank=2, max_iter=1, sides="query"),
     "anchored": SimilarityLearner,
     "anchored linear": lambda: SimilarityLearner("linear"),
     "anchored rbf": lambda: SimilarityLearner("rbf", n_landmarks=10, settings={"n_anchors": 8}),
@@ -39,8 +37,8 @@ ESTIMATORS: dict[str, Callable[[], SimilarityModel]] = {
     "anchored unseen": lambda: SimilarityLearner(unseen_classes=True),
     "anchored standard": lambda: SimilarityLearner("linear", scaling="standard"),
     "anchored roots": lambda: SimilarityLearner("linear", scaling="roots", settings={"adaptation": 1.0, "ridge": 0.1}),
-    "pair lda": PairLDA,
-    "pair lda used": lambda: PairLDA("linear", fallback=False, shrinkage=0.3, power=1.0),
+    "relevance": RelevanceLearner,
+    "relevance query": lambda: RelevanceLearner("query"),
     "euclid": b.Euclid,
     "cosine": lambda: b.Cosine(centre=True),
     "whitening": lambda: b.Whitening(grid=(0.1, 0.9)),
@@ -68,8 +66,8 @@ if find_spec("torch"):
 WEIGHTED = tuple(name for name in ESTIMATORS if name.startswith(("slr", "anchored")))
 # The others draw rows or hold some out, by their place: another order is another draw.
 OF_ANY_ORDER = (
-    "slr", "slr whole", "slr fixed", "slr prior", "slr query", "anchored unseen", "pair lda", "pair lda used", "euclid",
-    "cosine", "rca distance",
+    "slr", "slr whole", "slr fixed", "anchored unseen", "relevance", "relevance query", "euclid", "cosine",
+    "rca distance",
 )  # fmt: skip
 WITHOUT_LABELS = ("euclid", "cosine")
 
@@ -86,7 +84,7 @@ class Problem:
 
     def fitted(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> SimilarityModel:
         model = ESTIMATORS[self.estimator]()
-        if self.estimator.startswith("pair lda"):
+        if self.estimator.startswith("relevance"):
             return model.fit(X, Relevance((y[:, None] == y[None, :]) & ~np.eye(len(y), dtype=bool)))
         return model.fit(X, y) if weights is None else model.fit(X, y, weights)
 

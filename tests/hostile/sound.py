@@ -58,7 +58,7 @@ def read_model(folder: Path) -> None:
 def write_every_model(folder: Path) -> None:
     """One of each class."""
     for name, make in {type(make()): (name, make) for name, make in reversed(ESTIMATORS.items())}.values():
-        relevance = name.startswith("pair lda")
+        relevance = name.startswith("relevance")
         make().fit(X, Relevance(Y[:, None] == Y) if relevance else Y).save(folder / f"{name}.likewise")
     EmbeddingMap().fit(X, X).save(folder / "map.likewise")
 

@@ -61,7 +61,7 @@ def test_equal_data_in_another_order_give_an_equal_model(log: ClickLog, both: Re
 
 
 def test_a_query_that_is_there_twice_counts_once(log: ClickLog, both: RelevanceLearner) -> None:
-    twice = Relevance(sp.vstack([log.clicks.R, log.clicks.R]).tocsr(), kind="binary")
+    twice = Relevance(sp.vstack([log.clicks.R, log.clicks.R]).tocsr())
     twice.clicked = True
     model = RelevanceLearner().fit(np.vstack([log.Q, log.Q]), twice, gallery=log.G)
     assert model.n_samples_ == both.n_samples_
@@ -116,6 +116,53 @@ def test_sparse_rows_rank_like_dense_ones(both: RelevanceLearner, log: ClickLog)
     assert abs(log.mAP(sparse) - log.mAP(both)) < 0.01
 
 
+@pytest.fixture(scope="module")
+def two_widths() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Queries of 20 columns and items of 31 that show the same 8 hidden ones; a query has its five nearest items."""
+    rng = np.random.default_rng(0)
+    hidden = rng.standard_normal((900, 8))
+    X, G = (hidden @ rng.standard_normal((8, d)) + 0.5 * rng.standard_normal((900, d)) for d in (20, 31))
+    nearest = np.argsort(-hidden[:400] @ hidden[400:].T, axis=1)[:, :5]
+    return X[:300], X[300:400], G[400:], nearest[:300], nearest[300:]
+
+
+@pytest.mark.parametrize("n", [300, 6])
+def test_queries_and_items_may_have_different_widths(n: int, two_widths, tmp_path) -> None:
+    Q, T, G, relevant, expected = two_widths
+    R = Relevance.from_triples(np.repeat(np.arange(n), 5), relevant[:n].ravel(), shape=(n, 500))
+    model = RelevanceLearner().fit(Q[:n], R, gallery=G)
+    assert (model.learned_, model.n_features_in_, model.n_gallery_features_) == (True, 20, 31)
+    S = model.similarity(T, G)
+    ranks = (S[:, None, :] > np.take_along_axis(S, expected, axis=1)[:, :, None]).sum(axis=2)
+    assert np.median(ranks) < (20 if n == 300 else 200)  # of 500
+    again = load(model.save(tmp_path / "m.likewise"))
+    np.testing.assert_array_equal(again.similarity(T, G), S)
+    with pytest.raises(LikewiseError, match="gallery has 20 columns: RelevanceLearner was fitted with a gallery side"):
+        model.transform(T)
+    with pytest.raises(LikewiseError, match="RelevanceLearner has sides of 20 and 31 columns: an ONNX graph"):
+        model.to_onnx()
+
+
+def test_wide_rows_of_two_widths_are_reduced_each_for_itself(two_widths) -> None:
+    Q, T, G, relevant, _ = two_widths
+    R = Relevance.from_triples(np.repeat(np.arange(300), 5), relevant.ravel(), shape=(300, 500))
+    wide = np.hstack([Q, np.zeros((300, 2_000))])
+    model = RelevanceLearner().fit(wide, R, gallery=G)
+    plain = RelevanceLearner().fit(Q, R, gallery=G)
+    found = model.similarity(np.hstack([T, np.zeros((100, 2_000))]), G)
+    np.testing.assert_allclose(found, plain.similarity(T, G), atol=1e-3)
+
+
+def test_a_known_query_ranks_its_items_higher_than_a_new_one(log: ClickLog) -> None:
+    model = RelevanceLearner().fit(log.Q, log.clicks, gallery=log.G)
+    without = Relevance(log.clicks.R[100:])
+    without.clicked = True
+    other = RelevanceLearner().fit(log.Q[100:], without, gallery=log.G)
+    judged = log.clicks.R[:100].toarray() > 0
+    known, new = (one.similarity(log.Q[:100], log.G)[judged].mean() for one in (model, other))
+    assert known > new
+
+
 def test_half_precision_is_taken(log: ClickLog, both: RelevanceLearner) -> None:
     model = RelevanceLearner().fit(log.Q.astype(np.float16), log.clicks, gallery=log.G.astype(np.float16))
     assert abs(log.mAP(model) - log.mAP(both)) < 0.01
@@ -141,8 +188,6 @@ def test_what_it_cannot_learn_from_gets_a_sentence(log: ClickLog) -> None:
         LikewiseError, match="y is of type ndarray: expected a Relevance; for labels use SimilarityLearner"
     ):
         RelevanceLearner().fit(log.G, log.y_g)
-    with pytest.raises(LikewiseError, match="X has 64 columns and gallery 3: expected as many"):
-        RelevanceLearner().fit(log.Q, Relevance(np.ones((250, 2))), gallery=np.ones((2, 3)))
     with pytest.raises(LikewiseError, match="relevance holds no relevant pair: there is nothing to learn from"):
         RelevanceLearner().fit(log.Q, Relevance(np.zeros((250, 2))), gallery=log.G[:2])
     with pytest.raises(NotFittedError):

@@ -11,15 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likewise.errors import LikewiseError
-from likewise.rows.relevance import Relevance, SharedLabels, assembled, places
+from likewise.rows.relevance import Relevance, assembled, places
 
 
 def test_a_stored_zero_is_known_and_an_unstored_one_is_not():
     R = sp.csr_array((np.array([1.0, 0.0]), (np.array([0, 1]), np.array([2, 1]))), shape=(3, 4))
     relevance = Relevance(R)
-    assert (relevance.n_known, relevance.kind, relevance.complete) == (2, "binary", False)
-    assert Relevance(R, unstored="irrelevant").n_known == 12
-    assert Relevance(R.toarray()).complete
+    assert (relevance.n_known, relevance.summary) == (2, "1 relevant pair of 2 queries, 1 irrelevant")
+    assert Relevance(R.toarray()).n_known == 12
 
 
 @given(
@@ -31,7 +30,6 @@ def test_triples_come_back_in_any_order(triples):
     assert relevance.n_known == len(triples)
     dense = relevance.R.toarray()
     assert all(dense[i, j] == g for i, j, g in triples)
-    assert relevance.kind == ("binary" if set(grades.tolist()) <= {0, 1} else "graded")
 
 
 def test_ids_are_matched_by_name_whatever_their_type():
@@ -59,19 +57,6 @@ def test_triplets_are_a_relevant_and_an_irrelevant_pair_each():
 def test_conflicts_may_be_dropped():
     relevance = Relevance.from_triples([0, 0, 0], [1, 1, 2], [1, 0, 1], conflicts="drop")
     assert relevance.n_known == 1
-
-
-def test_an_item_clicked_once_is_relevant_and_one_shown_in_vain_is_not():
-    relevance = Relevance.from_clicks([0, 0, 0, 0], [1, 1, 2, 3], [0, 1, 0, 0])
-    np.testing.assert_array_equal(relevance.R.toarray(), [[0, 1, 0, 0]])
-    assert relevance.R.nnz == 3
-
-
-def test_what_was_shown_below_the_last_click_is_unknown():
-    relevance = Relevance.from_clicks([0, 0, 0, 1], [1, 2, 3, 1], [0, 1, 0, 0], position=[1, 2, 3, 1])
-    assert sorted(zip(*map(list, relevance.R.nonzero()), strict=True)) == [(0, 2)]
-    assert relevance.R[:, [1]].nnz == 1  # query 0 skipped it, query 1 clicked nothing
-    assert relevance.n_known == 2
 
 
 def test_an_inferred_size_grows_and_a_given_one_does_not():
@@ -122,9 +107,6 @@ BAD = {
     ),
     "text as rows": (lambda: Relevance.from_triples(["a"], ["b"]), "expected row numbers, or give query_ids"),
     "negative": (lambda: Relevance.from_triples([-1], [0]), "query id -1 of the relevance is negative"),
-    "kind": (lambda: Relevance(np.eye(2), kind="stars"), "kind='stars': expected 'auto', 'binary' or 'graded'"),
-    "unstored": (lambda: Relevance(np.eye(2), unstored="no"), "unstored='no': expected 'unknown' or 'irrelevant'"),
-    "not binary": (lambda: Relevance(2 * np.eye(2), kind="binary"), "relevance has the value 2: expected 0 and 1"),
     "one dimension": (
         lambda: Relevance(np.ones(3)),
         "relevance has shape (3,): expected a matrix, one row per query, one column per item",
@@ -132,7 +114,6 @@ BAD = {
     "no click": (lambda: Relevance.from_clicks([0], [1], [0]), "clicks has no click"),
     "pairs of three": (lambda: Relevance.from_pairs([(0, 1, 2)]), "must_link has shape (1, 3): expected (m, 2)"),
     "triplets": (lambda: Relevance.from_triplets([0], [1, 2], [3]), "triplets have 1 anchors, 2 positives and 1 neg"),
-    "positions": (lambda: Relevance.from_clicks([0], [1], position=[1, 2]), "position has 2 entries: expected 1"),
     "no such rule": (lambda: Relevance.from_triples([0], [1], conflicts="mean"), "conflicts='mean': expected 'error'"),
 }
 
@@ -172,26 +153,16 @@ def test_a_pair_has_one_entry_and_two_values_are_a_conflict():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Several labels per item, as tiles of targets
+# Several labels per item
 
 
-@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6))
-def test_a_tile_is_that_of_the_sets_of_labels(n, c, seed):
+@given(st.integers(2, 12), st.integers(1, 5), st.integers(0, 10**6))
+def test_the_gain_of_two_items_is_the_jaccard_index_of_their_labels(n, c, seed):
     Z = np.random.default_rng(seed).random((n, c)) < 0.4
-    Z[0, 0] = True
+    Z[:2, 0] = True
     sets = [set(np.flatnonzero(row)) for row in Z]
-    shared = [[float(bool(a & b)) for b in sets] for a in sets]
-    jaccard = [[len(a & b) / len(a | b) if a | b else 0.0 for b in sets] for a in sets]
-    everything = slice(0, n), slice(0, n)
-    np.testing.assert_array_equal(SharedLabels(Z).tile(*everything).toarray(), shared)
-    np.testing.assert_allclose(SharedLabels(sp.csr_matrix(Z), "jaccard").tile(*everything).toarray(), jaccard)
-    part = SharedLabels(Z, "jaccard").tile(slice(n // 2, n), slice(0, n // 2 + 1)).toarray()
-    np.testing.assert_allclose(part, np.array(jaccard)[n // 2 :, : n // 2 + 1])
-
-
-def test_one_label_a_row_is_recognised():
-    assert SharedLabels([[0, 1], [1, 0], [0, 0]]).single().tolist() == [1, 0, -1]
-    assert SharedLabels([[1, 1], [1, 0]]).single() is None
+    jaccard = [[len(a & b) / len(a | b) if a is not b and a | b else 0.0 for b in sets] for a in sets]
+    np.testing.assert_allclose(Relevance.from_labels(Z).R.toarray(), jaccard)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +175,4 @@ def test_one_label_a_row_is_recognised():
 )
 def test_what_is_no_indicator_gets_a_sentence(Z, message):
     with pytest.raises(LikewiseError, match=re.escape(message)):
-        SharedLabels(Z)
-    with pytest.raises(LikewiseError, match="grade='dice': expected 'jaccard' or None"):
-        SharedLabels([[1]], "dice")
+        Relevance.from_labels(Z)

@@ -36,7 +36,7 @@ def test_columns_tell_what_a_file_holds(tmp_path, name, parquet):
         path = tmp_path / "same.parquet"
         pq.write_table(pa.table(columns), path)
     relevance = read_relevance(path, query_ids=["q0", "q1"], item_ids=["a", "b", "c"])
-    np.testing.assert_array_equal(relevance.R.toarray(), dense)
+    np.testing.assert_allclose(relevance.R.toarray(), dense, atol=1e-9)
     assert relevance.n_known == known
 
 
@@ -52,7 +52,26 @@ def test_links_hold_both_ways_round(tmp_path, links):
 def test_without_names_ids_are_row_numbers(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("query,item\n0,3\n2,1\n")
-    assert read_relevance(path, shape=(4, 5), unstored="irrelevant").n_known == 20
+    assert read_relevance(path, shape=(4, 5)).n_known == 2
+
+
+@pytest.mark.parametrize("times", [("2026-01-01", "2026-01-31"), ("1767225600", "1769817600"), ("0", "30")])
+def test_a_log_has_sessions_weights_and_times_of_any_kind(tmp_path, times):
+    path = tmp_path / "log.csv"
+    path.write_text(f"query,item,clicks,session,timestamp,weight\n0,1,1,s,{times[0]},1\n0,2,1,t,{times[1]},3\n")
+    relevance = read_relevance(path, shape=(1, 3), half_life=30)
+    np.testing.assert_allclose(relevance.R.toarray(), [[0, 0.5, 3]])
+    assert relevance.summary == "2 clicks of 1 query"
+
+
+def test_days_that_cannot_be_used_are_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("query,item,clicked,time\n0,1,1,yesterday\n")
+    with pytest.raises(LikewiseError, match="has times in 'time' that are neither numbers nor dates: expected 2026-01"):
+        read_relevance(path, shape=(1, 3), half_life=30)
+    path.write_text("query,item,grade\n0,1,1\n")
+    with pytest.raises(LikewiseError, match=r"half_life=30 is for clicks: .* has no column of clicks"):
+        read_relevance(path, shape=(1, 3), half_life=30)
 
 
 BAD = {

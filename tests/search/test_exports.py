@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from tests.search.conftest import MODELS, Digits
 
-from likewise import SLR, PairSLR, SimilarityLearner, fit_map
+from likewise import SLR, RelevanceLearner, SimilarityLearner, fit_map
 from likewise.errors import LikewiseError
 from likewise.learn.base import SimilarityModel
 from likewise.rivals import (
@@ -93,32 +93,17 @@ def test_a_taught_model_has_a_graph_too(fitted: dict[str, Any], digits: Digits, 
     assert_the_graph_agrees(teacher.learn().model, G[:100])
 
 
-def _two_widths(digits: Digits) -> Any:
-    """Queries of 64 numbers, a gallery of 32, relevant where the labels agree."""
-    X, y, _, _ = digits
-    return PairSLR(rank=9, max_iter=1).fit(
-        X[:200], Relevance((y[:200, None] == y[200:400]) * 1.0), gallery=X[200:400, :32]
-    )
-
-
 def test_two_widths_are_searched_but_have_no_graph_of_one_input(digits: Digits) -> None:
-    model = _two_widths(digits)
-    X, _, G, _ = digits
+    X, y, G, _ = digits
+    relevance = Relevance((y[:200, None] == y[200:400]) * 1.0)
+    model = RelevanceLearner().fit(X[:200], relevance, gallery=X[200:400, :32])
     index = Index.build(model, G[:100, :32])
     expected = np.argsort(-model.similarity(X[:9], G[:100, :32]), axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(index.search(X[:9], k=5).ids, expected)
     with pytest.raises(LikewiseError, match="queries have 64 numbers and the gallery 32: a row of the gallery cannot"):
         index.search(rows=[0])
-    with pytest.raises(LikewiseError, match="PairSLR has sides of 64 and 32 columns: an ONNX graph has one input"):
+    with pytest.raises(LikewiseError, match="has sides of 64 and 32 columns: an ONNX graph has one input"):
         model.to_onnx()
-    assert query_map(model).shape == (64, 32)
-
-
-def test_a_prior_makes_rows_unit_in_the_graph_too(digits: Digits) -> None:
-    X, y, G, _ = digits
-    model = PairSLR(rank=9, max_iter=1, prior="identity", prior_strength=1.0).fit(X[:200], y[:200])
-    assert model.unit_rows_
-    assert_the_graph_agrees(model, G[:50])
     with pytest.raises(LikewiseError, match="is not bilinear in raw rows"):
         query_map(model)
 

@@ -32,16 +32,14 @@ def fit(
     method: Annotated[
         str | None,
         typer.Option(
-            help="anchored (recommended), slr (the paper's), slr-fixed, pair-lda or pair-slr (from --relevance), or a "
-            "baseline such as lda. [dim]Default: anchored; with --relevance pair-lda, or pair-slr for grades and "
-            "its options.[/]"
+            help="anchored (recommended), slr (the paper's), slr-fixed, or a baseline such as lda. [dim]Default: "
+            "anchored; with --relevance the one method that learns from it.[/]"
         ),
     ] = None,
     relevance: options.Relevance = None,
     gallery: options.Gallery = None,
-    unstored: options.Unstored = "unknown",
-    sides: options.Sides = None,
-    prior: options.Prior = None,
+    side: options.Side = None,
+    half_life: options.HalfLife = None,
     kernel: Annotated[str | None, _anchored(help="auto, linear or rbf.")] = None,
     n_landmarks: Annotated[
         int | None,
@@ -88,7 +86,7 @@ def fit(
       likewise fit big.features -o big.likewise --memory-limit 1GB
       likewise fit big.features -o big.likewise --method slr --checkpoint big.checkpoint --dask tcp://10.0.0.1:8786
       likewise fit queries.npz --relevance clicks.csv --gallery items.npz -o model.likewise
-      likewise fit photos.features --relevance links.csv -o model.likewise --sides query --prior identity
+      likewise fit photos.features --relevance links.csv -o model.likewise --side query
       cat train.csv | likewise fit - -o model.likewise --json
     """
     parameters = {
@@ -104,11 +102,10 @@ def fit(
         "scaling": scaling,
         "unseen_classes": unseen_classes or None,
         "output": "posterior" if posterior else None,
-        "sides": sides,
-        "prior": prior,
+        "side": side,
     }
     parameters = {name: value for name, value in parameters.items() if value is not None}
-    _check_method(method, relevance, gallery)
+    _check_method(method, relevance, gallery, half_life)
     inputs = (data, labels, relevance, gallery, test)
     options.check_writable(output, *inputs, checkpoint)
     options.check_writable(checkpoint, *inputs, option="--checkpoint")
@@ -117,8 +114,8 @@ def fit(
         table = options.load_rows(data, labels, label_column, features, None, metadata)
         rows = options.training_rows(model, table, memory_limit, dask, checkpoint)
     else:
-        rows = options.related_rows(data, gallery, features, relevance, unstored)
-        model = _model(method := method or _usual_method(rows, parameters, whole), parameters, whole)
+        rows = options.related_rows(data, gallery, features, relevance, half_life)
+        model = _model(method := "relevance", parameters, whole)
     for name, value in (("memory-limit", memory_limit), ("checkpoint", checkpoint)):
         if value is not None and not options.takes_rows(model):
             raise LikewiseError(f"--{name} has no meaning for the method {method}")
@@ -126,7 +123,8 @@ def fit(
     model.provenance_ |= _provenance(data, rows)
     metrics = {} if test is None else _measured(model, test, label_column, features, None, metadata)
     model.save(output, metrics)
-    _report(_summary(model, method, rows, output, seconds, metrics), as_json)
+    summary = _summary(model, method, rows, output, seconds, metrics)
+    _report(summary, relevance_line(model) if method == "relevance" else None, as_json)
     if stopped:
         raise typer.Exit(INTERRUPTED)
 
@@ -146,14 +144,13 @@ def methods() -> dict[str, tuple[type, dict[str, Any]]]:
 
 def _methods_without_rivals() -> dict[str, tuple[type, dict[str, Any]]]:
     """The methods that need no baseline to be imported."""
-    from likewise import SLR, PairLDA, PairSLR, SimilarityLearner
+    from likewise import SLR, RelevanceLearner, SimilarityLearner
 
     return {
         "anchored": (SimilarityLearner, {}),
         "slr": (SLR, {}),
         "slr-fixed": (SLR, {"adaptive": False}),
-        "pair-lda": (PairLDA, {}),
-        "pair-slr": (PairSLR, {}),
+        "relevance": (RelevanceLearner, {}),
     }
 
 
@@ -230,12 +227,12 @@ def _summary(
         "loss": history[-1]["loss"] if history else None,
         "seconds": round(seconds, 3),
         "held_out": getattr(model, "held_out_", None),
-        "refused": _refusal(model),
+        "learned": getattr(model, "learned_", None),
         "mAP": metrics.get("mAP"),
     }
 
 
-def _report(summary: dict[str, Any], as_json: bool) -> None:
+def _report(summary: dict[str, Any], worth: str | None, as_json: bool) -> None:
     if as_json:
         emit_json(summary)
         return
@@ -248,12 +245,13 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
     parts = [f"rank {summary['rank']}"] if summary["rank"] is not None else []
     parts += [plural(summary["iterations"], "iteration")] if summary["iterations"] else []
     parts += [f"loss {summary['loss']:.4g} a pair"] if summary["loss"] is not None else []
-    parts += [f"{name.replace('_', ' ')} {short(value)}" for name, value in setting.items() if value]
+    shares = {name: value["share"] for name, value in setting.items() if isinstance(value, dict)}
+    parts += [f"{name} used by {share:.0%}" for name, share in shares.items() if share]
+    plain = {name: value for name, value in setting.items() if value and name not in shares}
+    parts += [f"{name.replace('_', ' ')} {short(value)}" for name, value in plain.items()]
     say(", ".join([*parts, f"{summary['seconds']:.2f} s"]))
-    if summary["held_out"]:
-        say(held_out_line(summary["held_out"]))
-    if summary["refused"]:
-        say(summary["refused"])
+    if worth or summary["held_out"]:
+        say(worth or held_out_line(summary["held_out"]))
     if summary["mAP"] is not None:
         say(f"test mAP {summary['mAP']:.4f}")
     say(f"saved {summary['model']}")
@@ -262,31 +260,37 @@ def _report(summary: dict[str, Any], as_json: bool) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Learning from clicks or grades
 
-_PAIR_METHODS = ("pair-lda", "pair-slr")
-_OF_PAIRS = {"kernel", "random_state"}  # options that pair-lda has too
 
-
-def _check_method(method: str | None, relevance: Path | None, gallery: str | None) -> None:
+def _check_method(method: str | None, relevance: Path | None, gallery: str | None, half_life: float | None) -> None:
     """Raise for a method that does not learn from the given labels or relevance."""
-    if relevance is None and gallery is not None:
-        raise LikewiseError("--gallery has a meaning only with --relevance")
-    if relevance is None and (method or "").lower() == "pair-lda":
-        raise LikewiseError("--method pair-lda needs --relevance: it learns from pairs, not from labels")
-    if relevance is not None and method is not None and method.lower() not in _PAIR_METHODS:
-        raise LikewiseError("--relevance is for the methods pair-lda and pair-slr: the others learn from labels")
+    for name, value in (("gallery", gallery), ("half-life", half_life)):
+        if relevance is None and value is not None:
+            raise LikewiseError(f"--{name} has a meaning only with --relevance")
+    if relevance is None and (method or "").lower() == "relevance":
+        raise LikewiseError("--method relevance needs --relevance: it learns from judgements, not from labels")
+    if relevance is not None and (method or "relevance").lower() != "relevance":
+        raise LikewiseError(f"--method {method} learns from labels: leave it out with --relevance")
 
 
-def _usual_method(rows: options.TrainingRows, parameters: dict[str, Any], whole: bool) -> str:
-    """pair-lda for clicks and pairs between sides of one width; pair-slr for grades, two widths or its options."""
-    one_width = rows.gallery is None or rows.gallery.shape[1] == rows.shape[1]
-    plain = not whole and parameters.keys() <= _OF_PAIRS
-    return "pair-lda" if plain and one_width and rows.y.kind == "binary" else "pair-slr"
+def relevance_line(model: Any) -> str | None:
+    """What a model that learned from relevance is worth on held-out queries, or how many more it would need."""
+    held, n = model.held_out_, model.n_samples_
+    if held is None:
+        few = f"{plural(n, 'query')} {'is' if n == 1 else 'are'} too few to tell: the ranking stays as it is; "
+        return None if model.learned_ else f"{few}at least {FEWEST} are needed"
+    if not model.learned_ and held["needed"]:
+        more = held["needed"] - n
+        return f"{n:,} queries are too few to tell: the ranking stays as it is; about {more:,} more would tell"
+    if not model.learned_:
+        return f"held-out queries do not gain ({held['queries']:,} queries): the ranking stays as it is"
+    first = 0 if model.n_gallery_features_ == model.n_features_in_ else 1  # between two widths there is no raw cosine
+    views = {name: " -> ".join(map(_short, held[name][first:])) for name in ("known", "new") if name in held}
+    parts = [f"{name} items {values}" for name, values in views.items()]
+    return f"{held['measure']} of {', '.join(parts)} ({held['queries']:,} queries, held out)"
 
 
-def _refusal(model: Any) -> str | None:
-    """Why a model that learned from pairs is the raw cosine; None if it is not, and for other models."""
-    if getattr(model, "learned_", True):
-        return None
-    if model.held_out_ is None:
-        return "Too few queries share clicks to hold some out: the model is the raw cosine."
-    return "The learned map does not rank held-out queries better: the model is the raw cosine."
+FEWEST = 10  # queries that can be held out
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")

@@ -221,7 +221,7 @@ def load_model(path: Path) -> Any:
 
 # Panels of the help of `likewise fit`.
 _large = partial(Option, rich_help_panel="Options of large data")
-_paired = partial(Option, rich_help_panel="Options of --relevance (pair-lda, pair-slr)")
+_paired = partial(Option, rich_help_panel="Options of --relevance")
 
 MemoryLimit = Annotated[
     str | None,
@@ -333,22 +333,24 @@ Relevance = Annotated[
     _paired(
         "--relevance",
         metavar="FILE",
-        help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked; anchor, positive, negative; a, b, link.",
+        help="CSV, TSV or Parquet: query, item[, grade]; query, item, clicked[, position, session, time, weight]; "
+        "anchor, positive, negative; a, b, link.",
     ),
 ]
 Gallery = Annotated[
     str | None, _paired("--gallery", metavar="DATA", help="Items of --relevance, if they are not in DATA.")
 ]
-Unstored = Annotated[str, _paired("--unstored", help="Pairs that --relevance does not list: unknown or irrelevant.")]
-Sides = Annotated[
-    str | None, _paired("--sides", help="both, query (an index of raw rows stays), or gallery; for pair-slr.")
+Side = Annotated[
+    str | None, _paired("--side", help="both, or query: an index of raw rows stays as it is. [dim]Default: both.[/]")
 ]
-Prior = Annotated[
-    str | None, _paired("--prior", help="identity: what was not taught keeps its raw ranking; for pair-slr.")
+HalfLife = Annotated[
+    float | None, _paired("--half-life", metavar="DAYS", help="Days after which a click counts half; needs a time.")
 ]
 
 
-def related_rows(data: str, gallery: str | None, features: str | None, relevance: Path, unstored: str) -> TrainingRows:
+def related_rows(
+    data: str, gallery: str | None, features: str | None, relevance: Path, half_life: float | None
+) -> TrainingRows:
     """Read rows, gallery and relevance; ids are the names of rows, or row numbers where rows have none."""
     from likewise.rows import read_relevance
 
@@ -359,11 +361,12 @@ def related_rows(data: str, gallery: str | None, features: str | None, relevance
         query_ids=table.ids or table.names,
         item_ids=items.ids or items.names,
         shape=(table.X.shape[0], items.X.shape[0]),
-        unstored=unstored,
+        half_life=half_life,
     )
     for side, rows in (("", table), *([("--gallery ", items)] if gallery is not None else [])):
         if rows.ids is None and rows.names is None:
             note(f"{side}{rows.source} has no column of names: ids are row numbers, counted from 0")
+    note(f"{relevance}: {relevant.summary}")
     return TrainingRows(table.X, relevant, table.source, table.X.shape, gallery=None if gallery is None else items.X)
 
 

@@ -7,7 +7,6 @@ from operator import index
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from likewise.errors import LikewiseError
@@ -23,9 +22,8 @@ from likewise.evaluate.ranking import (
     whole,
 )
 from likewise.evaluate.significance import bootstrap_interval
-from likewise.utils.arrays import Array, top_k
+from likewise.utils.arrays import Array
 
-_BLOCK = 256  # queries scored at a time by `graded_ndcg`
 MetricName = Literal["map", "ndcg@10", "precision@10", "precision@1"]
 
 
@@ -259,31 +257,3 @@ def _discounts(n: int) -> np.ndarray:
     """Cumulative sums of 1/log2(1 + rank) over the top 0, 1 … n."""
     gains = 1 / np.log2(np.arange(2, n + 2, dtype=np.longdouble))
     return np.concatenate([[0.0], np.cumsum(gains)]).astype(np.float64)
-
-
-def graded_ndcg(
-    Q: np.ndarray, G: np.ndarray, R: sp.csr_array, k: int = 10, itself: bool = False, only_known: bool = False
-) -> float:
-    """Mean nDCG@k of the scores Q Gᵀ; the gains are the positive entries of the sparse R, anything else gains 0.
-
-    `itself` excludes each query from its own ranking, `only_known` the items that R does not store. Queries without
-    any gain are not counted.
-    """
-    values = []
-    for first in range(0, len(Q), _BLOCK):
-        S, gains = Q[first : first + _BLOCK] @ G.T, R[first : first + _BLOCK]
-        if itself:
-            S[np.arange(len(S)), first + np.arange(len(S))] = -np.inf
-        if only_known:
-            stored = sp.csr_array((np.ones(gains.nnz, dtype=bool), gains.indices, gains.indptr), shape=gains.shape)
-            S = np.where(stored.toarray(), S, -np.inf)
-        values.append(_ndcg(S, np.maximum(gains.toarray(), 0.0), k))
-    return float(np.concatenate(values).mean())
-
-
-def _ndcg(S: np.ndarray, gains: np.ndarray, k: int) -> np.ndarray:
-    """nDCG@k of each row that has a gain."""
-    discount = 1.0 / np.log2(np.arange(2, min(k, gains.shape[1]) + 2))
-    ideal = -np.sort(-gains, axis=1)[:, :k] @ discount
-    gain = np.take_along_axis(gains, top_k(S, k), axis=1) @ discount
-    return np.asarray(gain[ideal > 0] / ideal[ideal > 0])

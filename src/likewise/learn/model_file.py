@@ -115,7 +115,6 @@ def _checksum(tensors: Tensors, text: str) -> str:
 _HOMES = {
     "Cosine": "learn.cosine",
     "EmbeddingMap": "learn.embedding_map",
-    "PairLDA": "learn.pair_lda",
     "RelevanceLearner": "learn.relevance",
     "SLR": "learn.slr",
     "SimilarityLearner": "learn.similarity",

@@ -13,15 +13,15 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import gen_batches
 
 from likewise.errors import LikewiseError
-from likewise.learn.base import SimilarityModel, finite_fit
+from likewise.learn.base import SimilarityModel, checked_side, finite_fit
 from likewise.learn.choose.judged import FEWEST, MOST_ITEMS, HeldQueries, Judgements
-from likewise.learn.choose.relevance import DOUBT, Chosen, Metric, Ranking, chosen_and_measured, fitted
+from likewise.learn.choose.relevance import DOUBT, UNTRIED, Chosen, Metric, Ranking, chosen_and_measured, fitted
 from likewise.learn.maths.rocchio import RBF_GAMMA
 from likewise.learn.maths.scatter import leading_directions
 from likewise.rows.relevance import Relevance
 from likewise.utils.arrays import check_magnitude, dense, row_hashes, to_host
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_array, validate_data
+from likewise.utils.validation import NUMERIC_ROWS, Interval, StrOptions, check_array, check_is_fitted, validate_data
 
 WIDEST, WIDTH = 2_000, 500  # wider and sparse rows are learned from in as many leading directions
 MOST_SAMPLED = 10_000  # items that those directions are taken from
@@ -36,7 +36,8 @@ class RelevanceLearner(SimilarityModel):
     kernel Rocchio: a query moves towards the items that were relevant to similar queries. Settings are chosen on
     held-out queries, and each map is shrunk towards the raw cosine as far as its gain is uncertain. No random number
     is used: equal data give equal models, whatever the order of the rows. Rows are scaled to unit length; the
-    similarity is the cosine.
+    similarity is the cosine. Queries and items of different width have no raw cosine: Rocchio alone takes a query to
+    the space of the items.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ class RelevanceLearner(SimilarityModel):
     setting_, cv_results_ : dict
         "metric" and "rocchio" as chosen, each with the "share" of it that is used; and all that were tried, in the
         schema of scikit-learn.
-    metric_, shift_, landmarks_, coefficients_, reduction_ : the maps, where there are any.
-    n_samples_, n_pairs_, n_features_in_ : int
-        Queries and relevant pairs learned from, and columns.
+    metric_, shift_, landmarks_, coefficients_, reduction_, query_reduction_ : the maps, where there are any.
+    n_samples_, n_pairs_, n_features_in_, n_gallery_features_ : int
+        Queries and relevant pairs learned from, and columns of both sides.
 
     Examples
     --------
@@ -88,6 +89,7 @@ class RelevanceLearner(SimilarityModel):
     landmarks_: np.ndarray | None
     coefficients_: np.ndarray | None
     reduction_: np.ndarray | None
+    query_reduction_: np.ndarray | None
 
     @finite_fit
     def fit(self, X: Any, y: Any, gallery: Any = None) -> Self:
@@ -97,7 +99,7 @@ class RelevanceLearner(SimilarityModel):
         ----------
         X : (n, d) rows of the queries, an array or a sparse matrix
         y : a `Relevance` of X and the gallery, or such a matrix: gains above 0, and 0 or less for what is irrelevant
-        gallery : (n_g, d) rows of the items
+        gallery : (n_g, d_g) rows of the items
         """
         self._validate_params()
         known = self._read(X, y, gallery)
@@ -105,6 +107,8 @@ class RelevanceLearner(SimilarityModel):
         held = HeldQueries(known)
         self.held_out_, self.setting_, self.cv_results_ = None, None, {}
         ranking = Ranking(Metric(self.side))
+        if known.two_widths:
+            ranking = fitted(known, self.side, UNTRIED, held.items, self.n_landmarks)
         if len(held) >= FEWEST:
             chosen, figures = chosen_and_measured(held, self.side, self.n_landmarks)
             ranking = fitted(known, self.side, chosen, held.items, self.n_landmarks)
@@ -120,11 +124,12 @@ class RelevanceLearner(SimilarityModel):
         self.landmarks_, self.coefficients_ = ranking.landmarks, ranking.C
         self.learned_ = self.metric_ is not None or self.coefficients_ is not None
         if not self.learned_:
-            self.reduction_ = None
+            self.reduction_ = self.query_reduction_ = None
 
     @property
     def _ranking(self) -> Ranking:
-        return Ranking(Metric(self.side, self.metric_, self.shift_), self.landmarks_, self.coefficients_)
+        alone = self.n_gallery_features_ != self.n_features_in_
+        return Ranking(Metric(self.side, self.metric_, self.shift_), self.landmarks_, self.coefficients_, alone)
 
     # -- what was given -----------------------------------------------------------------------------------------------
 
@@ -146,13 +151,17 @@ class RelevanceLearner(SimilarityModel):
             place[items] = np.arange(len(items))
             own = place[queries[judged]]
         rows = normalize(X[queries[judged]]), U
-        self.reduction_, raw = None, None
-        if sp.issparse(U) or U.shape[1] > WIDEST:
-            self.reduction_ = leading_directions(U[:MOST_SAMPLED], None, min(WIDTH, *U.shape))[1]
-            raw, rows = rows, (self._reduced(rows[0]), self._reduced(U))
-            mean = rows[1].mean(axis=0)
-        Q, U = (part.astype(np.float32, copy=False) for part in rows)
-        return Judgements(Q, U, gains, zeros, mean.astype(np.float32), own, relevance.clicked, raw)
+        two_widths = X.shape[1] != G.shape[1]
+        self.n_gallery_features_ = G.shape[1]
+        self.reduction_, self.query_reduction_, raw = _reduction(U), None, None
+        if two_widths:
+            self.query_reduction_ = _reduction(rows[0])
+        elif self.reduction_ is not None:
+            self.query_reduction_, raw = self.reduction_, rows
+        Q, U = _reduced(rows[0], self.query_reduction_), _reduced(U, self.reduction_)
+        mean = mean if self.reduction_ is None else U.mean(axis=0)
+        Q, U = (part.astype(np.float32, copy=False) for part in (Q, U))
+        return Judgements(Q, U, gains, zeros, mean.astype(np.float32), own, relevance.clicked, raw, two_widths)
 
     def _validated_sides(self, X: Any, gallery: Any) -> tuple[Any, Any]:
         X = validate_data(self, X, ensure_min_samples=1, **NUMERIC_ROWS)
@@ -161,25 +170,21 @@ class RelevanceLearner(SimilarityModel):
             return X, X
         G = check_array(gallery, input_name="gallery", **NUMERIC_ROWS)
         check_magnitude(G, "gallery")
-        if X.shape[1] != G.shape[1]:
-            raise LikewiseError(f"X has {X.shape[1]} columns and gallery {G.shape[1]}: expected as many")
         return X, G
 
     # -- the two sides ------------------------------------------------------------------------------------------------
 
-    def _rows(self, X: Any) -> np.ndarray:
-        return self._reduced(normalize(X))
-
-    def _reduced(self, rows: Any) -> np.ndarray:
-        if self.reduction_ is None:
-            return np.asarray(dense(rows))
-        return np.asarray(normalize(dense(rows @ self.reduction_.astype(rows.dtype))))
+    def _validated_gallery(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self.n_gallery_features_ == self.n_features_in_:
+            return self._validated(X)
+        return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
 
     def _query_side(self, X: Any) -> np.ndarray:
-        return self._ranking.query(self._rows(X))
+        return self._ranking.query(_reduced(normalize(X), self.query_reduction_))
 
     def _gallery_side(self, X: Any) -> np.ndarray:
-        return self._ranking.gallery(self._rows(X))
+        return self._ranking.gallery(_reduced(normalize(X), self.reduction_))
 
     @property
     def symmetric(self) -> bool:
@@ -189,6 +194,11 @@ class RelevanceLearner(SimilarityModel):
         return hasattr(self, "learned_")
 
     def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        widths = self.n_features_in_, self.n_gallery_features_
+        if widths[0] != widths[1]:
+            raise LikewiseError(
+                f"RelevanceLearner has sides of {widths[0]} and {widths[1]} columns: an ONNX graph has one input"
+            )
         u = graph.unit(rows)
         u = u if self.reduction_ is None else graph.unit(graph.mapped(u, self.reduction_))
         query = gallery = u
@@ -207,6 +217,19 @@ def _needed(n: int, chosen: Chosen) -> int | None:
     if chosen.metric.share or chosen.rocchio.share or not chosen.clearness:
         return None
     return ceil(n * 2 * (DOUBT / chosen.clearness) ** 2)
+
+
+def _reduction(U: Any) -> np.ndarray | None:
+    """Leading directions of rows that are sparse or wide."""
+    if not sp.issparse(U) and U.shape[1] <= WIDEST:
+        return None
+    return leading_directions(U[:MOST_SAMPLED], None, min(WIDTH, *U.shape))[1]
+
+
+def _reduced(rows: Any, reduction: np.ndarray | None) -> np.ndarray:
+    if reduction is None:
+        return np.asarray(dense(rows))
+    return np.asarray(normalize(dense(rows @ reduction.astype(rows.dtype))))
 
 
 def _relevance(y: Any) -> Relevance:

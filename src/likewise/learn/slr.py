@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from likewise.errors import InterruptedFitWarning, LikewiseError
-from likewise.learn.base import SimilarityModel, checked_side, finite_fit, project
+from likewise.learn.base import SimilarityModel, finite_fit, project
 from likewise.learn.checkpoints import Checkpoint
 from likewise.learn.engines.opening import Rows
 from likewise.learn.maths.labels import LabelTarget, generator, has_one_label_per_row
 from likewise.learn.maths.regressions import SolverOptions
 from likewise.learn.maths.solvers import SavedIterations, Solution, solve
-from likewise.utils.arrays import in_memory, unit_rows
+from likewise.utils.arrays import in_memory
 from likewise.utils.onnx_graph import Graph
 from likewise.utils.validation import Interval, StrOptions, check_is_fitted
 
@@ -22,51 +22,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 SHARE = Interval(Real, 0, None, closed="left")
 
 
-class BilinearModel(SimilarityModel):
-    """A similarity qᵀ M g: factors of M map the two sides."""
-
-    unit_rows_: bool = False
-
-    def _keep(self, solution: Solution, dtype: np.dtype, gallery_width: int, sides: str = "both") -> Self:
-        """Attributes of a fitted model from a solution."""
-        query, gallery = solution.components(sides)
-        self.query_components_ = np.ascontiguousarray(query, dtype=dtype)
-        self.components_ = np.ascontiguousarray(gallery, dtype=dtype)
-        self.rank_, self.condition_, self.history_ = solution.rank, solution.condition, solution.result.history
-        in_closed_form = not self.history_ and not solution.result.interrupted
-        self.n_iter_, self.n_gallery_features_ = 1 if in_closed_form else len(self.history_), gallery_width
-        if solution.result.interrupted:
-            warnings.warn(InterruptedFitWarning(self.n_iter_), stacklevel=4)
-        return self
-
-    def query_map(self) -> np.ndarray:
-        """M itself, (d_q, d_g): Q @ M searches a gallery of raw rows by inner product."""
-        check_is_fitted(self)
-        return self.query_components_.T @ self.components_
-
-    def _query_side(self, X: Any) -> np.ndarray:
-        return project(unit_rows(X) if self.unit_rows_ else X, self.query_components_)
-
-    def _gallery_side(self, X: Any) -> np.ndarray:
-        return project(unit_rows(X) if self.unit_rows_ else X, self.components_)
-
-    def _validated_gallery(self, X: Any) -> Any:
-        check_is_fitted(self)
-        if self.n_gallery_features_ == self.n_features_in_:
-            return self._validated(X)
-        return checked_side(X, self.n_gallery_features_, type(self).__name__, "gallery")
-
-    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
-        widths = self.query_components_.shape[1], self.components_.shape[1]
-        if widths[0] != widths[1]:
-            raise LikewiseError(
-                f"{type(self).__name__} has sides of {widths[0]} and {widths[1]} columns: an ONNX graph has one input"
-            )
-        rows = graph.unit(rows) if self.unit_rows_ else rows
-        return graph.mapped(rows, self.query_components_.T), graph.mapped(rows, self.components_.T)
-
-
-class SLR(BilinearModel):
+class SLR(SimilarityModel):
     """Similarity learning via adaptive regression: the bilinear similarity qᵀ M g, learned from all pairs.
 
     The scores of all pairs are clamped to their targets (at least δ1 for one label, at most δ2 for two), M is
@@ -162,14 +118,41 @@ class SLR(BilinearModel):
         target = LabelTarget.of_margins(self.margins, adaptive=self.adaptive)
         if not has_one_label_per_row(y):
             raise LikewiseError(
-                "y has several labels per row or is a relevance: SLR learns from one label per row; use PairSLR"
+                "y has several labels per row or is a relevance: SLR learns from one label per row; "
+                "use RelevanceLearner"
             )
         rows = self._open(in_memory(X) if self.compress == "gaussian" else X, y, sample_weight)
         self.classes_, self.n_samples_ = rows.classes, rows.n_rows
         options = SolverOptions(**{field.name: getattr(self, field.name) for field in fields(SolverOptions)})
         rng = generator(self.random_state)
         solution = solve(rows.engine, target, options, rng, self._saved_iterations(rows, rng))
-        return self._keep(solution, rows.engine.dtype, self.n_features_in_)
+        return self._keep(solution, rows.engine.dtype)
 
     def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> SavedIterations | None:
         return None if rows.checkpoint is None else Checkpoint(rows.checkpoint, self, rows.engine, rng)
+
+    def _keep(self, solution: Solution, dtype: np.dtype) -> Self:
+        """Attributes of a fitted model from a solution."""
+        query, gallery = solution.components()
+        self.query_components_ = np.ascontiguousarray(query, dtype=dtype)
+        self.components_ = np.ascontiguousarray(gallery, dtype=dtype)
+        self.rank_, self.condition_, self.history_ = solution.rank, solution.condition, solution.result.history
+        in_closed_form = not self.history_ and not solution.result.interrupted
+        self.n_iter_ = 1 if in_closed_form else len(self.history_)
+        if solution.result.interrupted:
+            warnings.warn(InterruptedFitWarning(self.n_iter_), stacklevel=4)
+        return self
+
+    def query_map(self) -> np.ndarray:
+        """M itself, (d, d): Q @ M searches a gallery of raw rows by inner product."""
+        check_is_fitted(self)
+        return self.query_components_.T @ self.components_
+
+    def _query_side(self, X: Any) -> np.ndarray:
+        return project(X, self.query_components_)
+
+    def _gallery_side(self, X: Any) -> np.ndarray:
+        return project(X, self.components_)
+
+    def _write_onnx(self, graph: Graph, rows: str) -> tuple[str, str]:
+        return graph.mapped(rows, self.query_components_.T), graph.mapped(rows, self.components_.T)

@@ -91,7 +91,7 @@ class Watched(SLR):
             W, condition = self._iterates.whitening.W, self._iterates.whitening.condition
             A, B = result.factors if self.rank is None else balanced(*result.factors)
             solution = Solution(W @ A, W @ B, B.shape[1], condition, result)
-            yield self._keep(solution, self.components_.dtype, self.n_features_in_)
+            yield self._keep(solution, self.components_.dtype)
 
     def _saved_iterations(self, rows: Rows, rng: np.random.Generator) -> "_Iterates":
         self._iterates = _Iterates()

@@ -1,4 +1,6 @@
-"""Relevance of items to queries: read from pairs, triples or clicks, or given as a matrix."""
+"""Relevance of items to queries: from pairs, triples, triplets or clicks, or given as a matrix."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -7,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from likewise.errors import LikewiseError
+from likewise.rows.clicks import ClickLog, weighted
+from likewise.utils.wording import plural
 
 _MOST_ROWS = 50_000_000  # without ids or a shape, the largest number of a row says how many there are
 
@@ -17,32 +21,28 @@ class Relevance:
     Parameters
     ----------
     R : (n_q, n_g) matrix, sparse or dense
-        In a sparse matrix a stored entry is known, a stored zero too; in a dense one every entry is.
-    unstored : {"unknown", "irrelevant"}, default="unknown"
-        What the other pairs are. Unknown pairs have no effect, and the work grows with the known ones alone.
-    kind : {"auto", "binary", "graded"}, default="auto"
-        "binary": 1 asks for a score of at least δ1 and 0 for one of at most δ2. "graded": the value is the score
-        itself, and an unstored irrelevant pair has 0. "auto" is binary if all values are 0 or 1.
+        Gains as in nDCG: above 0 for what is relevant, 0 or less for what is known to be irrelevant. In a sparse matrix
+        a stored entry is known, a stored zero too; in a dense one every entry is.
+
+    Attributes
+    ----------
+    summary : str
+        What was read, in words.
 
     Examples
     --------
     >>> from likewise.rows import Relevance
-    >>> Relevance.from_triples([0, 0, 1], [2, 5, 3], [1, 0, 1], shape=(2, 6))
-    Relevance(2 x 6, 3 known pairs, binary, unstored='unknown')
+    >>> Relevance.from_triples([0, 0, 1], [2, 5, 3], [1, 0, 2], shape=(2, 6))
+    Relevance(2 x 6, 3 known pairs)
     """
 
     one_label_per_row = False
 
-    def __init__(self, R: Any, *, unstored: str = "unknown", kind: str = "auto") -> None:
-        if unstored not in ("unknown", "irrelevant"):
-            raise LikewiseError(f"unstored={unstored!r}: expected 'unknown' or 'irrelevant'")
-        if kind not in ("auto", "binary", "graded"):
-            raise LikewiseError(f"kind={kind!r}: expected 'auto', 'binary' or 'graded'")
+    def __init__(self, R: Any) -> None:
         self.R = _checked(R)
-        self.unstored = unstored
-        self.kind = _kind(self.R.data, kind)
         self._may_grow = False
         self.clicked = False  # whether only items that were shown could be relevant
+        self.summary = _counted_pairs(self.R)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,20 +50,13 @@ class Relevance:
 
     @property
     def n_known(self) -> int:
-        return self.R.nnz if self.unstored == "unknown" else self.shape[0] * self.shape[1]
-
-    @property
-    def complete(self) -> bool:
-        return self.n_known == self.shape[0] * self.shape[1]
+        return int(self.R.nnz)
 
     def __repr__(self) -> str:
         n_q, n_g = self.shape
-        return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs, {self.kind}, unstored={self.unstored!r})"
+        return f"Relevance({n_q} x {n_g}, {self.n_known} known pairs)"
 
-    def take(self, queries: np.ndarray) -> "Relevance":
-        return Relevance(self.R[queries], unstored=self.unstored, kind=self.kind)
-
-    def fitted_to(self, n_q: int, n_g: int) -> "Relevance":
+    def fitted_to(self, n_q: int, n_g: int) -> Relevance:
         """This relevance for n_q queries and n_g items; an inferred size grows to them."""
         if self.shape == (n_q, n_g):
             return self
@@ -73,8 +66,8 @@ class Relevance:
             )
         grown = self.R.copy()
         grown.resize((n_q, n_g))
-        relevance = Relevance(grown, unstored=self.unstored, kind=self.kind)
-        relevance.clicked = self.clicked
+        relevance = Relevance(grown)
+        relevance.clicked, relevance.summary = self.clicked, self.summary
         return relevance
 
     @classmethod
@@ -87,8 +80,6 @@ class Relevance:
         query_ids: Any = None,
         item_ids: Any = None,
         shape: tuple[int, int] | None = None,
-        unstored: str = "unknown",
-        kind: str = "auto",
         conflicts: str = "error",
     ) -> Self:
         """From lists of (query, item, grade); without grades every pair listed is relevant.
@@ -99,7 +90,7 @@ class Relevance:
         rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
         values = np.ones(len(rows)) if grades is None else grades
         size = _shape(rows, columns, query_ids, item_ids, shape)
-        relevance = cls(assembled(rows, columns, values, size, conflicts), unstored=unstored, kind=kind)
+        relevance = cls(assembled(rows, columns, values, size, conflicts))
         relevance._may_grow = shape is None
         return relevance
 
@@ -115,7 +106,7 @@ class Relevance:
         n = len(ids) if ids is not None else n
         rows, columns = np.concatenate([left, right]), np.concatenate([right, left])
         size = max(1, _counted(rows, "item")) if n is None else n
-        relevance = cls(assembled(rows, columns, np.tile(linked, 2), (size, size), conflicts), kind="binary")
+        relevance = cls(assembled(rows, columns, np.tile(linked, 2), (size, size), conflicts))
         relevance._may_grow = n is None
         return relevance
 
@@ -145,9 +136,23 @@ class Relevance:
             query_ids=query_ids,
             item_ids=item_ids,
             shape=shape,
-            kind="binary",
             conflicts=conflicts,
         )
+
+    @classmethod
+    def from_labels(cls, Z: Any) -> Self:
+        """From several labels per item, an indicator (n, c): the gain of a pair is the Jaccard index of their labels.
+
+        Pairs without a common label are unknown.
+        """
+        Z = _indicator(Z)
+        shared = sp.csr_array(Z @ Z.T)
+        counts = np.diff(Z.indptr)
+        of_row = np.repeat(counts, np.diff(shared.indptr))
+        shared.data = shared.data / (of_row + counts[shared.indices] - shared.data)
+        shared.setdiag(0)
+        shared.eliminate_zeros()
+        return cls(shared)
 
     @classmethod
     def from_clicks(
@@ -157,40 +162,47 @@ class Relevance:
         clicked: Any = None,
         *,
         position: Any = None,
+        session: Any = None,
+        time: Any = None,
+        weight: Any = None,
+        half_life: float | None = None,
+        propensities: Any = None,
         query_ids: Any = None,
         item_ids: Any = None,
         shape: tuple[int, int] | None = None,
     ) -> Self:
         """From a log of items shown for queries, clicked or not; without `clicked` every row is a click.
 
-        An item clicked at least once is relevant. One shown and never clicked is irrelevant; with `position` only if
-        it was shown above a click of the same query, since items below the last click may not have been seen.
+        Clicks of a pair add up. Where the log has rows that were not clicked, gains are how much the item attracts: a
+        place that is seen less often needs fewer clicks, and one click of many views counts little. An item shown and
+        never clicked is irrelevant; with `position` only if it was shown above a click, since items below may not have
+        been seen.
+
+        Parameters
+        ----------
+        queries, items : (m,) ids, or row numbers without `query_ids` and `item_ids`
+        clicked : (m,) clicks of each row, 0 for none; more than 1 for an action that counts more
+        position : (m,) places from 1
+        session : (m,) which list the row was shown in; without it all rows of a query are one list
+        time : (m,) days, or dates of NumPy, for `half_life`
+        weight : (m,) weights of the rows
+        half_life : days after which a row counts half
+        propensities : how often each place is seen, from the first on; None estimates them from the log
         """
         rows, columns = places(queries, query_ids, "query"), places(items, item_ids, "item")
-        hits = np.ones(len(rows)) if clicked is None else np.asarray(clicked, dtype=np.float64).ravel()
         size = _shape(rows, columns, query_ids, item_ids, shape)
-        assembled(rows, columns, np.zeros(len(rows)) + hits.sum(), size)  # lengths, finiteness, places
-        clicked = hits > 0
-        if not clicked.any():
-            raise LikewiseError("clicks has no click: no pair is known to be relevant")
-        known = clicked | _looked_at(rows, clicked, position)
-        pairs = sp.coo_array((clicked[known].astype(float), (rows[known], columns[known])), shape=size).tocsr()
-        pairs.data = (pairs.data > 0).astype(float)  # repetitions were summed
-        relevance = cls(pairs, kind="binary")
-        relevance._may_grow, relevance.clicked = shape is None, True
+        log = ClickLog.of(rows, columns, clicked, position, session, weighted(weight, time, half_life, len(rows)))
+        assembled(rows, columns, np.zeros(len(rows)), size)  # lengths and places
+        gains, summary = log.gains(propensities, size)
+        relevance = cls(gains)
+        relevance._may_grow, relevance.clicked, relevance.summary = shape is None, True, summary
         return relevance
 
 
-def _looked_at(rows: np.ndarray, clicked: np.ndarray, position: Any) -> np.ndarray:
-    """Which rows of the log were seen: all, or those above the lowest click of their query."""
-    if position is None:
-        return np.ones(len(rows), dtype=bool)
-    position = np.asarray(position, dtype=np.float64).ravel()
-    if len(position) != len(rows):
-        raise LikewiseError(f"position has {len(position)} entries: expected {len(rows)}, one per row of the log")
-    lowest = np.full(rows.max() + 1, -np.inf)
-    np.maximum.at(lowest, rows[clicked], position[clicked])
-    return position < lowest[rows]
+def _counted_pairs(R: sp.csr_array) -> str:
+    relevant = int((R.data > 0).sum())
+    judged = int((np.diff(R.indptr) > 0).sum())
+    return f"{plural(relevant, 'relevant pair')} of {plural(judged, 'query')}, {R.nnz - relevant:,} irrelevant"
 
 
 def _shape(
@@ -233,16 +245,6 @@ def _checked(R: Any) -> sp.csr_array:
     R = R.tocoo()
     rows, columns = (np.asarray(places, dtype=np.int64) for places in (R.row, R.col))
     return assembled(rows, columns, R.data, R.shape)
-
-
-def _kind(values: np.ndarray, asked: str) -> str:
-    binary = bool(np.all((values == 0) | (values == 1)))
-    if asked == "auto":
-        return "binary" if binary else "graded"
-    if asked == "binary" and not binary:
-        odd = values[(values != 0) & (values != 1)][0]
-        raise LikewiseError(f"relevance has the value {odd:g}: expected 0 and 1 alone with kind='binary'")
-    return asked
 
 
 _LISTED = 5  # ids or pairs named in a message
@@ -337,56 +339,6 @@ def _conflicts(key: np.ndarray, low: np.ndarray, high: np.ndarray, width: int) -
 def _listed(texts: list[str], mark: str = ", ") -> str:
     more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
     return mark.join(texts[:_LISTED]) + more
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Several labels per item: two items are alike if they share one
-
-
-class SharedLabels:
-    """An indicator of labels, (n, c), with one row per item; an item without any label is unlabelled.
-
-    Parameters
-    ----------
-    Z : (n, c) matrix of zeros and ones, dense or sparse
-    grade : {"jaccard"} or None, default=None
-        None targets at least δ1 where a label is shared and at most δ2 elsewhere. "jaccard" targets the Jaccard
-        index of the two sets of labels itself.
-    """
-
-    one_label_per_row = False
-
-    def __init__(self, Z: Any, grade: str | None = None) -> None:
-        if grade not in (None, "jaccard"):
-            raise LikewiseError(f"grade={grade!r}: expected 'jaccard' or None")
-        self.Z = _indicator(Z)
-        self.grade = grade
-
-    @property
-    def n_labels(self) -> np.ndarray:
-        return np.asarray(np.diff(self.Z.indptr))
-
-    def single(self) -> np.ndarray | None:
-        """The one label of each item, -1 for none, if no item has two."""
-        counts = self.n_labels
-        if counts.max() > 1:
-            return None
-        codes = np.full(self.Z.shape[0], -1)
-        codes[counts == 1] = self.Z.indices
-        return codes
-
-    def take(self, items: np.ndarray) -> "SharedLabels":
-        return SharedLabels(self.Z[items], self.grade)
-
-    def tile(self, rows: slice, columns: slice) -> sp.csr_array:
-        """Targets of the pairs that share a label, from 0 to 1; other pairs are not stored."""
-        shared = (self.Z[rows] @ self.Z[columns].T).tocsr()
-        if self.grade is None:
-            shared.data = np.ones_like(shared.data)
-            return shared
-        of_row = np.repeat(self.n_labels[rows], np.diff(shared.indptr))
-        shared.data = shared.data / (of_row + self.n_labels[columns][shared.indices] - shared.data)
-        return shared
 
 
 def _indicator(Z: Any) -> sp.csr_array:

@@ -20,9 +20,14 @@ _ITEM = ("item", "item_id", "document", "doc", "doc_id", "docid", "iid", "galler
 _GRADE = ("grade", "relevance", "rel", "score", "rating", "label")
 _CLICKED = ("clicked", "click", "clicks")
 _POSITION = ("position", "rank", "pos")
+_SESSION, _TIME, _WEIGHT = ("session", "session_id", "list"), ("time", "timestamp", "date"), ("weight", "count")
+_MOST_DAYS = 1e6  # numbers above are seconds
 _LEFT, _RIGHT, _LINK = ("a", "left", "first", "item1"), ("b", "right", "second", "item2"), ("link", "alike", "same")
 _LINKS = {"must": 1.0, "must-link": 1.0, "cannot": 0.0, "cannot-link": 0.0, "1": 1.0, "0": 0.0}
-_EXPECTED = "query, item[, grade]; query, item, clicked[, position]; anchor, positive, negative; or a, b[, link]"
+_EXPECTED = (
+    "query, item[, grade]; query, item, clicked[, position, session, time, weight]; anchor, positive, negative; "
+    "or a, b[, link]"
+)
 
 _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
@@ -35,39 +40,59 @@ def read_relevance(
     query_ids: Sequence[Any] | None = None,
     item_ids: Sequence[Any] | None = None,
     shape: tuple[int, int] | None = None,
-    unstored: str = "unknown",
-    kind: str = "auto",
+    half_life: float | None = None,
 ) -> Relevance:
     """The relevance in a file; its header tells what it holds.
 
     `query_ids` and `item_ids` name the rows of the two sides; without them the file has row numbers, counted from 0.
+    `half_life` is the number of days after which a click counts half.
     """
     path = Path(path)
     columns = _columns(path)
     ids: dict[str, Any] = {"query_ids": query_ids, "item_ids": item_ids, "shape": shape}
     try:
         if "anchor" in columns:
-            _check_unstored(unstored, "triplets")
             parts = [_ids(_named(path, columns, (name,))) for name in ("anchor", "positive", "negative")]
             return Relevance.from_triplets(*parts, **ids)
         if _found(columns, _LEFT) and _found(columns, _RIGHT):
-            _check_unstored(unstored, "pairs")
             return _from_links(path, columns, item_ids, shape)
         queries, items = _ids(_named(path, columns, _QUERY)), _ids(_named(path, columns, _ITEM))
         clicked = _found(columns, _CLICKED)
         if clicked:
-            _check_unstored(unstored, "clicks")
-            position = _numbers(path, columns, _found(columns, _POSITION))
-            return Relevance.from_clicks(queries, items, _numbers(path, columns, clicked), position=position, **ids)
-        grades = _numbers(path, columns, _found(columns, _GRADE))
-        return Relevance.from_triples(queries, items, grades, unstored=unstored, kind=kind, **ids)
+            return Relevance.from_clicks(queries, items, **_log(path, columns, clicked), half_life=half_life, **ids)
+        if half_life is not None:
+            raise LikewiseError(f"half_life={half_life!r} is for clicks: {path} has no column of clicks")
+        return Relevance.from_triples(queries, items, _numbers(path, columns, _found(columns, _GRADE)), **ids)
     except LikewiseError as error:
         raise error if str(path) in str(error) else LikewiseError(f"{path}: {error}") from error
 
 
-def _check_unstored(unstored: str, what: str) -> None:
-    if unstored != "unknown":
-        raise LikewiseError(f"unstored={unstored!r} has no meaning for {what}: expected 'unknown'")
+def _log(path: Path, columns: Columns, clicked: str) -> dict[str, Any]:
+    """The columns of a log of clicks that are there."""
+    session, time = _found(columns, _SESSION), _found(columns, _TIME)
+    return {
+        "clicked": _numbers(path, columns, clicked),
+        "position": _numbers(path, columns, _found(columns, _POSITION)),
+        "session": None if session is None else columns[session],
+        "time": None if time is None else _days(path, columns, time),
+        "weight": _numbers(path, columns, _found(columns, _WEIGHT)),
+    }
+
+
+def _days(path: Path, columns: Columns, name: str) -> np.ndarray:
+    """Dates, or numbers: seconds if they are too large for days."""
+    try:
+        values = np.array([float(cell) for cell in columns[name]])
+        return values / 86_400 if np.abs(values).max() > _MOST_DAYS else values
+    except ValueError:
+        pass
+    try:
+        dates = np.array([cell.removesuffix("Z") for cell in columns[name]], dtype="datetime64[s]")
+    except ValueError:
+        raise LikewiseError(
+            f"{path} has times in {name!r} that are neither numbers nor dates: expected 2026-01-31"
+        ) from None
+    return (dates - np.datetime64(0, "s")) / np.timedelta64(1, "D")
 
 
 def _from_links(path: Path, columns: Columns, ids: Any, shape: tuple[int, int] | None) -> Relevance:

@@ -109,7 +109,7 @@ def query_map(model: SimilarityModel) -> np.ndarray:
     Only a bilinear similarity can be moved to the query; a cosine, a kernel or a posterior changes the gallery too.
     """
     method = getattr(model, "query_map", None)
-    if method is None or getattr(model, "unit_rows_", False):
+    if method is None:
         raise LikewiseError(
             f"{type(model).__name__} is not bilinear in raw rows and has no query_map: "
             "its gallery must be transformed, as Index.build does"

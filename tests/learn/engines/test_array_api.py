@@ -13,12 +13,13 @@ import pytest
 import scipy.sparse as sp
 from tests.learn.engines.agreement import WAYS, assert_same, rows
 
-from likewise import SLR, PairSLR, open_rows
+from likewise import SLR, RelevanceLearner, open_rows
 from likewise.errors import LikewiseError
 from likewise.learn.engines import array_api
 from likewise.learn.engines.array_api import ArrayEngine, Device
 from likewise.learn.engines.memory import MemoryEngine
 from likewise.learn.maths.labels import LabelTarget
+from likewise.rows import Relevance
 from likewise.utils.arrays import to_host
 
 pytest.importorskip("array_api_compat")
@@ -146,11 +147,11 @@ assert isinstance(model.transform(X), np.ndarray)
 
 
 @libraries
-def test_what_is_taught_in_other_ways_is_learned_in_numpy(make):
+def test_relevance_is_learned_from_in_numpy(make):
     X, y = rows()
-    unknown = np.where(y == 3, -1, y)
-    for model, labels in ((PairSLR(8, max_iter=2), unknown), (PairSLR(prior="identity", prior_strength=1.0), y)):
-        assert_same(model.fit(X, labels), type(model)(**model.get_params()).fit(make(X), labels), X, 1e-6)
+    R = Relevance(sp.csr_array(y[:100, None] == y))
+    expected = RelevanceLearner().fit(X[:100], R, gallery=X)
+    assert_same(expected, RelevanceLearner().fit(make(X[:100]), R, gallery=make(X)), X, 1e-6)
 
 
 @libraries

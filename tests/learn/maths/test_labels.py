@@ -29,7 +29,7 @@ from likewise.learn.maths.labels import (
     stratified_holdout,
     with_every_label,
 )
-from likewise.rows import Relevance, SharedLabels
+from likewise.rows import Relevance
 
 
 @pytest.mark.parametrize("y", [[3, 1, 3], ["b", "a", "b"], np.array([True, False, True])])
@@ -88,7 +88,6 @@ def test_every_way_to_write_a_missing_label_means_unlabelled(y):
         (np.array(["a", None, "b"], dtype=object), True),
         (np.eye(3), False),
         (sp.eye_array(3), False),
-        (SharedLabels(np.eye(3)), False),
         (Relevance(np.eye(3)), False),
     ],
 )

@@ -39,6 +39,7 @@ class Judgements:
     own : the item that each query itself is, if both are one set.
     clicked : whether only items that were shown could get a gain.
     raw : both sides as they were, if Q and G are their leading directions.
+    two_widths : whether queries and items have no space in common, and so no raw cosine.
     """
 
     Q: np.ndarray
@@ -49,6 +50,7 @@ class Judgements:
     own: np.ndarray | None = None
     clicked: bool = False
     raw: tuple[sp.csr_array | np.ndarray, sp.csr_array | np.ndarray] | None = None
+    two_widths: bool = False
 
     @cached_property
     def W(self) -> sp.csr_array:
@@ -150,7 +152,9 @@ class HeldQueries:
         self.items = _pool(known, self.queries)
         self.Q, self.G = known.Q[self.queries], known.G[self.items]
         Q, G = (known.Q, known.G) if known.raw is None else known.raw
-        self.raw_scores = np.asarray(dense(Q[self.queries] @ G[self.items].T))
+        self.raw_scores = np.zeros((len(self.queries), len(self.items)), dtype=np.float32)
+        if not known.two_widths:
+            self.raw_scores = np.asarray(dense(Q[self.queries] @ G[self.items].T))
         self.gains = known.gains[self.queries][:, self.items]
         self.folds = [np.arange(fold, len(self.queries), FOLDS) for fold in range(FOLDS)]
         self.by_related, self.targets = self._targets(np.arange(len(self.queries)))
@@ -164,7 +168,8 @@ class HeldQueries:
     def _targets(self, fold: np.ndarray) -> tuple[bool, Targets]:
         """What the queries of a fold should find, and whether that is what was clicked for related ones."""
         itself = self._itself(self.queries[fold])
-        related = related_items(self.gains[fold], self.raw_scores[fold]) if self.known.clicked else None
+        clicked = self.known.clicked and not self.known.two_widths
+        related = related_items(self.gains[fold], self.raw_scores[fold]) if clicked else None
         if related is None:
             return False, Targets.of(self.gains[fold], itself)
         return True, Targets.of(related[0], related[1] if itself is None else related[1] | itself)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
@@ -11,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from likewise.learn.choose.judged import FEWEST, HeldQueries, Judgements, mean
 from likewise.learn.choose.search import CVResults
-from likewise.learn.maths.rocchio import KernelBasis, LeftOut, PairScatter, nearest_irrelevant, rbf, square_root
+from likewise.learn.maths.rocchio import KernelBasis, LeftOut, nearest_irrelevant, rbf, square_root
 
 DOUBT = 1.5  # standard errors of a gain at which nothing of it is believed
 MOST_GROUP = 200  # queries left out together: those with most influence
@@ -28,6 +29,7 @@ class MetricSetting:
     share: float = 1.0
 
 
+NO_METRIC = MetricSetting(0.0, 0.0, 0.0)
 # Power 0 is right for judgements of their own, more for classes behind clicks.
 METRICS = tuple(MetricSetting(*pair) for pair in ((0.85, 0.0), (0.6, 0.0), (0.6, 0.5), (0.6, 1.0)))
 
@@ -52,11 +54,11 @@ class Metric:
     shift: np.ndarray | None = None
 
     @classmethod
-    def of(cls, side: str, known: Judgements, scatter: PairScatter, setting: MetricSetting) -> Metric:
+    def of(cls, side: str, known: Judgements, setting: MetricSetting) -> Metric:
         """With share 1 the metric itself, with 0 the raw rows."""
         if not setting.share:
             return cls(side)
-        M = scatter.metric(setting.shrinkage, setting.power)
+        M = known.scatter.metric(setting.shrinkage, setting.power)
         M = (1 - setting.share) * np.eye(len(M)) + setting.share * M
         L = square_root(M) if side == "both" else M
         return cls(side, L.astype(known.Q.dtype), (setting.share * known.mean).astype(known.Q.dtype))
@@ -74,18 +76,20 @@ class Metric:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A metric, and what is added to a query after it: its features times C."""
+    """A metric, and what is added to a query after it: its features times C, or these `alone` without the query."""
 
     metric: Metric
     landmarks: np.ndarray | None = None
     C: np.ndarray | None = None
+    alone: bool = False
 
     def query(self, Q: np.ndarray) -> np.ndarray:
         Q = self.metric.query(Q)
         if self.C is None:
             return Q
         features = Q if self.landmarks is None else rbf(Q, self.landmarks.astype(Q.dtype))
-        return np.asarray(normalize(Q + features @ self.C.astype(Q.dtype)))
+        moved = features @ self.C.astype(Q.dtype)
+        return np.asarray(normalize(moved if self.alone else Q + moved))
 
     def gallery(self, G: np.ndarray) -> np.ndarray:
         return self.metric.gallery(G)
@@ -101,6 +105,7 @@ class Moves:
     Q: np.ndarray
     relevant: np.ndarray
     irrelevant: np.ndarray
+    alone: bool
 
     @classmethod
     def of(cls, known: Judgements, metric: Metric, pool: np.ndarray) -> Moves:
@@ -109,7 +114,9 @@ class Moves:
         Q, G, gains = metric.query(known.Q[judged]), metric.gallery(known.G), known.gains[judged]
         mean = G[pool].mean(axis=0)
         relevant = (known.W[judged] @ G - mean).astype(Q.dtype)
-        return cls(Q, relevant, nearest_irrelevant(Q, G[pool], gains[:, pool]) - mean)
+        if known.two_widths:
+            return cls(Q, relevant, np.zeros_like(relevant), True)
+        return cls(Q, relevant, nearest_irrelevant(Q, G[pool], gains[:, pool]) - mean, False)
 
     def ranking(self, metric: Metric, setting: RocchioSetting, n_landmarks: int) -> Ranking:
         """The metric with the moves that a setting makes of these."""
@@ -118,7 +125,8 @@ class Moves:
         basis = KernelBasis.of(self.Q, setting.kernel, n_landmarks)
         ridge = setting.ridge * (LINEAR_RIDGE if setting.kernel == "linear" else 1.0)
         C = basis.coefficients(self.relevant - setting.irrelevant * self.irrelevant, ridge)
-        return Ranking(metric, basis.landmarks, (setting.share * setting.weight * C).astype(self.Q.dtype))
+        C = (setting.share * setting.weight * C).astype(self.Q.dtype)
+        return Ranking(metric, basis.landmarks, C, self.alone)
 
 
 @dataclass(frozen=True)
@@ -134,9 +142,15 @@ class Chosen:
     results: CVResults
 
 
+# Of sides of two widths with too few queries to hold any out.
+UNTRIED = Chosen(NO_METRIC, RocchioSetting("rbf", 1.0, 0.0, 1.0), 0.0, CVResults())
+
+
 def chosen_and_measured(held: HeldQueries, side: str, n_landmarks: int) -> tuple[Chosen, dict[str, Any]]:
     """The settings that held-out queries prefer, and what they are worth; a map that loses when measured is dropped."""
     chosen = choose(held, side, n_landmarks)
+    if held.known.two_widths:
+        return chosen, held_out(held, side, chosen, n_landmarks)[0]
     for drop in ({}, {"rocchio": replace(chosen.rocchio, share=0.0)}, {"metric": replace(chosen.metric, share=0.0)}):
         chosen = replace(chosen, **drop)
         figures, gain = held_out(held, side, chosen, n_landmarks)
@@ -146,10 +160,10 @@ def chosen_and_measured(held: HeldQueries, side: str, n_landmarks: int) -> tuple
 
 
 def choose(held: HeldQueries, side: str, n_landmarks: int) -> Chosen:
-    """First the metric, then what is added to queries after it."""
+    """First the metric, then what is added to queries after it; sides of two widths have no metric."""
     results = CVResults()
-    metric, clear = _choose_metric(held, side, results)
-    linear = Metric.of(side, held.known, held.known.scatter, metric)
+    metric, clear = (NO_METRIC, 0.0) if held.known.two_widths else _choose_metric(held, side, results)
+    linear = Metric.of(side, held.known, metric)
     rocchio, clearer = _choose_rocchio(held, linear, n_landmarks, results)
     return Chosen(metric, rocchio, max(clear, clearer), results)
 
@@ -163,15 +177,13 @@ def _choose_metric(held: HeldQueries, side: str, results: CVResults) -> tuple[Me
             seen = held.known.without(held.queries[fold], items=bool(view))
             if not seen.gains.nnz:
                 continue
-            scatter = seen.scatter
             for i, setting in enumerate(METRICS):
-                ranking = Ranking(Metric.of(side, seen, scatter, setting))
+                ranking = Ranking(Metric.of(side, seen, setting))
                 gains[i, view, fold] = targets.quality(ranking.scores(held.Q[fold], held.G)) - raw
     values = [_worth(*gain) for gain in gains]
     if held.own_clicks is not None:
-        scatter = held.known.scatter
         for i, setting in enumerate(METRICS):
-            values[i] += held.lost(Ranking(Metric.of(side, held.known, scatter, setting)).scores(held.Q, held.G))
+            values[i] += held.lost(Ranking(Metric.of(side, held.known, setting)).scores(held.Q, held.G))
     for setting, value in zip(METRICS, values, strict=True):
         results.add(asdict(setting), [value])
     best = int(np.argmax(values))
@@ -194,8 +206,8 @@ def _choose_rocchio(
     """
     moves = Moves.of(held.known, metric, held.items)
     G = metric.gallery(held.G)
-    S = metric.query(held.Q) @ G.T
-    before = held.targets.quality(held.raw_scores if metric.L is None else S)
+    S = held.raw_scores if metric.L is None else metric.query(held.Q) @ G.T
+    before = held.targets.quality(S)
     both, best = np.hstack([moves.relevant, moves.irrelevant]), (0.0, RocchioSetting("linear", 1.0, 0.0, 0.0, 0.0), 0.0)
     for kernel in ("linear", "rbf"):
         basis = KernelBasis.of(moves.Q, kernel, n_landmarks)
@@ -204,19 +216,24 @@ def _choose_rocchio(
             cold = np.stack([left_out.without(group[0], _most_influential(left_out, group)) for group in held.groups])
             views = [left_out.alone(held.queries), cold]
             parts = [(view[:, : G.shape[1]] @ G.T, view[:, G.shape[1] :] @ G.T) for view in views]
-            for irrelevant, weight in product((0.0,) if held.by_related else IRRELEVANT, WEIGHTS):
+            for irrelevant, weight in _moves_to_try(held):
                 setting = RocchioSetting(kernel, ridge, irrelevant, weight)
                 natural, unknown = (S + weight * (a - irrelevant * b) for a, b in parts)
-                gain = held.targets.quality(unknown if held.by_related else natural) - before
-                value = mean(gain)
-                if held.by_related:
-                    value += held.lost(natural)
-                elif value > best[0]:
-                    value += min(0.0, mean(held.targets.quality(unknown) - before))
+                gain = cold = held.targets.quality(unknown) - before
+                if not held.by_related:
+                    gain = held.targets.quality(natural) - before
+                value = mean(gain) + (held.lost(natural) if held.by_related else min(0.0, mean(cold)))
                 results.add(asdict(setting), [value])
                 if value > best[0]:
-                    best = (value, setting, clearness(gain))
-    return replace(best[1], share=believed(best[2])), best[2]
+                    best = (value, setting, min(clearness(gain), clearness((gain + cold) / 2)))
+    return replace(best[1], share=float(held.known.two_widths) or believed(best[2])), best[2]
+
+
+def _moves_to_try(held: HeldQueries) -> Iterable[tuple[float, float]]:
+    """Parts of irrelevant items and weights; between two widths there is nothing to be weighed against."""
+    if held.known.two_widths:
+        return [(0.0, 1.0)]
+    return product((0.0,) if held.by_related else IRRELEVANT, WEIGHTS)
 
 
 def _most_influential(left_out: LeftOut, group: np.ndarray) -> np.ndarray:
@@ -244,7 +261,7 @@ def believed(clear: float) -> float:
 
 def fitted(known: Judgements, side: str, chosen: Chosen, pool: np.ndarray, n_landmarks: int) -> Ranking:
     """The ranking that settings make of judgements."""
-    metric = Metric.of(side, known, known.scatter, chosen.metric)
+    metric = Metric.of(side, known, chosen.metric)
     if not chosen.rocchio.share:
         return Ranking(metric)
     return Moves.of(known, metric, pool).ranking(metric, chosen.rocchio, n_landmarks)

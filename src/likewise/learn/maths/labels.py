@@ -80,7 +80,7 @@ def _check_kind(y: np.ndarray) -> None:
 
 def has_one_label_per_row(y: object) -> bool:
     """Whether y is one label per row; labels that cannot be read count as that."""
-    if not getattr(y, "one_label_per_row", True) or sp.issparse(y):  # a Relevance, SharedLabels, an indicator
+    if not getattr(y, "one_label_per_row", True) or sp.issparse(y):  # a Relevance, an indicator
         return False
     try:
         y = np.asarray(y)

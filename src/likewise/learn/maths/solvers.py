@@ -47,18 +47,12 @@ def whole(problem: LeastSquares, K: np.ndarray, B: np.ndarray) -> Iterator[Itera
         yield Iterate(K, B, objective, objective - decrease)
 
 
-def alternating(
-    problem: LeastSquares, A: np.ndarray, B: np.ndarray, transposed: LeastSquares | None = None
-) -> Iterator[Iterate]:
-    """Algorithm 3: each side in turn is solved for while the other is held fixed.
-
-    `transposed` is the problem with its sides exchanged, where they differ.
-    """
-    transposed = transposed or problem
+def alternating(problem: LeastSquares, A: np.ndarray, B: np.ndarray) -> Iterator[Iterate]:
+    """Algorithm 3: each side in turn is solved for while the other is held fixed."""
     while True:
         A, objective, _ = problem.step(A, B)
         A, B = turn(A, B)
-        A, halfway, decrease = transposed.step(A, B)
+        A, halfway, decrease = problem.step(A, B)
         A, B = turn(A, B)
         yield Iterate(A, B, objective, halfway - decrease)
 
@@ -226,36 +220,19 @@ class SavedIterations(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """M = scale · I + L Rᵀ, L (d_q, r) and R (d_g, r); scale is 0 without a prior."""
+    """M = L Rᵀ, both (d, r)."""
 
     L: np.ndarray
     R: np.ndarray
     rank: int
     condition: float
     result: Result
-    scale: float = 0.0
 
-    def matrix(self) -> np.ndarray:
-        M = self.L @ self.R.T
-        if self.scale:
-            M[np.diag_indices_from(M)] += self.scale
-        return M
-
-    def components(self, sides: str) -> tuple[np.ndarray, np.ndarray]:
-        """Maps of the query side and the gallery side, (r, d_q) and (r, d_g); M on one side alone if `sides` says so.
-
-        Each gallery component has its largest entry positive.
-        """
-        if sides != "both":
-            M = self.matrix()
-            return (M.T, np.eye(M.shape[1])) if sides == "query" else (np.eye(M.shape[0]), M)
-        L, R = self.L, self.R
-        if self.scale:  # the factors of the singular value decomposition, as wide as the data
-            P, s, Qt = scipy.linalg.svd(self.matrix(), check_finite=False)
-            L, R = P * np.sqrt(s), Qt.T * np.sqrt(s)
-        largest = np.take_along_axis(R, np.abs(R).argmax(axis=0)[None], axis=0)
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """Maps of the query and the gallery side, (r, d); each gallery component has its largest entry positive."""
+        largest = np.take_along_axis(self.R, np.abs(self.R).argmax(axis=0)[None], axis=0)
         signs = np.where(largest < 0, -1.0, 1.0)
-        return (L * signs).T, (R * signs).T
+        return (self.L * signs).T, (self.R * signs).T
 
 
 def solve(
