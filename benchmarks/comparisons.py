@@ -76,7 +76,13 @@ def run(folder: Path, stores: Iterable[str]) -> None:
             result = folder / f"{source.stem}.{kind}.json"
             if result.exists():
                 continue
-            options = ["--splits", str(splits), "--no-unseen" if kind == "seen" else "--no-seen", "--json"]
+            options = [
+                "--splits",
+                str(splits),
+                "--no-unseen" if kind == "seen" else "--no-seen",
+                "--no-mixed",
+                "--json",
+            ]
             command = [sys.executable, "-m", "likewise", "compare", str(source), *options]
             done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
             if done.returncode == 0:  # otherwise it has printed the reason, such as too few classes to hold any out

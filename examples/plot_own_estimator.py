@@ -37,6 +37,7 @@ found = likewise.compare(
     methods=["cosine", "lda", "ridge", "anchored-linear"],
     models={"centroids (mine)": Centroids()},
     unseen=False,
+    mixed=False,
 )
 print(found.recommendation())
 
@@ -49,7 +50,7 @@ for place, outcome in enumerate(outcomes):
     low, high = outcome.interval
     mine = outcome.label == "centroids (mine)"
     axis.plot([low, high], [place, place], color="C1" if mine else "C0", linewidth=3)
-    axis.plot(outcome.mean_average_precision, place, "o", color="C1" if mine else "C0")
+    axis.plot(outcome.score, place, "o", color="C1" if mine else "C0")
 axis.set(yticks=range(len(outcomes)), yticklabels=[outcome.label for outcome in outcomes], xlabel="mAP")
 figure.tight_layout()
 plt.show()

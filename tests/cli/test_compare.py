@@ -15,7 +15,16 @@ FEW = ("--methods", "cosine, lda,anchored-linear")
 def test_people_get_tables_and_a_recommendation(run: Any, files: Path) -> None:
     result = run("compare", files / "train.npz", *FEW, env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.stderr
-    for words in ("Known classes", "New classes", "mAP", "P@1", "LDA + cosine", "For known classes: "):
+    for words in (
+        "Known classes",
+        "New classes",
+        "Both in one gallery",
+        "taught",
+        "mAP",
+        "P@1",
+        "LDA + cosine",
+        "For known classes: ",
+    ):
         assert words in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert result.stderr == ""
@@ -23,7 +32,20 @@ def test_people_get_tables_and_a_recommendation(run: Any, files: Path) -> None:
 
 def test_programs_get_json_and_the_page_is_written(run: Any, files: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    words = ("compare", files / "train.csv", *FEW, "--no-unseen", "--splits", 2, "--seed", 3, "--json", "-o", page)
+    words = (
+        "compare",
+        files / "train.csv",
+        *FEW,
+        "--no-unseen",
+        "--no-mixed",
+        "--splits",
+        2,
+        "--seed",
+        3,
+        "--json",
+        "-o",
+        page,
+    )
     result = run(*words)
     assert result.exit_code == 0, result.stderr
     summary = json.loads(result.stdout)
@@ -49,7 +71,7 @@ def test_large_data_is_sampled(run: Any, files: Path) -> None:
         (["-o", "missing/report.html"], "the folder missing of --output does not exist"),
         (["-o", "."], "--output . is a folder"),
         (["--test-size", 2], "test_size=2.0 is outside (0, 1)"),
-        (["--no-seen", "--no-unseen"], "leave nothing to compare"),
+        (["--no-seen", "--no-unseen", "--no-mixed"], "seen, unseen and mixed are all False: expected at least one"),
     ],
 )
 def test_what_cannot_be_done_gets_a_sentence(run: Any, files: Path, words: list[str], sentence: str) -> None:

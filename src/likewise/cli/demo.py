@@ -142,7 +142,7 @@ def _compared(noun: str, X: Any, y: np.ndarray, image: Any, places: tuple[int, .
     from likewise.rivals.compare.rendering import blocks, circumstances
 
     with working(f"learning on 70 % of the {noun}"):
-        options: dict[str, Any] = {"unseen": False, "max_rows": None, "keep_models": True}
+        options: dict[str, Any] = {"unseen": False, "mixed": False, "max_rows": None, "keep_models": True}
         comparison = compare(X, y, methods=METHODS[noun], random_state=seed, **options)
     assert comparison.seen is not None
     parts = [*blocks(comparison), circumstances(comparison)]
@@ -244,15 +244,15 @@ def _write(runs: list[DemoRun], image: Image, caption: str, folder: Path, comman
     before, after = main.outcome(BEFORE), main.outcome(AFTER)
     lead = (
         f"{AFTER} learned a similarity from {standing.n_train:,} labelled {main.noun}. On {standing.n_test:,} others "
-        f"that it has never seen, its mean average precision is {after.mean_average_precision:.3f}; the cosine of the "
-        f"raw features reaches {before.mean_average_precision:.3f}."
+        f"that it has never seen, its mean average precision is {after.score:.3f}; the cosine of the "
+        f"raw features reaches {before.score:.3f}."
     )
     blocks: list[Block] = [Heading("Before and after"), Picture(write_png(files["strips.png"], image), caption)]
     for run in runs:
         blocks += [Heading(run.noun.capitalize()), Text(run.about), *run.blocks]
     page = to_html("likewise demo", lead, [*blocks, Heading("Reproduce"), Code(command)])
     atomic_write(files["report.html"], page.encode("utf-8", "backslashreplace"))
-    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.mean_average_precision})
+    after.runs[0].model.save(files["demo.likewise"], {"mAP": after.score})
     return files
 
 
@@ -271,7 +271,7 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
     hits = [(y[rows] == y[:, None]).sum(axis=1) for rows in neighbours]
     chosen, differing = choose_queries(hits, y, _SHOWN, seed)
     panels = [
-        Panel(f"{when}: {o.label}", rows[chosen], f"mAP {o.mean_average_precision:.3f}", [f"#{p}" for p in places])
+        Panel(f"{when}: {o.label}", rows[chosen], f"mAP {o.score:.3f}", [f"#{p}" for p in places])
         for when, o, rows in zip(("before", "after"), pair, neighbours, strict=True)
     ]
     gallery: Any = {j: run.image(test[j]) for panel in panels for j in np.unique(panel.rows)}
@@ -284,8 +284,8 @@ def _strips(run: DemoRun, seed: int) -> tuple[Image, str]:
         f"seeded random draw, {differing} of them among those where the number of hits at these ranks differs, "
         f"whichever method is better. Of all {len(test)} held-out {run.noun}, learning gives more hits for {better}, "
         f"fewer for {worse} and as many for {len(test) - better - worse}. mAP judges the whole ranking; at rank 1 "
-        f"alone, {BEFORE} is right for {pair[0].precision_at_1:.1%} of the {run.noun} and {AFTER} for "
-        f"{pair[1].precision_at_1:.1%}."
+        f"alone, {BEFORE} is right for {pair[0].figures['P@1']:.1%} of the {run.noun} and {AFTER} for "
+        f"{pair[1].figures['P@1']:.1%}."
     )
     return picture, caption
 
@@ -295,7 +295,7 @@ def _show(runs: list[DemoRun], files: dict[str, Path]) -> None:
         standing, n_labels = run.standing, len(set(run.y.tolist()))
         counts = f"{standing.n_train:,} to learn from and {standing.n_test:,} held out, which rank each other"
         say(f"{run.noun}: {n_labels} labels; {counts}")
-        figures = [(o.label, o.mean_average_precision, o.precision_at_1, o.seconds) for o in standing.outcomes]
+        figures = [(o.label, o.score, o.figures["P@1"], o.seconds) for o in standing.outcomes]
         rows = [[label, *(f"{value:.3f}" for value in values)] for label, *values in figures]
         print_table(("method", "mAP", "P@1", "seconds"), rows)
     for path in files.values():

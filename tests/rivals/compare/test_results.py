@@ -18,7 +18,7 @@ def outcome(label: str, score: float, kind: str = "linear", ours: bool = False, 
     """A method whose every query is better by `score` than the common base, but for a little noise of its own."""
     noise = np.random.default_rng(len(label)).normal(0, 0.01, len(BASE))
     precision = BASE + score + noise - noise.mean()
-    run = MethodRun(0.9, float(more.get("seconds", 1.0)), int(more.get("width", 10)), {}, precision)
+    run = MethodRun({"P@1": 0.9}, float(more.get("seconds", 1.0)), int(more.get("width", 10)), {}, precision)
     return Outcome(label, label, kind, ours, [run])
 
 
@@ -63,11 +63,11 @@ def test_a_tie_goes_to_the_narrower_and_at_like_width_to_the_better_whatever_the
 
 def test_with_neighbours_is_a_block_of_the_cosines_alone() -> None:
     one, other = outcome("cosine", 0.0), outcome("OASIS", 0.05)
-    run = MethodRun(0.9, 1.0, 10, {}, one.average_precision + 0.1)
+    run = MethodRun({"P@1": 0.9}, 1.0, 10, {}, one.values + 0.1)
     block = standing(replace(one, runs=[replace(one.runs[0], with_neighbours=run)]), other).with_neighbours
     assert block
     assert [o.label for o in block.outcomes] == ["cosine"]
-    assert block.outcomes[0].mean_average_precision == pytest.approx(one.mean_average_precision + 0.1)
+    assert block.outcomes[0].score == pytest.approx(one.score + 0.1)
     assert block.with_neighbours is None
     assert standing(other).with_neighbours is None
 
@@ -103,12 +103,15 @@ def test_what_failed_comes_last_and_takes_no_part() -> None:
 
 
 def test_several_splits_are_averaged_and_their_queries_pooled() -> None:
-    runs = [MethodRun(0.5, 1.0, 3, {}, np.array([0.2, 0.4])), MethodRun(0.7, 3.0, 3, {}, np.array([0.6, 0.8]))]
+    runs = [
+        MethodRun({"P@1": 0.5}, 1.0, 3, {}, np.array([0.2, 0.4])),
+        MethodRun({"P@1": 0.7}, 3.0, 3, {}, np.array([0.6, 0.8])),
+    ]
     found = Outcome("m", "m", "linear", False, runs)
-    assert found.mean_average_precision == pytest.approx(0.5)
+    assert found.score == pytest.approx(0.5)
     assert found.deviation == pytest.approx(np.std([0.3, 0.7], ddof=1))
-    assert (found.precision_at_1, found.seconds) == pytest.approx((0.6, 2.0))
-    np.testing.assert_array_equal(found.average_precision, [0.2, 0.4, 0.6, 0.8])
+    assert (found.figures["P@1"], found.seconds) == pytest.approx((0.6, 2.0))
+    np.testing.assert_array_equal(found.values, [0.2, 0.4, 0.6, 0.8])
     assert found.interval
     assert found.interval[0] < 0.5 < found.interval[1]
 
@@ -116,7 +119,7 @@ def test_several_splits_are_averaged_and_their_queries_pooled() -> None:
 def test_the_recommendation_is_one_sentence_over_both_tables() -> None:
     seen = standing(outcome("lda", 0.05), outcome("SimilarityLearner", 0.07, ours=True))
     unseen = standing(outcome("cosine", 0.05), outcome("SimilarityLearner (unseen)", 0.02, ours=True))
-    found = Comparison(10, 2, 2, 1, 0.3, 0, seen, unseen, [])
+    found = Comparison(10, 2, 2, 1, 0.3, 0, seen, unseen, None, [])
     assert found.recommendation() == (
         "For known classes: SimilarityLearner, by 2.0 points of mAP over lda (p < 0.001); "
         "for new classes: cosine, by 3.0 points of mAP over SimilarityLearner (unseen) (p < 0.001)."

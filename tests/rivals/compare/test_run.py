@@ -21,7 +21,7 @@ from likewise.evaluate import evaluate
 from likewise.rivals import LDA, Cosine
 from likewise.rivals.compare import Comparison
 from likewise.rivals.compare.methods import Size, seen_methods, unseen_methods
-from likewise.rivals.compare.run import class_obstacle, class_part, lasting, row_part
+from likewise.rivals.compare.run import class_obstacle, class_part, lasting, mixed_part, row_part
 from likewise.search.neighbors import smoothed
 
 
@@ -67,16 +67,16 @@ def test_figures_are_those_of_a_fit_and_an_evaluation_by_hand(
         scores.append(evaluate(model.transform_query(Q), model.transform(Q), y[part.test]).mean_average_precision)
     assert found.seen
     lda = next(outcome for outcome in found.seen.outcomes if outcome.name == "lda")
-    assert lda.mean_average_precision == pytest.approx(np.mean(scores))
+    assert lda.score == pytest.approx(np.mean(scores))
     assert lda.width == 9
     assert lda.runs[0].setting["shrinkage"] in LDA().grid
 
 
 def test_all_methods_answer_the_same_queries(found: Comparison) -> None:
     for standing in found.standings.values():
-        assert len({len(outcome.average_precision) for outcome in standing.outcomes if not outcome.failed}) == 1
+        assert len({len(outcome.values) for outcome in standing.outcomes if not outcome.failed}) == 1
         one, same = (next(o for o in standing.outcomes if o.label == label) for label in ("cosine", "my cosine"))
-        np.testing.assert_array_equal(one.average_precision, same.average_precision)
+        np.testing.assert_array_equal(one.values, same.values)
         assert standing.contest(one, same).verdict == "tie"
 
 
@@ -101,10 +101,13 @@ def test_the_new_classes_are_not_those_learned_from(found: Comparison) -> None:
 def test_it_can_be_printed_read_by_programs_and_put_on_a_page(found: Comparison) -> None:
     text, page = str(found), found.to_html("A & B", "likewise compare x.npz")
     value = json.loads(json.dumps(found.to_dict()))
-    assert value["seen"]["methods"][0]["mAP"] == found.seen.ranked[0].mean_average_precision  # type: ignore[union-attr]
+    assert value["seen"]["methods"][0]["mAP"] == found.seen.ranked[0].score  # type: ignore[union-attr]
     for words in (
         "Known classes",
         "New classes",
+        "Both in one gallery",
+        "taught",
+        "nDCG@10",
         "LDA + cosine",
         "SimilarityLearner (linear)",
         "the disc is full",
@@ -124,17 +127,15 @@ def test_it_can_be_printed_read_by_programs_and_put_on_a_page(found: Comparison)
 def test_a_table_does_not_depend_on_whether_there_is_another(
     rows: tuple[np.ndarray, np.ndarray], found: Comparison
 ) -> None:
-    alone = likewise.compare(*rows, methods=["cosine"], seen=False)
+    alone = likewise.compare(*rows, methods=["cosine"], seen=False, mixed=False)
     assert alone.seen is None
     assert alone.unseen
     assert found.unseen
-    np.testing.assert_array_equal(
-        alone.unseen.outcomes[0].average_precision, found.unseen.outcomes[0].runs[0].average_precision
-    )
+    np.testing.assert_array_equal(alone.unseen.outcomes[0].values, found.unseen.outcomes[0].runs[0].values)
 
 
 def test_settings_chosen_are_told_those_behind_a_kernel_too(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    standing = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False).seen
+    standing = likewise.compare(*rows, methods=["nystroem-ridge", "anchored-linear"], unseen=False, mixed=False).seen
     assert standing
     settings = {outcome.name: outcome.runs[0].setting for outcome in standing.outcomes}
     assert set(settings["nystroem-ridge"]) == {"width", "alpha"}
@@ -145,14 +146,14 @@ def test_cosines_are_ranked_with_neighbours_in_a_block_of_their_own(
     rows: tuple[np.ndarray, np.ndarray], found: Comparison
 ) -> None:
     X, y = rows
-    standing = likewise.compare(X, y, methods=["cosine", "slr-fixed", "lda-posterior"], unseen=False).seen
+    standing = likewise.compare(X, y, methods=["cosine", "slr-fixed", "lda-posterior"], unseen=False, mixed=False).seen
     assert standing
     assert standing.with_neighbours
     assert [outcome.name for outcome in standing.with_neighbours.outcomes] == ["cosine"]
     part = row_part(y, 0.3, np.random.default_rng([0, 1]))
     Z = smoothed(Cosine().fit(X).transform(X[part.test]), 10)
     expected = evaluate(Z, Z, y[part.test]).mean_average_precision
-    assert standing.with_neighbours.outcomes[0].mean_average_precision == pytest.approx(expected)
+    assert standing.with_neighbours.outcomes[0].score == pytest.approx(expected)
     for words in (str(found), found.to_html()):
         assert "With neighbours: every cosine" in words
     assert standing.to_dict()["with_neighbours"]["methods"][0]["method"] == "cosine"
@@ -165,9 +166,9 @@ def test_rows_are_told_as_they_finish_the_cheap_ones_first(
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines() if line.endswith(" left)")]
     assert out == ""
-    assert [line.split()[0] for line in lines] == ["NCA", "cosine", "cosine", "SimilarityLearner"]
+    assert [line.split()[0] for line in lines] == [*2 * ["NCA"], *3 * ["cosine"], *2 * ["SimilarityLearner"]]
     assert "not run: " in lines[0]
-    assert "mAP" in lines[1]
+    assert "mAP" in lines[2]
     assert lines[-1].endswith("(about 0 s left)")
 
 
@@ -176,28 +177,30 @@ def test_a_time_is_told_in_seconds_or_minutes() -> None:
 
 
 def test_one_seed_is_one_result(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    runs = [likewise.compare(*rows, methods=["lda", "anchored-linear"], unseen=False) for _ in range(2)]
-    scores = [[outcome.mean_average_precision for outcome in run.seen.outcomes] for run in runs if run.seen]
+    runs = [likewise.compare(*rows, methods=["lda", "anchored-linear"], unseen=False, mixed=False) for _ in range(2)]
+    scores = [[outcome.score for outcome in run.seen.outcomes] for run in runs if run.seen]
     assert scores[0] == scores[1]
-    other = likewise.compare(*rows, methods=["lda"], unseen=False, random_state=1)
+    other = likewise.compare(*rows, methods=["lda"], unseen=False, mixed=False, random_state=1)
     assert other.seen
-    assert other.seen.outcomes[0].mean_average_precision != scores[0][0]
+    assert other.seen.outcomes[0].score != scores[0][0]
 
 
 def test_no_rival_loses_for_the_units_of_its_columns_alone() -> None:
     X, y = load_wine(return_X_y=True)
-    found = likewise.compare(X, y, methods=["cosine", "lda", "nystroem-ridge", "anchored-linear"], unseen=False).seen
+    found = likewise.compare(
+        X, y, methods=["cosine", "lda", "nystroem-ridge", "anchored-linear"], unseen=False, mixed=False
+    ).seen
     assert found is not None
     by_name = {outcome.name: outcome for outcome in found.outcomes}
     for name in ("lda", "nystroem-ridge"):
         assert by_name[name].remarks == ["columns are standardised first, as SimilarityLearner chooses to here"]
-        assert by_name[name].mean_average_precision > 0.9
+        assert by_name[name].score > 0.9
     assert not by_name["cosine"].remarks
-    assert by_name["cosine"].mean_average_precision < 0.7
+    assert by_name["cosine"].score < 0.7
 
 
 def test_large_data_is_sampled_with_a_remark(rows: tuple[np.ndarray, np.ndarray]) -> None:
-    found = likewise.compare(*rows, methods=["cosine"], max_rows=100, unseen=False)
+    found = likewise.compare(*rows, methods=["cosine"], max_rows=100, unseen=False, mixed=False)
     assert found.n_rows in range(90, 111)
     assert found.remarks == [f"{found.n_rows} of 300 rows were drawn, by class; max_rows changes that"]
     assert found.remarks[0] in str(found).replace("\n", " ")
@@ -206,12 +209,12 @@ def test_large_data_is_sampled_with_a_remark(rows: tuple[np.ndarray, np.ndarray]
 def test_sparse_rows_and_labels_of_text(rows: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = rows
     names = np.array([f"digit {label}" for label in y])
-    one = likewise.compare(X, y, methods=["cosine", "anchored-linear"], unseen=False)
-    same = likewise.compare(sp.csr_matrix(X), names, methods=["cosine", "anchored-linear"], unseen=False)
+    one = likewise.compare(X, y, methods=["cosine", "anchored-linear"], unseen=False, mixed=False)
+    same = likewise.compare(sp.csr_matrix(X), names, methods=["cosine", "anchored-linear"], unseen=False, mixed=False)
     assert one.seen
     assert same.seen
     for a, b in zip(one.seen.outcomes, same.seen.outcomes, strict=True):
-        assert a.mean_average_precision == pytest.approx(b.mean_average_precision, abs=1e-3)
+        assert a.score == pytest.approx(b.score, abs=1e-3)
 
 
 def test_few_classes_leave_the_second_table_out_with_a_remark(rows: tuple[np.ndarray, np.ndarray]) -> None:
@@ -229,7 +232,10 @@ def test_few_classes_leave_the_second_table_out_with_a_remark(rows: tuple[np.nda
         ({"methods": []}, "methods is empty"),
         ({"splits": 0}, "splits=0 is below 1"),
         ({"test_size": 1.0}, r"test_size=1.0 is outside \(0, 1\)"),
-        ({"seen": False, "unseen": False}, "leave nothing to compare"),
+        (
+            {"seen": False, "unseen": False, "mixed": False},
+            "seen, unseen and mixed are all False: expected at least one to be True",
+        ),
     ],
 )
 def test_bad_options_get_a_sentence(
@@ -244,7 +250,7 @@ def test_nothing_left_to_compare_is_a_sentence() -> None:
     with pytest.raises(LikewiseError, match=r"nothing is left to compare: .*classes"):
         likewise.compare(X, y, seen=False)
     with pytest.raises(LikewiseError, match="nothing is left to compare: none of the methods is in the"):
-        likewise.compare(X, y, methods=["rca"], unseen=False)
+        likewise.compare(X, y, methods=["rca"], unseen=False, mixed=False)
 
 
 def test_bad_data_gets_a_sentence_before_anything_is_fitted(rows: tuple[np.ndarray, np.ndarray]) -> None:
@@ -279,11 +285,11 @@ def test_every_method_runs_on_digits_and_the_order_is_the_known_one(monkeypatch:
         assert [o.error for o in standing.outcomes if o.failed and o.name not in torchless] == []
     assert found.seen
     assert found.unseen
-    score = {outcome.name: outcome.mean_average_precision for outcome in found.seen.outcomes}
+    score = {outcome.name: outcome.score for outcome in found.seen.outcomes}
     assert score["cosine"] < score["ridge"] < min(score["anchored"], score["logistic"])
     assert score["lda"] < score["nystroem-lda"]
     assert set(found.seen.contests()) == {"linear", "kernel", "posterior"}
-    unseen = {outcome.name: outcome.mean_average_precision for outcome in found.unseen.outcomes}
+    unseen = {outcome.name: outcome.score for outcome in found.unseen.outcomes}
     assert unseen["lda"] < unseen["lda-input"]
     assert unseen["ridge"] < unseen["ridge-input"]
 
@@ -328,3 +334,31 @@ def test_classes_are_on_one_side_only(sizes: list[int], seed: int) -> None:
     assert len(learned | searched) == len(sizes)
     assert np.bincount(codes[part.test]).max() > 1
     assert sum(sizes[c] > 1 for c in learned) >= 2
+
+
+def test_a_mixed_gallery_has_rows_of_taught_classes_and_of_others(rows: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = rows
+    standing = likewise.compare(X, y, methods=["cosine", "anchored"], seen=False, unseen=False, metric="ndcg@10").mixed
+    assert standing
+    part = standing.parts[0]
+    assert set(y[part.train]) < set(y[part.test]) == set(y)
+    assert not set(part.train) & set(part.test)
+    cosine = standing.outcomes[0]
+    Q = Cosine().fit(X).transform(X[part.test])
+    expected = evaluate(Q, Q, y[part.test], metric="ndcg@10")
+    np.testing.assert_allclose(cosine.values, expected.values)
+    is_taught = np.isin(y[part.test], y[part.train])[expected.queries]
+    assert cosine.figures["taught"] == pytest.approx(expected.values[is_taught].mean())
+    assert cosine.figures["new"] == pytest.approx(expected.values[~is_taught].mean())
+    assert standing.metric == "nDCG@10"
+    assert "points of nDCG@10 over" in standing.recommendation() or "a tie" in standing.recommendation()
+    assert standing.to_dict()["methods"][0]["nDCG@10_interval"]
+
+
+@given(st.lists(st.integers(3, 25), min_size=4, max_size=8), st.integers(0, 99))
+def test_half_of_the_classes_are_taught_and_all_are_searched(sizes: list[int], seed: int) -> None:
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    part = mixed_part(codes, 0.3, np.random.default_rng(seed))
+    assert len(np.unique(codes[part.train])) == (len(sizes) + 1) // 2
+    assert len(np.unique(codes[part.test])) == len(sizes)
+    assert not set(part.train) & set(part.test)

@@ -38,6 +38,7 @@ class MethodSpec:
 
     `scaled` methods get the rows under the scaling that SimilarityLearner would choose, so that none loses only
     because of the units of the columns; others choose for themselves, or are meant to see the rows as they are.
+    `indexed` ones rank by the model of an index of the gallery.
     """
 
     name: str
@@ -46,6 +47,7 @@ class MethodSpec:
     make: Callable[[Size, int], Any]
     ours: bool = False
     scaled: bool = False
+    indexed: bool = False
     obstacle: Callable[[Size], str | None] = lambda size: None
     remark: Callable[[Size], str | None] = lambda size: None
 
@@ -134,6 +136,13 @@ def unseen_methods() -> list[MethodSpec]:
         MethodSpec("ridge-input", "ridge and input + cosine", "linear", _seeded(baselines.WithInput, base="ridge")),
         _ours("anchored", "SimilarityLearner (unseen)", "linear", unseen_classes=True),
     ]
+
+
+def mixed_methods() -> list[MethodSpec]:
+    """Methods for galleries of classes that are in training and others: all, ours by an index of the gallery."""
+    known = [replace(method, indexed=method.name == "anchored") for method in seen_methods()]
+    names = {method.name for method in known}
+    return [*known, *(method for method in unseen_methods() if method.name not in names)]
 
 
 def own_methods(models: Mapping[str, Any]) -> list[MethodSpec]:

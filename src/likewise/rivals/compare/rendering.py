@@ -13,14 +13,19 @@ from likewise.utils.reporting.report import Block, Facts, Heading, TableBlock, v
 from likewise.utils.reporting.report import Text as Paragraph
 from likewise.utils.wording import short
 
-_TITLES = {"known classes": "Known classes: other rows", "new classes": "New classes: half of the classes held out"}
+_TITLES = {
+    "known classes": "Known classes: other rows",
+    "new classes": "New classes: half of the classes held out",
+    "both in one gallery": "Both in one gallery: half of the classes taught, rows of all classes searched",
+}
 _NEIGHBOURS = "With neighbours: every cosine, each row averaged with its 10 nearest among the searched rows"
 _NOTES = (
-    "mAP and P@1 are × 100. Intervals are 95 % bootstrap intervals over queries; fit s is the time to fit in seconds, "
-    "tuning included; width is the number of columns in an index. Every method tuned its settings on training rows "
-    "only. Lead is SimilarityLearner's lead over the method in points of mAP, linear against linear, kernel (any map "
-    "that is not linear) against kernel, posterior against posterior; p is from a paired sign-flip test over queries. "
-    "A tie is p > 0.05 or less than 0.3 points; a loss is marked."
+    "mAP, P@1 and nDCG@10 are × 100. Intervals are 95 % bootstrap intervals over queries; taught and new are {metric} "
+    "of the queries of these classes; fit s is the time to fit in seconds, tuning included; width is the number of "
+    "columns in an index. Every method tuned its settings on training rows only. Lead is SimilarityLearner's lead over "
+    "the method in points of {metric}, linear against linear, kernel (any map that is not linear) against kernel, "
+    "posterior against posterior; p is from a paired sign-flip test over queries. A tie is p > 0.05 or less than 0.3 "
+    "points; a loss is marked."
 )
 _OVERLAP = "Rows recur as queries in several splits, so the pooled p-values are somewhat too small."
 _VERDICTS = {"ahead": "", "tie": " tie", "behind": " loss"}
@@ -35,7 +40,7 @@ def lead(contest: Contest | None) -> tuple[str, str]:
 
 
 def points(difference: float, digits: int = 1) -> str:
-    """A difference in mAP × 100, with its sign unless it rounds to zero."""
+    """A difference × 100, with its sign unless it rounds to zero."""
     words = f"{100 * difference:+.{digits}f}"
     return words.replace("-", "−") if float(words) else words[1:]
 
@@ -82,10 +87,11 @@ def as_text(comparison: Comparison, width: int = 110) -> str:
 
 
 def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
-    """The table; on a narrow terminal without kinds, and without intervals if there are deviations."""
+    """The table; on a narrow terminal without kinds, a third metric, and without intervals if there are deviations."""
     several = comparison.n_splits > 1
-    columns = _columns(several)
-    shown = [i for i, name in enumerate(columns) if wide or not (several and name == "interval")]
+    columns = _columns(standing, several)
+    left_out = set() if wide else {columns[-3], *(["interval"] if several else [])}
+    shown = [i for i, name in enumerate(columns) if name not in left_out]
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if wide else 0)
     for name in ("method", *(["kind"] if wide else [])):
         grid.add_column(name, no_wrap=True)
@@ -93,7 +99,7 @@ def _grid(comparison: Comparison, standing: Standing, wide: bool) -> Grid:
         grid.add_column(name, justify="left" if name == "lead" else "right", no_wrap=True)
     for outcome in standing.ranked:
         style = "bold" if outcome.ours else "dim" if outcome.failed else ""
-        figures = _figures(outcome, several)
+        figures = _figures(standing, outcome, several)
         cells = [outcome.label, *([outcome.kind] if wide else []), *(figures[i] for i in shown)]
         grid.add_row(*map(Text, [*cells, *lead(standing.against_ours(outcome))]), style=style)
     return grid
@@ -105,27 +111,32 @@ def _remarks(standing: Standing) -> list[str]:
     return [f"{label}: {words}" for label, lines in remarks for words in lines]
 
 
-def _columns(several: bool) -> list[str]:
-    return ["mAP", *(["± sd"] if several else []), "interval", "P@1", "fit s", "width"]
+def _columns(standing: Standing, several: bool) -> list[str]:
+    """The metric compared by, how sure it is, that of taught and new queries, other metrics, seconds and width."""
+    names = dict.fromkeys(name for outcome in standing.outcomes for name in outcome.figures if name != standing.metric)
+    parts, others = ([name for name in names if (name in ("taught", "new")) == is_part] for is_part in (True, False))
+    return [standing.metric, *(["± sd"] if several else []), *(parts or ["interval"]), *others, "fit s", "width"]
 
 
-def _figures(outcome: Outcome, several: bool) -> list[str]:
+def _figures(standing: Standing, outcome: Outcome, several: bool) -> list[str]:
     """The row's figures in the order of `_columns`."""
+    columns = _columns(standing, several)
     if outcome.failed:
-        return ["–"] * len(_columns(several))
+        return ["–"] * len(columns)
     low, high = outcome.interval or (float("nan"), float("nan"))
-    return [
-        f"{100 * outcome.mean_average_precision:.1f}",
-        *([f"{100 * (outcome.deviation or 0):.1f}"] if several else []),
-        f"{100 * low:.1f}–{100 * high:.1f}",
-        f"{100 * outcome.precision_at_1:.1f}",
-        f"{outcome.seconds:.2f}",
-        f"{outcome.width:,}",
-    ]
+    cells = {
+        **{name: f"{100 * value:.1f}" for name, value in outcome.figures.items()},
+        "± sd": f"{100 * (outcome.deviation or 0):.1f}",
+        "interval": f"{100 * low:.1f}–{100 * high:.1f}",
+        "fit s": f"{outcome.seconds:.2f}",
+        "width": f"{outcome.width:,}",
+    }
+    return [cells[name] for name in columns]
 
 
 def _notes(comparison: Comparison) -> str:
-    return _NOTES if comparison.n_splits == 1 else f"{_NOTES} {_OVERLAP}"
+    notes = _NOTES.format(metric=comparison.metric)
+    return notes if comparison.n_splits == 1 else f"{notes} {_OVERLAP}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -164,12 +175,12 @@ def circumstances(comparison: Comparison) -> Facts:
 def _table(comparison: Comparison, standing: Standing) -> TableBlock:
     several = comparison.n_splits > 1
     rows = [
-        [outcome.label, outcome.kind, *_figures(outcome, several), *lead(standing.against_ours(outcome))]
+        [outcome.label, outcome.kind, *_figures(standing, outcome, several), *lead(standing.against_ours(outcome))]
         for outcome in standing.ranked
     ]
     ours = [place for place, outcome in enumerate(standing.ranked) if outcome.ours]
-    columns = ["method", "kind", *_columns(several), "lead", "p"]
-    return TableBlock(columns, rows, marked=ours, bar="mAP", full=100, text_columns=2)
+    columns = ["method", "kind", *_columns(standing, several), "lead", "p"]
+    return TableBlock(columns, rows, marked=ours, bar=standing.metric, full=100, text_columns=2)
 
 
 def _contest_words(standing: Standing) -> list[str]:

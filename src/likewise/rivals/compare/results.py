@@ -10,7 +10,7 @@ from likewise.evaluate import bootstrap_interval, paired_test
 from likewise.rivals.compare.methods import KINDS
 from likewise.utils.reporting.report import Block, Code, Heading, html_of, to_html
 
-TIE_POINTS = 0.3  # of mAP × 100: a smaller difference does not matter, however significant
+TIE_POINTS = 0.3  # × 100: a smaller difference does not matter, however significant
 TIE_P = 0.05
 
 
@@ -24,16 +24,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class MethodRun:
-    """One method on one split; `average_precision` is that of each query.
+    """One method on one split; `values` are the metric that is compared by, for each query.
 
     `with_neighbours` is the same for rows averaged with their neighbours among the searched rows, if it is a cosine.
     """
 
-    precision_at_1: float
+    figures: dict[str, float]  # mean of each metric; in a mixed gallery also of the queries that are "taught" and "new"
     seconds: float
     width: int
     setting: dict[str, Any]
-    average_precision: np.ndarray
+    values: np.ndarray
     with_neighbours: "MethodRun | None" = None
     model: Any = None  # the fitted model, if `keep_models`
 
@@ -55,9 +55,15 @@ class Outcome:
         return self.error is not None
 
     @cached_property
-    def mean_average_precision(self) -> float:
-        """Mean over the splits; nan if it failed."""
+    def score(self) -> float:
+        """The metric that is compared by, mean over the splits; nan if it failed."""
         return float(np.mean(self._scores)) if self._scores else float("nan")
+
+    @cached_property
+    def figures(self) -> dict[str, float]:
+        """Each metric by name, mean over the splits: mAP, P@1 and nDCG@10; "taught" and "new" in a mixed gallery."""
+        names = self.runs[0].figures if self.runs else {}
+        return {name: float(np.mean([run.figures[name] for run in self.runs])) for name in names}
 
     @property
     def deviation(self) -> float | None:
@@ -66,55 +72,47 @@ class Outcome:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """95 % bootstrap interval of mAP over the queries of all splits."""
-        return None if self.failed else bootstrap_interval(self.average_precision)
+        """95 % bootstrap interval of the score over the queries of all splits."""
+        return None if self.failed else bootstrap_interval(self.values)
 
     @property
-    def average_precision(self) -> np.ndarray:
-        """Average precision of each query of each split."""
-        return np.concatenate([run.average_precision for run in self.runs])
-
-    @property
-    def precision_at_1(self) -> float:
-        return self._mean("precision_at_1")
+    def values(self) -> np.ndarray:
+        """The metric that is compared by, for each query of each split."""
+        return np.concatenate([run.values for run in self.runs])
 
     @property
     def seconds(self) -> float:
         """Time to fit, tuning included; mean over the splits."""
-        return self._mean("seconds")
+        return float(np.mean([run.seconds for run in self.runs])) if self.runs else float("nan")
 
     @property
     def width(self) -> int:
         """Columns per row in an index."""
         return self.runs[-1].width if self.runs else 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The figures by name, ready for JSON."""
+    def to_dict(self, metric: str = "mAP") -> dict[str, Any]:
+        """The figures by name, ready for JSON; `metric` is the one that is compared by."""
         who = {"method": self.name, "label": self.label, "kind": self.kind, "ours": self.ours}
         if self.failed:
             return {**who, "error": self.error}
         figures = {
-            "mAP": self.mean_average_precision,
-            "mAP_interval": list(self.interval or ()),
-            "mAP_deviation": self.deviation,
-            "P@1": self.precision_at_1,
+            **self.figures,
+            f"{metric}_interval": list(self.interval or ()),
+            f"{metric}_deviation": self.deviation,
             "seconds": self.seconds,
             "width": self.width,
         }
-        runs = [{"mAP": score, "setting": run.setting} for score, run in zip(self._scores, self.runs, strict=True)]
+        runs = [{metric: score, "setting": run.setting} for score, run in zip(self._scores, self.runs, strict=True)]
         return {**who, **figures, "splits": runs, "remarks": self.remarks}
 
     @property
     def _scores(self) -> list[float]:
-        return [] if self.failed else [float(run.average_precision.mean()) for run in self.runs]
-
-    def _mean(self, name: str) -> float:
-        return float(np.mean([getattr(run, name) for run in self.runs])) if self.runs else float("nan")
+        return [] if self.failed else [float(run.values.mean()) for run in self.runs]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Two methods on the same queries: the difference in mAP, its interval and its p-value."""
+    """Two methods on the same queries: the difference in their metric, its interval and its p-value."""
 
     one: str
     other: str
@@ -142,7 +140,7 @@ class Contest:
 class Standing:
     """All methods on the same splits, with the numbers of rows that were learned from and searched.
 
-    `parts` are the row numbers of each split.
+    `parts` are the row numbers of each split, `metric` the one that is compared by.
     """
 
     n_train: int
@@ -150,12 +148,13 @@ class Standing:
     n_classes: tuple[int, int]  # learned from, searched
     outcomes: list[Outcome]
     parts: list[Part] = field(default_factory=list, repr=False)
+    metric: str = "mAP"
     _contests: dict[tuple[str, str], Contest] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def ranked(self) -> list[Outcome]:
         """Best first; methods that failed come last."""
-        return sorted(self.outcomes, key=lambda o: -np.inf if o.failed else o.mean_average_precision, reverse=True)
+        return sorted(self.outcomes, key=lambda o: -np.inf if o.failed else o.score, reverse=True)
 
     @cached_property
     def with_neighbours(self) -> "Standing | None":
@@ -168,7 +167,7 @@ class Standing:
         """The paired test of two methods over the queries of all splits."""
         key = (one.name, other.name)
         if key not in self._contests:
-            test = paired_test(one.average_precision, other.average_precision)
+            test = paired_test(one.values, other.values)
             self._contests[key] = Contest(one.label, other.label, test.difference, test.interval, test.p_value)
         return self._contests[key]
 
@@ -207,7 +206,7 @@ class Standing:
         if final.verdict == "tie":
             return self._tie(final)
         names = (final.one, final.other) if final.difference > 0 else (final.other, final.one)
-        words = f"{names[0]}, by {abs(100 * final.difference):.1f} points of mAP over {names[1]} ({final.p})"
+        words = f"{names[0]}, by {abs(100 * final.difference):.1f} points of {self.metric} over {names[1]} ({final.p})"
         return words + self._warning(self._labelled(names[0]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -227,18 +226,18 @@ class Standing:
 
     def _row(self, outcome: Outcome) -> dict[str, Any]:
         contest = self.against_ours(outcome)
-        return {**outcome.to_dict(), "against_ours": None if contest is None else contest.to_dict()}
+        return {**outcome.to_dict(self.metric), "against_ours": None if contest is None else contest.to_dict()}
 
     def _tie(self, final: Contest) -> str:
         """The narrower of two as good, which takes less room and time to search; at about one width the better."""
         pair = (self._labelled(final.one), self._labelled(final.other))
         narrow, wide = sorted(pair, key=lambda outcome: outcome.width)
         if wide.width <= 1.25 * narrow.width:
-            narrow, wide = sorted(pair, key=lambda outcome: outcome.mean_average_precision, reverse=True)
+            narrow, wide = sorted(pair, key=lambda outcome: outcome.score, reverse=True)
             why, what = "better", "about as wide"
         else:
             why, what = "narrower", f"{narrow.width} wide against {wide.width}"
-        scores = " and ".join(f"{o.label} at {100 * o.mean_average_precision:.1f}" for o in pair)
+        scores = " and ".join(f"{o.label} at {100 * o.score:.1f}" for o in pair)
         apart = f"{abs(100 * final.difference):.2f} points apart, {final.p}"
         return f"a tie between {scores} ({apart}): take the {why}, {narrow.label} ({what}){self._warning(narrow)}"
 
@@ -267,23 +266,26 @@ class Comparison:
     seed: int
     seen: Standing | None
     unseen: Standing | None
+    mixed: Standing | None
     remarks: list[str]
+    metric: str = "mAP"
 
     @property
     def standings(self) -> dict[str, Standing]:
         """The tables, by what was searched."""
-        both = {"known classes": self.seen, "new classes": self.unseen}
-        return {name: standing for name, standing in both.items() if standing is not None}
+        tables = {"known classes": self.seen, "new classes": self.unseen, "both in one gallery": self.mixed}
+        return {name: standing for name, standing in tables.items() if standing is not None}
 
     def recommendation(self) -> str:
-        """One sentence: what to use for known classes, and what for new ones."""
+        """One sentence: what to use for known classes, for new ones, and for both."""
         parts = [f"for {name}: {standing.recommendation()}" for name, standing in self.standings.items()]
         words = "; ".join(parts)
         return f"{words[0].upper()}{words[1:]}."
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except the figures of each query, ready for JSON."""
-        tables = {name: table and table.to_dict() for name, table in (("seen", self.seen), ("unseen", self.unseen))}
+        names = ("seen", "unseen", "mixed")
+        tables = {name: table and table.to_dict() for name in names for table in [getattr(self, name)]}
         return {**vars(self), **tables, "recommendation": self.recommendation()}
 
     def to_html(self, title: str = "likewise compare", command: str | None = None) -> str:

@@ -12,12 +12,15 @@ from sklearn.utils.validation import check_array
 
 from likewise.errors import LikewiseError
 from likewise.evaluate import evaluate
+from likewise.evaluate.evaluation import MetricName, metric_of
 from likewise.learn.choose.anchored_search import scaling_for
 from likewise.learn.maths.labels import encode_labels, sample_by_class, stratified_holdout
 from likewise.rivals.compare.methods import (
     MethodSpec,
     Size,
+    TimedFit,
     check_names,
+    mixed_methods,
     own_methods,
     seen_methods,
     select,
@@ -25,12 +28,14 @@ from likewise.rivals.compare.methods import (
     unseen_methods,
 )
 from likewise.rivals.compare.results import Comparison, MethodRun, Outcome, Part, Standing
+from likewise.search import Index
 from likewise.search.neighbors import K, smoothed
 from likewise.utils.progress import Advance, progress_bar
 
 STANDARDISED = "columns are standardised first, as SimilarityLearner chooses to here"
 ROOTS = "signed roots of the columns are taken first, as SimilarityLearner chooses to here"
-Tell = Callable[[Outcome, float], None]
+FIGURES = ("mAP", "P@1", "nDCG@10")  # that are shown whatever is compared by
+Tell = Callable[[Outcome, str, float], None]
 
 
 def compare(
@@ -43,6 +48,8 @@ def compare(
     test_size: float = 0.3,
     seen: bool = True,
     unseen: bool = True,
+    mixed: bool = True,
+    metric: MetricName = "map",
     max_rows: int | None = 10_000,
     small: int = 3_000,
     random_state: int = 0,
@@ -52,7 +59,8 @@ def compare(
     """Compare how well the usual methods and SimilarityLearner rank these rows: a table with a recommendation.
 
     Every method learns from the same rows and tunes its settings on them alone. Then each held-out row is a query and
-    ranks the other held-out rows. For known classes rows are held out, for new classes half of the classes.
+    ranks the other held-out rows. For known classes rows are held out, for new classes half of the classes; in a mixed
+    gallery half of the classes are taught, and held-out rows of all classes are searched.
 
     Parameters
     ----------
@@ -65,8 +73,10 @@ def compare(
         Number of random splits; with several, figures are means with standard deviations.
     test_size : float
         Share of each class that is held out.
-    seen, unseen : bool
-        Whether to compare on known classes, and on new classes.
+    seen, unseen, mixed : bool
+        Whether to compare on known classes, on new classes, and on both in one gallery.
+    metric : {"map", "ndcg@10", "precision@10", "precision@1"}
+        The metric that methods are ranked, tested and recommended by.
     max_rows : int or None
         Larger data is sampled by class.
     small : int
@@ -82,49 +92,46 @@ def compare(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> comparison = compare(*load_iris(return_X_y=True), methods=["cosine", "lda"], unseen=False)
+    >>> comparison = compare(*load_iris(return_X_y=True), methods=["cosine", "lda"], unseen=False, mixed=False)
     >>> [outcome.label for outcome in comparison.seen.ranked]
     ['LDA + cosine', 'cosine']
     """
-    _check(splits, test_size, seen, unseen)
+    _check(splits, test_size, seen or unseen or mixed)
     check_names(methods, [*seen_methods(), *unseen_methods()])
     # One generator per purpose: the splits of one table do not depend on whether there is another.
-    draw, by_row, by_class = (np.random.default_rng([int(random_state), purpose]) for purpose in range(3))
+    draw, by_row, by_class, by_both = (np.random.default_rng([int(random_state), purpose]) for purpose in range(4))
     remarks: list[str] = []
     X, codes, labels = _rows(X, y, max_rows, draw, remarks)
-    user_methods = own_methods(models or {})
-    job = _Job(X, codes, labels, small, int(random_state), keep_models)
-    if seen:
-        job.plan(
-            "seen",
-            [*select(seen_methods(), methods), *user_methods],
-            splits,
-            lambda: row_part(codes, test_size, by_row),
-        )
     obstacle = class_obstacle(codes)
+    tables: dict[str, tuple[list[MethodSpec], Callable[[], Part]]] = {}
+    if seen:
+        tables["seen"] = seen_methods(), lambda: row_part(codes, test_size, by_row)
     if unseen and obstacle is None:
-        job.plan(
-            "unseen", [*select(unseen_methods(), methods), *user_methods], splits, lambda: class_part(codes, by_class)
-        )
-    elif unseen:
-        remarks.append(obstacle or "")
+        tables["unseen"] = unseen_methods(), lambda: class_part(codes, by_class)
+    if mixed and obstacle is None:
+        tables["mixed"] = mixed_methods(), lambda: mixed_part(codes, test_size, by_both)
+    if (unseen or mixed) and obstacle is not None:
+        remarks.append(obstacle)
+    job = _Job(X, codes, labels, small, int(random_state), keep_models, metric)
+    for name, (known, split) in tables.items():
+        job.plan(name, [*select(known, methods), *own_methods(models or {})], splits, split)
     if not job.tables:
-        why = (unseen and obstacle) or "none of the methods is in the tables asked for"
+        why = ((unseen or mixed) and obstacle) or "none of the methods is in the tables asked for"
         raise LikewiseError(f"nothing is left to compare: {why}")
     with progress_bar("comparing", 100, enabled=bool(verbose)) as advance:
         standings = job.run(advance, tell if verbose else lambda *_: None)
     shape = (X.shape[0], X.shape[1], int(codes.max()) + 1)
-    tables = (standings.get("seen"), standings.get("unseen"))
-    return Comparison(*shape, splits, test_size, int(random_state), *tables, remarks)
+    three = (standings.get("seen"), standings.get("unseen"), standings.get("mixed"))
+    return Comparison(*shape, splits, test_size, int(random_state), *three, remarks, metric_of(metric).name)
 
 
-def _check(splits: int, test_size: float, seen: bool, unseen: bool) -> None:
+def _check(splits: int, test_size: float, anything: bool) -> None:
     if splits < 1:
         raise LikewiseError(f"splits={splits} is below 1: expected the number of random splits")
     if not 0 < test_size < 1:
         raise LikewiseError(f"test_size={test_size} is outside (0, 1): 0.3 is usual")
-    if not (seen or unseen):
-        raise LikewiseError("seen=False and unseen=False leave nothing to compare: at least one must be True")
+    if not anything:
+        raise LikewiseError("seen, unseen and mixed are all False: expected at least one to be True")
 
 
 def _rows(
@@ -148,7 +155,7 @@ def _rows(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Rows to learn from and rows to search: rows of the same classes, or rows of other classes
+# Rows to learn from and rows to search: rows of the same classes, rows of other classes, or both
 
 
 def row_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
@@ -173,6 +180,12 @@ def class_part(codes: np.ndarray, rng: np.random.Generator) -> Part:
     return Part(np.flatnonzero(train), np.flatnonzero(~train))
 
 
+def mixed_part(codes: np.ndarray, test_size: float, rng: np.random.Generator) -> Part:
+    """Rows of half of the classes to learn from, a share of every class to search."""
+    part, taught = row_part(codes, test_size, rng), codes[class_part(codes, rng).train]
+    return Part(part.train[np.isin(codes[part.train], taught)], part.test)
+
+
 def class_obstacle(codes: np.ndarray) -> str | None:
     """Why classes cannot be split, if so."""
     several = int((np.bincount(codes) > 1).sum())
@@ -195,6 +208,7 @@ class _Job:
     small: int
     seed: int
     keep_models: bool
+    metric: MetricName
     tables: dict[str, tuple[list[MethodSpec], list[Part]]] = field(default_factory=dict)
     scaled: dict[int, Any] = field(default_factory=dict)  # all rows under a scaling of a split's training rows
 
@@ -217,7 +231,7 @@ class _Job:
             rows[place] = self._extended(rows[place], methods[place], parts[number], self.seed + number)
             advance(int(100 * (done + cost) / total) - int(100 * done / total))
             done += cost
-            tell(rows[place], (time.perf_counter() - began) * (total - done) / done)
+            tell(rows[place], metric_of(self.metric).name, (time.perf_counter() - began) * (total - done) / done)
         return {name: self._standing(outcomes[name], parts) for name, (_, parts) in self.tables.items()}
 
     def _steps(self) -> list[tuple[int, float, str, int]]:
@@ -234,7 +248,8 @@ class _Job:
 
     def _standing(self, outcomes: list[Outcome], parts: list[Part]) -> Standing:
         learned, searched = (len(np.unique(self.codes[rows])) for rows in (parts[0].train, parts[0].test))
-        return Standing(len(parts[0].train), len(parts[0].test), (learned, searched), outcomes, parts)
+        sizes, metric = (len(parts[0].train), len(parts[0].test)), metric_of(self.metric).name
+        return Standing(*sizes, (learned, searched), outcomes, parts, metric)
 
     def _extended(self, outcome: Outcome, method: MethodSpec, part: Part, seed: int) -> Outcome:
         """The outcome with one more split; a failure ends this method, not the comparison."""
@@ -247,7 +262,7 @@ class _Job:
             try:
                 X, remark = self._scaled(part, seed) if method.scaled else (self.X, None)
                 remarks |= dict.fromkeys([remark] if remark else [])
-                run, caught = self._run(method.make(size, seed), X, part, method.kind != "posterior")
+                run, caught = self._run(method, method.make(size, seed), X, part)
                 runs, remarks = [*runs, run], remarks | dict.fromkeys(caught)
             except Exception as failure:  # a method of the caller may raise anything
                 error = f"{type(failure).__name__}: {_first_line(failure)}"
@@ -262,26 +277,35 @@ class _Job:
             self.scaled = {seed: (scaling(self.X) if remark else self.X, remark)}
         return self.scaled[seed]
 
-    def _run(self, model: Any, X: Any, part: Part, spread: bool) -> tuple[MethodRun, list[str]]:
-        """Fit on one part and rank the other, with neighbours too if `spread` and a cosine; also its warnings."""
+    def _run(self, method: MethodSpec, model: Any, X: Any, part: Part) -> tuple[MethodRun, list[str]]:
+        """Fit on one part and rank the other, with neighbours too if it is a cosine; also its warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit = timed_fit(model, X[part.train], self.labels[part.train])
-            rows, codes = X[part.test], self.codes[part.test]
+            if method.indexed:
+                model = Index.build(model, X[part.test]).model
+            rows = X[part.test]
             G = model.transform(rows)
             Q = model.transform_query(rows) if hasattr(model, "transform_query") else G
-            run = _evaluated(Q, G, codes, fit.seconds["fit_seconds"], fit.setting)
-            if spread and is_cosine(Q, G):
+            run = self._evaluated(Q, G, part, fit)
+            if method.kind != "posterior" and is_cosine(Q, G):
                 Z = smoothed(G, K)
-                run = replace(run, with_neighbours=_evaluated(Z, Z, codes, run.seconds, run.setting))
+                run = replace(run, with_neighbours=self._evaluated(Z, Z, part, fit))
             if self.keep_models:
                 run = replace(run, model=model)
         return run, [f"{warning.category.__name__}: {_first_line(warning.message)}" for warning in caught]
 
-
-def _evaluated(Q: np.ndarray, G: np.ndarray, codes: np.ndarray, seconds: float, setting: dict[str, Any]) -> MethodRun:
-    evaluation = evaluate(Q, G, codes, ks=(1,))
-    return MethodRun(evaluation.means["P@1"], seconds, G.shape[1], setting, evaluation.average_precision)
+    def _evaluated(self, Q: np.ndarray, G: np.ndarray, part: Part, fit: TimedFit) -> MethodRun:
+        codes = self.codes[part.test]
+        evaluation = evaluate(Q, G, codes, ks=(1, 10), metric=self.metric)
+        names = dict.fromkeys((evaluation.metric, *FIGURES))
+        figures = {name: float(evaluation.per_query[name].mean()) for name in names}
+        is_taught = np.isin(codes[evaluation.queries], self.codes[part.train])
+        if is_taught.any() and not is_taught.all():
+            figures["taught"], figures["new"] = (
+                float(evaluation.values[these].mean()) for these in (is_taught, ~is_taught)
+            )
+        return MethodRun(figures, fit.seconds["fit_seconds"], G.shape[1], fit.setting, evaluation.values)
 
 
 def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
@@ -290,9 +314,9 @@ def is_cosine(Q: np.ndarray, G: np.ndarray) -> bool:
     return np.array_equal(Q, G) and bool(np.all((np.abs(lengths - 1) < 1e-3) | (lengths == 0)))
 
 
-def tell(row: Outcome, left: float) -> None:
+def tell(row: Outcome, metric: str, left: float) -> None:
     """Print a finished row, and the time that the others may take."""
-    words = f"mAP {100 * row.mean_average_precision:5.1f}  {row.width:5,} wide  {row.seconds:6.1f} s to fit"
+    words = f"{metric} {100 * row.score:5.1f}  {row.width:5,} wide  {row.seconds:6.1f} s to fit"
     print(f"{row.label:<30} {row.error or words}  (about {lasting(left)} left)", file=sys.stderr)
 
 
