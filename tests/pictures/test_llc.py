@@ -107,6 +107,7 @@ def test_parameters_that_cannot_be_are_refused(paths: list[Path], options: dict[
     [
         ("codebook_", np.ones((2, 3), np.float32), "codebook_ has shape (2, 3); expected (12, 128)"),
         ("components_", None, "mean_ and components_ belong together: expected both or none"),
+        ("codebook_", None, "codebook_ is missing: mean_ and components_ reduce the codes of its words"),
         ("mean_", np.zeros(3, np.float32), "mean_ has shape (3,); expected (252,)"),
     ],
 )

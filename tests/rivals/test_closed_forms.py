@@ -134,3 +134,12 @@ def test_an_unknown_base_or_holdout_is_named() -> None:
     for model, name in ((Kernelised("svm"), "base"), (WithInput("nca"), "base"), (LDA(holdout="items"), "holdout")):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of {type(model).__name__} must be a str among"):
             model.fit(X, y)
+
+
+def test_rows_that_are_equal_within_their_class_are_whitened_alike_in_any_order():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 19)
+    X = rng.standard_normal((3, 6))[y]
+    order = rng.permutation(19)
+    one, other = (RCA(shrinkage=0.1).fit(X[rows], y[rows]).similarity(X) for rows in (np.arange(19), order))
+    np.testing.assert_allclose(one, other, atol=1e-9)

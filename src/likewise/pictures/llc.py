@@ -182,6 +182,8 @@ class LLC(ImageExtractor):
                 raise LikewiseError(f"{name} has shape {np.shape(getattr(self, name))}; expected {shape}")
         if hasattr(self, "mean_") != hasattr(self, "components_"):
             raise LikewiseError("mean_ and components_ belong together: expected both or none")
+        if hasattr(self, "mean_") and not self.images_fitted():
+            raise LikewiseError("codebook_ is missing: mean_ and components_ reduce the codes of its words")
 
     def check_image(self, image: np.ndarray) -> None:
         height, width = image.shape[:2]

@@ -80,7 +80,10 @@ class CentredRows:
 
     def covariance_within(self) -> Eigen:
         """The covariance of rows about the mean of their class, divided by n."""
-        return _covariance(self.Z - self.centres.astype(self.Z.dtype)[self.y])
+        R = self.Z - self.centres.astype(self.Z.dtype)[self.y]
+        rounding = 4 * np.finfo(R.dtype).eps + len(R) * np.finfo(np.float64).eps  # of rows, and of sums over a class
+        R[np.abs(R) <= rounding * np.abs(self.Z).max()] = 0
+        return _covariance(R)
 
     def unfolded(self, L: np.ndarray) -> np.ndarray:
         """A map (r, q) of these rows as a map (r, d) of centred rows."""
