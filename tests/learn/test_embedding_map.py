@@ -43,16 +43,6 @@ def test_noise_asks_for_a_ridge_and_its_absence_for_none():
     assert fit_map(old, clean + 20 * rng.standard_normal(clean.shape)).alpha_ > 0.01
 
 
-def test_procrustes_finds_the_rotation():
-    rng = np.random.default_rng(0)
-    old = rng.standard_normal((40, 6))
-    rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
-    model = fit_map(old, old @ rotation, method="procrustes")
-    np.testing.assert_allclose(model.components_.T, rotation, atol=1e-12)
-    wide = fit_map(old, rng.standard_normal((40, 9)), method="procrustes").components_
-    np.testing.assert_allclose(wide.T @ wide, np.eye(6), atol=1e-12)
-
-
 def test_queries_of_the_new_encoder_search_an_index_of_the_old_one():
     old, new = _spaces(200, 10, 8, noise=0.3)
     model = fit_map(old[:100], new[:100])

@@ -12,7 +12,7 @@ from likewise.learn.base import SimilarityModel, checked_side, finite_fit, proje
 from likewise.learn.maths.labels import generator
 from likewise.utils.arrays import dense
 from likewise.utils.onnx_graph import Graph
-from likewise.utils.validation import Interval, StrOptions, check_array, check_is_fitted
+from likewise.utils.validation import Interval, check_array, check_is_fitted
 
 RIDGES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # in units of the mean eigenvalue of the Gram matrix
 HELD_SHARE = 0.2
@@ -26,8 +26,6 @@ class EmbeddingMap(SimilarityModel):
 
     Parameters
     ----------
-    method : {"ridge", "procrustes"}, default="ridge"
-        Least squares with a ridge, or the map with orthonormal rows or columns, which keeps lengths and angles.
     alpha : float or None, default=None
         Ridge, in units of the mean eigenvalue of the old rows' Gram matrix; None chooses it by the cosine between
         mapped and true rows on a held-out fifth.
@@ -38,20 +36,18 @@ class EmbeddingMap(SimilarityModel):
     ----------
     components_ : (d_new, d_old) array
         `transform` is (X - mean_) @ components_.T + new_mean_.
-    mean_, new_mean_ : means of the two sides; zero for "procrustes".
+    mean_, new_mean_ : means of the two sides.
     alpha_ : float
         Ridge used.
     n_features_in_, n_new_features_ : widths of the two spaces.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "method": [StrOptions({"ridge", "procrustes"})],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, method: str = "ridge", *, alpha: float | None = None, random_state: Any = None) -> None:
-        self.method = method
+    def __init__(self, *, alpha: float | None = None, random_state: Any = None) -> None:
         self.alpha = alpha
         self.random_state = random_state
 
@@ -59,14 +55,18 @@ class EmbeddingMap(SimilarityModel):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows X of the old space to rows y of the new one, item by item."""
         self._validate_params()
-        old, new = _checked(X, "old"), _checked(y, "new")
+        old, new = (
+            np.asarray(check_array(rows, dtype=[np.float64, np.float32], input_name=name))
+            for rows, name in ((X, "old"), (y, "new"))
+        )
         if len(old) != len(new):
             raise LikewiseError(f"old has {len(old)} rows and new {len(new)}: expected the same items in both")
         if len(old) < 2:
             raise LikewiseError("old has one row: a map is learned from at least two items")
         self.n_features_in_, self.n_new_features_, self.n_samples_ = old.shape[1], new.shape[1], len(old)
-        self.alpha_ = 0.0 if self.method == "procrustes" else self._chosen_alpha(old, new)
-        T, self.mean_, self.new_mean_ = self._map(old, new, self.alpha_)
+        self.alpha_ = self._chosen_alpha(old, new) if self.alpha is None else float(self.alpha)
+        self.mean_, self.new_mean_ = old.mean(axis=0), new.mean(axis=0)
+        (T,) = _ridge(old - self.mean_, new - self.new_mean_, (self.alpha_,))
         self.components_ = np.ascontiguousarray(T.T, dtype=new.dtype)
         return self
 
@@ -75,17 +75,7 @@ class EmbeddingMap(SimilarityModel):
         mapped, new = self.transform(X), self._validated_query(y)
         return float(np.mean(np.sum(normalize(mapped) * normalize(new), axis=1)))
 
-    def _map(self, old: np.ndarray, new: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.method == "procrustes":
-            # The map T with orthonormal rows or columns for which ⟨old T, new⟩ is largest.
-            P, _, Qt = scipy.linalg.svd(old.T.astype(np.float64) @ new, full_matrices=False, check_finite=False)
-            return P @ Qt, np.zeros(old.shape[1]), np.zeros(new.shape[1])
-        mean, new_mean = old.mean(axis=0), new.mean(axis=0)
-        return _ridge(old - mean, new - new_mean, (alpha,))[0], mean, new_mean
-
     def _chosen_alpha(self, old: np.ndarray, new: np.ndarray) -> float:
-        if self.alpha is not None:
-            return float(self.alpha)
         order = generator(self.random_state).permutation(len(old))
         held, seen = np.split(order, [max(1, round(HELD_SHARE * len(old)))])
         mean, new_mean = old[seen].mean(axis=0), new[seen].mean(axis=0)
@@ -123,9 +113,7 @@ class EmbeddingMap(SimilarityModel):
         return rows, graph.plus(graph.mapped(rows, self.components_.T), self._shift())
 
 
-def fit_map(
-    old: Any, new: Any, *, method: str = "ridge", alpha: float | None = None, random_state: Any = None
-) -> EmbeddingMap:
+def fit_map(old: Any, new: Any, *, alpha: float | None = None, random_state: Any = None) -> EmbeddingMap:
     """Learn to map rows of an old embedding space to a new one from the same items in both.
 
     Examples
@@ -138,11 +126,7 @@ def fit_map(
     >>> fit_map(old[:100], new[:100]).score(old[100:], new[100:]) > 0.999
     True
     """
-    return EmbeddingMap(method, alpha=alpha, random_state=random_state).fit(old, new)
-
-
-def _checked(X: Any, name: str) -> np.ndarray:
-    return np.asarray(check_array(X, dtype=[np.float64, np.float32], input_name=name))
+    return EmbeddingMap(alpha=alpha, random_state=random_state).fit(old, new)
 
 
 def _ridge(old: np.ndarray, new: np.ndarray, alphas: tuple[float, ...]) -> list[np.ndarray]:

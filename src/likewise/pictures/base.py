@@ -250,17 +250,15 @@ def n_workers(n_jobs: int | None) -> int:
     return n_jobs or n_cores()
 
 
-def map_groups(
-    work: Callable[[Item], Result], tasks: Iterable[Item], n_jobs: int | None = None, ahead: int = 2
-) -> Iterator[Result]:
-    """The results of `work`, in the order of the tasks, with at most `ahead` + 1 tasks per thread in progress.
+def map_groups(work: Callable[[Item], Result], tasks: Iterable[Item], n_jobs: int | None = None) -> Iterator[Result]:
+    """The results of `work`, in the order of the tasks, with at most three tasks per thread in progress.
 
     Decoding, resizing, onnxruntime and BLAS release the GIL, so threads keep all cores busy, and one group is decoded
     while another is computed. BLAS has one thread per worker: one image per core is faster than one on all cores.
     """
     n = n_workers(n_jobs)
     with single_threaded_blas():
-        yield from in_order(work, tasks, n, n * (1 + ahead))
+        yield from in_order(work, tasks, n, 3 * n)
 
 
 def make_extractor(name: str, **parameters: Any) -> ImageExtractor:

@@ -138,11 +138,6 @@ class Columns:
             raise LikewiseError(f"items has other kinds of metadata than the index: {error}") from error
         return Columns(joined)
 
-    @classmethod
-    def none(cls) -> Self:
-        """No column, to be followed by others."""
-        return cls(_arrow().table({}))
-
 
 def kind_of(type_: Any) -> Kind:
     """What a column of one of our types holds."""

@@ -15,6 +15,7 @@ import re
 import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -63,6 +64,7 @@ class Item(NamedTuple):
     stamp: str = ""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FeatureStore:
     """Features on disk with their items and the extractor that made them.
 
@@ -78,14 +80,11 @@ class FeatureStore:
     version : the folder that the files were read from; it is removed when the store is replaced
     """
 
-    def __init__(
-        self, path: Path, version: Path, features: np.ndarray, items: list[Item], meta: dict[str, Any]
-    ) -> None:
-        self.path = path
-        self.version = version
-        self.features = features
-        self.items = items
-        self.meta = meta
+    path: Path
+    version: Path
+    features: np.ndarray
+    items: list[Item]
+    meta: dict[str, Any]
 
     @classmethod
     def open(cls, path: StrPath) -> Self:
@@ -157,12 +156,14 @@ class FeatureStore:
     @property
     def hashes(self) -> list[str] | None:
         """Content hashes of the files ("" where unknown), or None if no item has one."""
-        return _column([item.hash for item in self.items])
+        hashes = [item.hash for item in self.items]
+        return hashes if any(hashes) else None
 
     @property
     def taken(self) -> list[str] | None:
         """When each picture was taken, YYYY-MM-DDTHH:MM:SS ("" where unknown), or None if no date is known."""
-        return _column([item.taken for item in self.items])
+        dates = [item.taken for item in self.items]
+        return dates if any(dates) else None
 
     @property
     def root(self) -> Path | None:
@@ -187,10 +188,6 @@ class FeatureStore:
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
         # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
         return import_module("likewise.pictures.base").load_extractor(file)
-
-
-def _column(values: list[str]) -> list[str] | None:
-    return values if any(values) else None
 
 
 def is_store(path: Path) -> bool:

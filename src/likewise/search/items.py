@@ -112,7 +112,7 @@ class Items:
     def _joined_metadata(self, other: Items) -> Columns | None:
         if self.metadata is None and other.metadata is None:
             return None
-        return (self.metadata or Columns.none()).plus(other.metadata, len(self), len(other))
+        return (self.metadata or Columns.of({})).plus(other.metadata, len(self), len(other))
 
     def with_labels(self, labels: Any) -> Items:
         """The same items with other labels."""

@@ -59,7 +59,11 @@ class DaskEngine(BlockedEngine):
         if not isinstance(columns, ClusterColumns):
             return self.sum(task.against(tuple(columns.blocks())))
         sent, groups = self._sent(task), columns.groups
-        parts = [self._submit(_against, sent, group, block) for block in self._blocks for group in groups]
+        parts = [
+            self._submit(lambda task, group, block: _sums(task.against((group,)), block), sent, group, block)
+            for block in self._blocks
+            for group in groups
+        ]
         return self._added(parts, len(groups))
 
     def rows_at(self, rows: np.ndarray) -> np.ndarray:
@@ -102,7 +106,7 @@ class DaskEngine(BlockedEngine):
         """Something for all workers, as a task that returns it: the scheduler can make it again."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return self._submit(_same, value)
+            return self._submit(lambda value: value, value)
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         return self.client.submit(function, *arguments, pure=False)
@@ -113,7 +117,10 @@ class DaskEngine(BlockedEngine):
 
         level = parts
         while len(level) > 1:
-            level = [self._submit(_tree, *level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+            level = [
+                self._submit(lambda *parts: added(parts), *level[i : i + _FAN_IN])
+                for i in range(0, len(level), _FAN_IN)
+            ]
         for done, _ in enumerate(as_completed(parts), start=1):
             if done % a_block == 0:
                 self.on_block()
@@ -128,7 +135,10 @@ class ClusterColumns:
     def __init__(self, engine: DaskEngine, parts: list[Any], nbytes: int) -> None:
         size = max(1, int(_GROUP_BYTES * len(parts) / max(nbytes, 1)))
         self._engine = engine
-        self.groups = [engine._submit(_merged, *parts[i : i + size]) for i in range(0, len(parts), size)]
+        self.groups = [
+            engine._submit(lambda *columns: merged_columns(columns), *parts[i : i + size])
+            for i in range(0, len(parts), size)
+        ]
 
     def blocks(self) -> Iterator[PassColumns]:
         """The galleries one after the other, brought to the client: for rows that are there."""
@@ -156,10 +166,6 @@ def _prepared(rows: Any, codes: np.ndarray, weights: np.ndarray | None, dtype: n
     return labelled_block(rows, codes, weights, dtype)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _sums(task: Task, *blocks: RowBlock) -> Arrays:
     # A worker has as many threads as it may keep busy: one task uses one.
     with single_threaded_blas():
@@ -169,18 +175,6 @@ def _sums(task: Task, *blocks: RowBlock) -> Arrays:
 def _columns(make: Maker, block: RowBlock) -> PassColumns:
     with single_threaded_blas():
         return block_columns(make, block, map)
-
-
-def _merged(*columns: PassColumns) -> PassColumns:
-    return merged_columns(columns)
-
-
-def _against(task: Against, columns: PassColumns, block: RowBlock) -> Arrays:
-    return _sums(task.against((columns,)), block)
-
-
-def _tree(*parts: Arrays) -> Arrays:
-    return added(parts)
 
 
 def _read(path: str, shape: tuple[int, int], dtype: np.dtype, offset: int, first: int, last: int) -> np.ndarray:
