@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo pictures test test-second test-all test-again lint docs release sbom soak fuzz kills bench bench-scale browser exiftool clean
+.PHONY: demo pictures test test-second test-all test-again test-lowest lint docs release sbom soak fuzz kills bench bench-scale browser exiftool clean
 
 # Real pictures: Debian's stamps of Tux Paint, from the installed package, or downloaded once and unpacked (no root).
 STAMPS := tuxpaint-stamps-default
@@ -51,6 +51,16 @@ test-all: test test-second
 # The tests that failed, once more and one after the other: what fails then is not the machine's load.
 test-again: $(VENV)/.installed-dev
 	$(PYTEST) --last-failed --last-failed-no-failures none
+
+# The oldest versions of all dependencies that pyproject.toml allows, in an environment of their own: tests of what users run.
+LOWEST := build/lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[images,words,serve,parquet]' \
+	  pytest==8.3.5 pytest-timeout==2.3.1 hypothesis==6.112.0 httpx==0.28.1 pandas==2.2.3 polars==1.9.0
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -m "not second" --timeout 300 --ignore tests/search/stores \
+	  tests/utils tests/rows tests/learn/test_similarity.py tests/learn/test_slr.py tests/search tests/pictures tests/cli tests/serve tests/teach
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from likewise.cli.console import emit_json, note, print_table, results, say, working
-from likewise.cli.options import AsJson, check_writable, open_index
+from likewise.cli.options import AsJson, Trust, check_writable, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -103,6 +103,7 @@ def suggest(
     label: Annotated[str | None, Option(metavar="LABEL", help="Teach this label.")] = None,
     query: Annotated[str | None, Option(metavar="ROW|IMAGE", help="Teach what belongs to this row or picture.")] = None,
     n: Annotated[int, Option("--n", "-n", help="Number of items.", min=1)] = 10,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Suggest the items whose marks would teach most, and say what ten more marks would bring.
@@ -122,7 +123,7 @@ def suggest(
 
     if label is not None and query is not None:
         raise LikewiseError("--label and --query were given; expected one of them")
-    loaded = open_index(index)
+    loaded = open_index(index, trust=trust)
     teacher = Teacher(loaded, Feedback(index))
     concept: dict[str, Any] = {"label": label, "query": None if query is None else _query(loaded, query)}
     with working(f"comparing the items of {index}"):

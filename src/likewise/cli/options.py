@@ -20,6 +20,7 @@ Root = Annotated[
     Path | None,
     Option("--root", metavar="DIR", help="Where the pictures are now, if their folder was moved; kept with the index."),
 ]
+Trust = Annotated[bool, Option("--trust", help="Run the model of an extractor that was never used here, with limits.")]
 Data = Annotated[str, Argument(metavar="DATA", help=f"Rows with labels: {_FORMATS}.", show_default=False)]
 Labels = Annotated[
     Path | None, Option("--labels", metavar="FILE", help="Labels, one per row: .npy, .csv, .tsv or .txt.")
@@ -137,15 +138,18 @@ def model_first(first: str, second: str) -> tuple[str, str]:
     return (second, first) if swapped else (first, second)
 
 
-def open_index(folder: Path, root: Path | None = None) -> Any:
-    """Load an index; `root` is where its pictures are now, and is stored with it."""
+def open_index(folder: Path, root: Path | None = None, trust: bool = False) -> Any:
+    """Load an index; `root` is where its pictures are now, and is stored with it; `trust` is of its extractor."""
     from likewise.search.storage import repoint
     from likewise.teach import load_index
 
     expect(("index",), folder)
     if root is not None:
         repoint(folder, root)
-    return load_index(folder)
+    index = load_index(folder)
+    if trust and index.extractor is not None:
+        index.image_extractor(trust=True)
+    return index
 
 
 # ---------------------------------------------------------------------------------------------------------------------

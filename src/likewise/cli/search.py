@@ -16,6 +16,7 @@ from likewise.cli.options import (
     Root,
     TextModel,
     TokenizerFile,
+    Trust,
     Where,
     check_writable,
     open_index,
@@ -62,6 +63,7 @@ def search(
     before: Annotated[bool, Option("--before", help="Rank by the cosine of the raw features.")] = False,
     at_most_wrong: AtMostWrong = None,
     root: Root = None,
+    trust: Trust = False,
     as_json: AsJson = False,
     open_: Annotated[bool, Option("--open", help="Show the pictures.")] = False,
     sheet: Annotated[Path | None, Option("--sheet", metavar="FILE.png", help="Write the pictures to a file.")] = None,
@@ -110,7 +112,7 @@ def search(
     if any(query.words is not None for query in queries) and (before or at_most is not None):
         raise LikewiseError("words go without --before and --at-most-wrong, which need a picture or a row")
     with working(f"searching {index}"):
-        loaded = open_index(index, root)
+        loaded = open_index(index, root, trust)
         queries = [q if q.id is None else q._replace(row=loaded.items.row_of_text(q.id)) for q in queries]
         check_writable(sheet, loaded.root, option="--sheet")
         passing = None if where is None else where_mask(loaded.items, [where])

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from likewise.cli.console import held_out_line, note, working
 from likewise.cli.features import keywords_sentence, skipped_sentence
-from likewise.cli.options import Root, TextModel, TokenizerFile, expect, open_index
+from likewise.cli.options import Root, TextModel, TokenizerFile, Trust, expect, open_index
 from likewise.errors import LikewiseError
 from likewise.utils.wording import plural
 
@@ -51,6 +51,7 @@ def serve(
         list[str] | None,
         Option(metavar="ADDRESS", help="Proxy in front of this server, whose X-Forwarded-For and -Proto are trusted."),
     ] = None,
+    trust: Trust = False,
     no_browser: Annotated[bool, Option("--no-browser", help="Do not open a browser.")] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning"],
@@ -93,7 +94,7 @@ def serve(
         raise LikewiseError(f"--token has {len(token)} characters; expected 12 to 128")
     hosts, proxies = tuple(allow_host or ()), tuple(proxy or ())
     shown = tuple(name.strip() for name in (show or "").split(",") if name.strip())
-    settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown)
+    settings = ServerSettings(host, port, token, hosts, proxies=proxies, show=shown, trust=trust)
     listening(host, port).close()  # a port in use is reported before minutes of work
     index = _index_of(path, output, labels, extractor, refit)
     with working(f"reading {index}"):

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,7 +19,7 @@ from likewise.errors import LikewiseError
 from likewise.learn.model_file import load_model, save_model
 from likewise.pictures import EXTRACTORS
 from likewise.pictures.images import LUMA, MAX_PIXELS, ImageError, as_sources, centre_crop, load_image
-from likewise.utils.files import StrPath, reserve
+from likewise.utils.files import StrPath, append_synced, cache_folder, reserve
 from likewise.utils.threads import Item, Result, in_order, n_cores, single_threaded_blas
 
 MOST_SIDE = 8192  # pixels of a side that an extractor may ask for: a row of 200 million numbers
@@ -143,7 +144,19 @@ class ImageExtractor(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         plain = copy.copy(self)
         for name, value in self._for_file().items():
             setattr(plain, name, value)
+        if self.program() and not _was_used(self):
+            with suppress(OSError):  # where nothing can be stored, --trust is needed
+                cache_folder().mkdir(parents=True, exist_ok=True)
+                append_synced(cache_folder() / _KNOWN, f"{_digest(self)}\n".encode())
         return save_model(plain, path)
+
+    def program(self) -> bytes:
+        """What this extractor runs that is not of this package: a model, or what names it."""
+        return b""
+
+    def is_shipped(self) -> bool:
+        """Whether that is the model of an installed package."""
+        return False
 
     def _for_file(self) -> dict[str, Any]:
         """Parameters as stored in the file, without anything specific to this machine."""
@@ -275,9 +288,34 @@ def make_extractor(name: str, **parameters: Any) -> ImageExtractor:
     return kinds[kind](**parameters)
 
 
-def load_extractor(path: StrPath) -> ImageExtractor:
-    """Read a saved extractor of any class."""
-    return ImageExtractor.load(path)
+def load_extractor(path: StrPath, trust: bool = False) -> ImageExtractor:
+    """Read a saved extractor of any class; one that runs a model of others has to be known here, or trusted."""
+    extractor = ImageExtractor.load(path)
+    if not trust and not is_known(extractor):
+        raise LikewiseError(
+            f"{path} runs a model that was never used on this machine, and may take any memory and time; expected "
+            "--trust, or trust=True, to run it all the same"
+        )
+    return extractor
+
+
+def is_known(extractor: ImageExtractor) -> bool:
+    """Whether an extractor runs nothing but code and models of installed packages, or what was saved here before."""
+    return not extractor.program() or _was_used(extractor) or extractor.is_shipped()
+
+
+def _was_used(extractor: ImageExtractor) -> bool:
+    try:
+        return _digest(extractor) in (cache_folder() / _KNOWN).read_text("utf-8", "replace").split()
+    except OSError:
+        return False
+
+
+_KNOWN = "extractors"  # in the cache: a line for each model that ran here
+
+
+def _digest(extractor: ImageExtractor) -> str:
+    return hashlib.sha256(extractor.program()).hexdigest()
 
 
 def _kinds() -> dict[str, type[ImageExtractor]]:

@@ -14,9 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Any, Self
+from weakref import finalize
 
 import numpy as np
 import psutil
@@ -160,6 +162,38 @@ class Decoders:
             return self._pool
 
 
+class LimitedExtractor:
+    """A saved extractor that runs in a process with limits of memory and time, since its model is not known here."""
+
+    def __init__(self, path: str | os.PathLike[str], limits: DecoderLimits | None = None) -> None:
+        self._path, self._limits = os.fspath(path), limits or DecoderLimits(4 * 2**30, 60)
+        self._pool: ProcessPool | None = None
+        self._lock = threading.Lock()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of images."""
+        return np.asarray(self._run("transform", X))
+
+    def at_least(self) -> int | None:
+        """Smallest side in pixels that a large JPEG may be decoded to."""
+        side: int | None = self._run("at_least")
+        return side
+
+    def _run(self, name: str, *arguments: Any) -> Any:
+        seconds = self._limits.seconds
+        with self._lock:
+            if self._pool is None or not self._pool.active:
+                _end(self._pool)
+                self._pool = ProcessPool(1, 0, _prepare, (self._limits.memory,), _Context())
+                finalize(self, _end, self._pool)
+            future = self._pool.schedule(_extracted, (self._path, name, arguments, seconds), timeout=2 * seconds)
+        try:
+            return future.result()
+        except (TimeoutError, MemoryError, ProcessExpired, BrokenProcessPool) as error:
+            limit = f"{self._limits.memory >> 20} MB and {seconds} s of computing"
+            raise LikewiseError(f"the extractor of the index takes more than {limit}: it was stopped") from error
+
+
 class _Process(SpawnProcess):
     """A new interpreter that does not import the main module again: a script needs no `if __name__ == "__main__"`."""
 
@@ -211,6 +245,19 @@ def _limit_time(seconds: int) -> None:
         spent = resource.getrusage(resource.RUSAGE_SELF)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(spent.ru_utime + spent.ru_stime) + seconds + 1, hard))
+
+
+def _extracted(path: str, name: str, arguments: tuple[Any, ...], seconds: int) -> Any:
+    """The result of a method of the extractor in a file."""
+    _limit_time(seconds)
+    return getattr(_extractor(path), name)(*arguments)
+
+
+@cache
+def _extractor(path: str) -> Any:
+    from likewise.pictures.base import load_extractor
+
+    return load_extractor(path, trust=True)
 
 
 def _answer(

@@ -48,6 +48,12 @@ class EfficientNetLite0(OnnxExtractor):
     def _read_model(self) -> bytes:
         return onnx_model()
 
+    def is_shipped(self) -> bool:
+        try:
+            return self.program() == onnx_model()
+        except LikewiseError:  # the package with the weights is not installed
+            return False
+
     def _for_file(self) -> dict[str, Any]:
         return {"n_jobs": None}
 

@@ -131,6 +131,9 @@ class OnnxExtractor(ImageExtractor):
         self.prepare()
         return round(max(self._live_input.size) / self._live_input.crop)
 
+    def program(self) -> bytes:
+        return self.onnx_.tobytes()
+
     def _for_file(self) -> dict[str, Any]:
         return {**super()._for_file(), "model": Path(self.model).name}
 
@@ -384,6 +387,9 @@ class TimmExtractor(ImageExtractor):
     def __init__(self, model: str, n_jobs: int | None = None) -> None:
         self.model = model
         self.n_jobs = n_jobs
+
+    def program(self) -> bytes:
+        return f"timm:{self.model}".encode() + self.weights_.tobytes()
 
     def prepare(self) -> None:
         """Load the model once, and check that its weights are those of the saved extractor."""

@@ -181,13 +181,16 @@ class FeatureStore:
         version = STORE.current(self.path)
         return version / EXTRACTOR if version is not None and (version / EXTRACTOR).is_file() else None
 
-    def extractor(self) -> Any:
-        """The extractor that made these features, so that a query image can go through exactly the same one."""
+    def extractor(self, trust: bool = False) -> Any:
+        """The extractor that made these features, so that a query image can go through exactly the same one.
+
+        One that runs a model of others has to be known on this machine, or trusted.
+        """
         file = self.extractor_file
         if file is None:
             raise LikewiseError(f"{self.path} carries no extractor: its features did not come from images")
         # By name: whoever only reads rows needs no extractors, and this room does not import theirs.
-        return import_module("likewise.pictures.base").load_extractor(file)
+        return import_module("likewise.pictures.base").load_extractor(file, trust)
 
 
 def is_store(path: Path) -> bool:

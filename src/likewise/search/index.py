@@ -257,8 +257,12 @@ class BaseIndex:
         """Raw rows of pictures (paths, bytes, arrays), from the extractor saved with the index."""
         return np.asarray(self.image_extractor().transform(images))
 
-    def image_extractor(self) -> Any:
-        """The extractor saved with the index, ready to use."""
+    def image_extractor(self, trust: bool = False) -> Any:
+        """The extractor saved with the index, ready to use.
+
+        One that runs a model which was never used on this machine raises, unless `trust` is set: then it runs in a
+        process with limits of memory and time, from now on.
+        """
         raise NotImplementedError
 
     @property
@@ -480,9 +484,9 @@ class Index(BaseIndex):
             index._engine = Approximate(index.vectors, index.approximate, saved.approximate)
         return index
 
-    def image_extractor(self) -> Any:
-        """The extractor saved with the index, ready to use."""
+    def image_extractor(self, trust: bool = False) -> Any:
+        """The extractor saved with the index, ready to use; `trust` as in `BaseIndex.image_extractor`."""
         with self._lock:
             if self._live_extractor is None:
-                self._live_extractor = live_extractor(self)
+                self._live_extractor = live_extractor(self, trust)
         return self._live_extractor

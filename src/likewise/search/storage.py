@@ -223,15 +223,19 @@ def found_extractor(index: Index) -> Path:
     return Path(saved.parts["extractor_file"])
 
 
-def live_extractor(index: Index) -> Any:
-    """The extractor saved with an index, ready to use."""
+def live_extractor(index: Index, trust: bool = False) -> Any:
+    """The extractor saved with an index, ready to use; one that is not known here runs in a process with limits."""
     if index.extractor_file is None:
         raise LikewiseError(
             "the index was built from numbers, not from pictures, and cannot embed one: search by rows instead"
         )
-    from likewise.pictures import load_extractor
+    from likewise.pictures.base import is_known, load_extractor
+    from likewise.pictures.decoding import LimitedExtractor
 
-    extractor = load_extractor(found_extractor(index))
+    path = found_extractor(index)
+    extractor = load_extractor(path, trust)
+    if not is_known(extractor):
+        return LimitedExtractor(path)
     extractor.prepare()
     return extractor
 

@@ -85,6 +85,8 @@ def create_app(
     shared["name"] = "index" if folder is None else folder.resolve().stem
 
     def state_of(index: BaseIndex) -> State:
+        if settings.trust and index.extractor is not None:
+            index.image_extractor(trust=True)
         return _state(Session(index, settings.limits, side, settings.show), app.state, folder)
 
     app.state = State(shared)

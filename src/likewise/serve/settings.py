@@ -41,6 +41,7 @@ class ServerSettings:
     limits: Limits = field(default_factory=Limits)
     proxies: tuple[str, ...] = ()
     show: tuple[str, ...] = ()  # columns of a card; without any they are chosen
+    trust: bool = False  # run an extractor that was never used on this machine
 
     def __post_init__(self) -> None:
         self._networks  # noqa: B018  (raises)

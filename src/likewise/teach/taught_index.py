@@ -77,9 +77,9 @@ class TaughtIndex(BaseIndex):
         """Whether the model before any lesson learned from each of these rows."""
         return self.index.learned_from(rows)
 
-    def image_extractor(self) -> Any:
+    def image_extractor(self, trust: bool = False) -> Any:
         """The extractor saved with the index, ready to use."""
-        return self.index.image_extractor()
+        return self.index.image_extractor(trust)
 
     def _smoothed_queries(self, Q: np.ndarray) -> np.ndarray:
         return self.index.smoothed_queries(Q, self.model)
